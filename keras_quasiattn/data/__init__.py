@@ -1,0 +1,1 @@
+"""TFDS builders and tf.data pipelines."""

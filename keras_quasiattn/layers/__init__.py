@@ -1,0 +1,1 @@
+"""Keras layers: weights, masks and configuration around the functions in `ops`."""

@@ -1,0 +1,1 @@
+"""Functional-API model builders."""

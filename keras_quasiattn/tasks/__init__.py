@@ -1,0 +1,1 @@
+"""One file a task: data, text, model, metrics and presets."""

@@ -1,0 +1,1 @@
+"""Tokenizers that travel into the SavedModel."""

@@ -1,0 +1,1 @@
+"""From a task to a run folder: strategies, precision, checkpoints, resume."""
