@@ -2,7 +2,12 @@
 
 from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
 from keras_quasiattn.data.mlu import ArithmeticMlu, ArithmeticMluConfig, split_of
-from keras_quasiattn.data.pipeline import evaluation_batches, sequence_pair_encoder, training_batches
+from keras_quasiattn.data.pipeline import (
+    evaluation_batches,
+    sequence_pair_encoder,
+    split_reader,
+    training_batches,
+)
 
 __all__ = [
     "ArithmeticGrammar",
@@ -12,5 +17,6 @@ __all__ = [
     "evaluation_batches",
     "sequence_pair_encoder",
     "split_of",
+    "split_reader",
     "training_batches",
 ]

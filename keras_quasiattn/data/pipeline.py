@@ -4,13 +4,38 @@ from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
+import tensorflow_datasets as tfds
 
+ExamplesFrom = Callable[[int], tf.data.Dataset]
 Encode = Callable[[Any], Any]
 Tokenize = Callable[..., tf.Tensor]
 
 
+def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
+    """Makes the `examples_from` of `training_batches` for a prepared TFDS split.
+
+    TFDS opens the right file at the right record, which takes no longer for the last example than for the
+    first; `dataset.skip` would parse all that it skips.
+
+    Args:
+        builder: A builder whose data is prepared.
+        split: Name of the split.
+
+    Returns:
+        A function from the index of the first wanted example to the examples from there on.
+    """
+    # Without TFDS's automatic cache, which is filled from the first example on.
+    config = tfds.ReadConfig(try_autocache=False)
+
+    def examples_from(start: int) -> tf.data.Dataset:
+        instruction = tfds.core.ReadInstruction(split, from_=start, unit="abs")
+        return builder.as_dataset(split=instruction, read_config=config)
+
+    return examples_from
+
+
 def training_batches(
-    examples: tf.data.Dataset,
+    examples_from: ExamplesFrom,
     *,
     batch_size: int,
     seed: int,
@@ -21,8 +46,8 @@ def training_batches(
     """Endless shuffled batches that depend on the seed and the step number, and on nothing else.
 
     Starting at `first_step` gives exactly what an undisturbed stream gives from that batch on, so a run that
-    was killed goes on as if it had not been. Earlier epochs are not read; of the current one, what was used
-    is read but not encoded.
+    was killed goes on as if it had not been. Earlier epochs are not read, nor are the used windows of the
+    current one.
 
     Every epoch cuts the examples into windows of `shuffle_buffer` and shuffles each by a key made of (seed,
     epoch, window). `tf.data`'s own shuffle is not used: its order depends on the global seed too, and can be
@@ -32,11 +57,12 @@ def training_batches(
     The examples left over at the end of an epoch, fewer than a batch, are dropped.
 
     Args:
-        examples: Single examples in an order that is the same each time, of known cardinality.
+        examples_from: Called with an index, gives the single examples from there on, always in the same order
+            and of known cardinality: `split_reader(builder, split)`, or `dataset.skip`.
         batch_size: Examples in a batch, over all replicas together.
         seed: Fixes the order of every epoch.
         first_step: Number of batches already used.
-        encode: Maps a batch of examples (the structure of `examples` with a first axis B) to what the model's
+        encode: Maps a batch of examples (their structure with a first axis B) to what the model's
             `fit` takes.
         shuffle_buffer: Examples in a window, held in memory.
 
@@ -48,8 +74,8 @@ def training_batches(
 
     >>> examples = tf.data.Dataset.range(4)
     >>> settings = dict(batch_size=2, seed=1, encode=lambda batch: batch, shuffle_buffer=4)
-    >>> whole = training_batches(examples, first_step=0, **settings).take(5)
-    >>> rest = training_batches(examples, first_step=3, **settings).take(2)
+    >>> whole = training_batches(examples.skip, first_step=0, **settings).take(5)
+    >>> rest = training_batches(examples.skip, first_step=3, **settings).take(2)
     >>> [b.tolist() for b in rest.as_numpy_iterator()] == [b.tolist() for b in whole.as_numpy_iterator()][3:]
     True
     """
@@ -60,6 +86,7 @@ def training_batches(
     ]:
         if value < least:
             raise ValueError(f"{name} must be at least {least}; got {value}")
+    examples = examples_from(0)
     num_examples = int(examples.cardinality())
     if num_examples < 0:
         raise ValueError(
@@ -69,11 +96,9 @@ def training_batches(
     if num_examples < batch_size:
         raise ValueError(f"examples must fill a batch of {batch_size}; got {num_examples}")
     first_epoch, used_batches = divmod(first_step, num_examples // batch_size)
+    used_windows, used_of_window = divmod(used_batches * batch_size, shuffle_buffer)
 
-    def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
-        used_examples = tf.where(epoch == first_epoch, tf.constant(used_batches * batch_size, tf.int64), 0)
-        used_windows = used_examples // shuffle_buffer
-
+    def epoch_examples(epoch: tf.Tensor, windows: tf.data.Dataset) -> tf.data.Dataset:
         def shuffle(window: tf.Tensor, window_examples: Any) -> Any:
             size = tf.shape(tf.nest.flatten(window_examples)[0])[0]
             # A named algorithm: "auto_select" may choose another one on another machine.
@@ -82,23 +107,23 @@ def training_batches(
             order = tf.random.experimental.stateless_shuffle(tf.range(size), seed=key, alg="philox")
             return tf.nest.map_structure(lambda column: tf.gather(column, order), window_examples)
 
-        return (
-            examples.skip(used_windows * shuffle_buffer)
-            .batch(shuffle_buffer)
-            .enumerate(start=used_windows)
-            .map(shuffle)
-            .unbatch()
-            .skip(used_examples % shuffle_buffer)
-            .batch(batch_size, drop_remainder=True)
-        )
+        return windows.map(shuffle).unbatch()
 
-    epochs = tf.data.Dataset.range(first_epoch, tf.int64.max)
+    def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
+        windows = examples.batch(shuffle_buffer).enumerate()
+        return epoch_examples(epoch, windows).batch(batch_size, drop_remainder=True)
+
+    rest_windows = examples_from(used_windows * shuffle_buffer).batch(shuffle_buffer).enumerate(used_windows)
+    rest_of_epoch = epoch_examples(tf.constant(first_epoch, tf.int64), rest_windows).skip(used_of_window)
+    later_epochs = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).flat_map(epoch_batches)
+
     options = tf.data.Options()
     options.deterministic = True
     # Workers share one stream; a share of the files each would be another stream.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return (
-        epochs.flat_map(epoch_batches)
+        rest_of_epoch.batch(batch_size, drop_remainder=True)
+        .concatenate(later_epochs)
         .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
         .with_options(options)

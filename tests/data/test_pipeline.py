@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.data.pipeline import evaluation_batches, sequence_pair_encoder, training_batches
+from keras_quasiattn.data.mlu import ArithmeticMlu, ArithmeticMluConfig
+from keras_quasiattn.data.pipeline import (
+    evaluation_batches,
+    sequence_pair_encoder,
+    split_reader,
+    training_batches,
+)
 from keras_quasiattn.text import ByteTokenizer
 
 NUM_EXAMPLES, BATCH = 53, 7  # 7 batches an epoch, 4 examples left over
@@ -18,7 +24,7 @@ def stream(first_step=0, steps=30, examples=None, **changes):
         "shuffle_buffer": 16,
     } | changes
     examples = tf.data.Dataset.range(NUM_EXAMPLES) if examples is None else examples
-    batches = training_batches(examples, first_step=first_step, **settings).take(steps)
+    batches = training_batches(examples.skip, first_step=first_step, **settings).take(steps)
     return [batch.tolist() for batch in batches.as_numpy_iterator()]
 
 
@@ -57,24 +63,52 @@ def test_shuffle_is_uniform_within_the_window():
     assert abs(np.mean(first) - 26) < 5 * 15.3 / np.sqrt(30)
 
 
-def test_earlier_epochs_are_not_read_and_used_batches_not_encoded():
-    read, encoded = [], []
+def test_only_what_is_still_to_come_is_read_and_encoded():
+    starts, encoded = [], []
+    examples = tf.data.Dataset.range(NUM_EXAMPLES)
 
-    def watch(log):
-        return lambda value: tf.numpy_function(lambda v: (log.append(np.copy(v)), v)[1], [value], tf.int64)
+    def examples_from(start):
+        starts.append(start)
+        return examples.skip(start)
 
-    examples = tf.data.Dataset.range(NUM_EXAMPLES).map(watch(read))
-    batches = stream(7 * 1000 + 3, 4, examples=examples, encode=watch(encoded), shuffle_buffer=7)
-    assert len(batches) == 4
-    assert len(read) <= 3 * NUM_EXAMPLES  # this epoch, and what was fetched ahead
-    used = stream(7 * 1000, 3, shuffle_buffer=7)
-    assert not {tuple(batch) for batch in used} & {tuple(batch.tolist()) for batch in encoded}
+    def encode(batch):
+        return tf.numpy_function(lambda ids: (encoded.append(tuple(ids)), ids)[1], [batch], tf.int64)
+
+    settings = {"batch_size": BATCH, "seed": 11, "shuffle_buffer": 10}
+    batches = training_batches(examples_from, first_step=7 * 1000 + 4, encode=encode, **settings)
+    assert len(list(batches.take(3))) == 3
+    assert starts == [0, 20]  # for the cardinality and later epochs; for this one, 28 examples in
+    used = {tuple(batch) for batch in stream(7 * 1000, 4, shuffle_buffer=10)}
+    assert len(used) == 4 and not used & set(encoded)
+
+
+def test_prepared_split_is_read_from_any_index_in_order(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_quasiattn.data.mlu._EXAMPLES_PER_SHARD", 400)
+    builder = ArithmeticMlu(config=ArithmeticMluConfig(low=0, high=20), data_dir=tmp_path)
+    builder.download_and_prepare()
+    read = split_reader(builder, "train")
+    assert builder.info.splits["train"].num_shards == 3
+    whole = [example["expression"] for example in read(0).as_numpy_iterator()]
+    assert len(whole) == builder.info.splits["train"].num_examples
+    for start in (1, 399, 800, len(whole) - 1):
+        assert [example["expression"] for example in read(start).as_numpy_iterator()] == whole[start:]
+
+    def batches(first_step):
+        settings = {"batch_size": 100, "seed": 0, "shuffle_buffer": 300}
+        return training_batches(
+            read, first_step=first_step, encode=lambda batch: batch["expression"], **settings
+        )
+
+    undisturbed = list(batches(0).take(18).as_numpy_iterator())
+    for first_step in (0, 4, 9, 11):
+        resumed = list(batches(first_step).take(3).as_numpy_iterator())
+        np.testing.assert_array_equal(resumed, undisturbed[first_step : first_step + 3])
 
 
 def test_structures_and_static_batch_size_survive():
     examples = tf.data.Dataset.from_tensor_slices({"a": tf.range(9), "b": tf.strings.as_string(tf.range(9))})
     batches = training_batches(
-        examples, batch_size=4, seed=0, first_step=0, encode=lambda batch: batch, shuffle_buffer=9
+        examples.skip, batch_size=4, seed=0, first_step=0, encode=lambda batch: batch, shuffle_buffer=9
     )
     assert batches.element_spec["b"] == tf.TensorSpec([4], tf.string)
     for batch in batches.take(5).as_numpy_iterator():
