@@ -64,6 +64,16 @@ def test_spellings_of_one_expression_fall_together(one, other):
     assert split_of(grammar.parse(one)) == split_of(grammar.parse(other))
 
 
+@pytest.mark.parametrize("other", ["x=85,y={0},x-x", "x=85,y={0},y-x", "x=85,y={0},x+y"])
+def test_other_expressions_fall_independently(other):
+    # Another computation, or another value of the unused variable, is another expression.
+    grammar = ArithmeticMluConfig().grammar
+    ours = [split_of(grammar.parse(f"x=85,y={y},x-y")) == "test" for y in range(-1000, 1000)]
+    others = [split_of(grammar.parse(other.format(y))) == "test" for y in range(-1000, 1000)]
+    assert 0 < np.corrcoef(ours, others)[0, 1] + 0.15 < 0.3
+    assert np.mean(others) == pytest.approx(0.1, abs=5 * 0.3 / np.sqrt(2000))
+
+
 def test_every_cell_has_one_text_and_all_forms_occur():
     texts = [text for text, _ in all_rows(SMALL)]
     assert len(set(texts)) == len(texts) == SMALL.num_expressions == 40 * 40 * 3
