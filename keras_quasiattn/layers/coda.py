@@ -5,7 +5,13 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.temperature import Temperature, check_temperature, scales
+from keras_quasiattn.layers.temperature import (
+    Temperature,
+    check_temperature,
+    scales,
+    temperature,
+    temperature_weights,
+)
 from keras_quasiattn.ops.coda import IMPLEMENTATIONS
 from keras_quasiattn.ops.composition import Composition, check_choice
 from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
@@ -106,20 +112,14 @@ class CoDA(keras.layers.Layer):
     def build(self, inputs_shape: list[Shape]) -> None:
         """Makes the projections, and α and β where they are learned."""
         _check_pair(inputs_shape)
-        self._units = self.units or inputs_shape[0][-1]
+        self._units: int = self.units or inputs_shape[0][-1]
         self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
         self.distance_projection = (
             self.similarity_projection
             if self.share_projections
             else self._make_projection("distance_projection", inputs_shape[0])
         )
-        self._learned = {
-            name: self.add_weight(
-                shape=(), initializer="ones", constraint=keras.constraints.NonNeg(), autocast=False, name=name
-            )
-            for name in ("alpha", "beta")
-            if getattr(self, name) == "learned"
-        }
+        self._learned = temperature_weights(self, (), alpha=self.alpha, beta=self.beta)
 
     def _make_projection(self, name: str, shape: Shape) -> keras.layers.Dense:
         initializer = self.kernel_initializer
@@ -146,15 +146,7 @@ class CoDA(keras.layers.Layer):
         a, b = (zero_padding(x, m) for x, m in zip(inputs, masks, strict=True))
         similarity_a, similarity_b = self.similarity_projection(a), self.similarity_projection(b)
         separate = not self.share_projections
-        alpha, beta = (
-            scale * self._learned[name] if name in self._learned else scale * value
-            for name, value, scale in zip(
-                ("alpha", "beta"),
-                (self.alpha, self.beta),
-                scales(self.scaling, self._units, paper=(1.0, 1.0)),
-                strict=True,
-            )
-        )
+        alpha_scale, beta_scale = scales(self.scaling, self._units, paper=(1.0, 1.0))
         outputs = ops.coda_pair(
             similarity_a,
             similarity_b,
@@ -163,8 +155,8 @@ class CoDA(keras.layers.Layer):
             distance_b=self.distance_projection(b) if separate else None,
             value_a=a,
             value_b=b,
-            alpha=alpha,
-            beta=beta,
+            alpha=temperature(self.alpha, self._learned.get("alpha"), alpha_scale),
+            beta=temperature(self.beta, self._learned.get("beta"), beta_scale),
             similarity=self.similarity,
             gate=self.gate,
             gate_range=self.gate_range,
@@ -197,8 +189,10 @@ class CoDA(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = ("units", "use_bias", "share_projections", "alpha", "beta", "scaling", "similarity", "gate")
-        names += ("gate_range", "center_similarity", "implementation")
+        names = (
+            *("units", "use_bias", "share_projections", "alpha", "beta", "scaling", "similarity", "gate"),
+            *("gate_range", "center_similarity", "implementation"),
+        )
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},

@@ -3,11 +3,16 @@
 from typing import Any
 
 import keras
-from keras import ops as keras_ops
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
-from keras_quasiattn.layers.temperature import Temperature, check_temperature, scales
+from keras_quasiattn.layers.temperature import (
+    Temperature,
+    check_temperature,
+    scales,
+    temperature,
+    temperature_weights,
+)
 from keras_quasiattn.ops.coda import IMPLEMENTATIONS
 from keras_quasiattn.ops.composition import Composition, check_choice
 
@@ -158,17 +163,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Makes the projections, and α and β where they are learned."""
         super().build(query_shape, value_shape, key_shape)
-        self._learned = {
-            name: self.add_weight(
-                shape=(self.num_heads,),
-                initializer="ones",
-                constraint=keras.constraints.NonNeg(),
-                autocast=False,
-                name=name,
-            )
-            for name in ("alpha", "beta")
-            if getattr(self, name) == "learned"
-        }
+        self._learned = temperature_weights(self, (self.num_heads, 1, 1), alpha=self.alpha, beta=self.beta)
 
     @property
     def weights_see_all_pairs(self) -> bool:
@@ -187,21 +182,13 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         return_scores: bool,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """CoDA of the heads."""
-        alpha, beta = (
-            scale * keras_ops.reshape(self._learned[name], (-1, 1, 1))
-            if name in self._learned
-            else scale * value
-            for name, value, scale in zip(
-                ("alpha", "beta"), (self.alpha, self.beta), self._scales, strict=True
-            )
-        )
         return ops.coda_attention(
             query,
             key,
             value,
             mask,
-            alpha=alpha,
-            beta=beta,
+            alpha=temperature(self.alpha, self._learned.get("alpha"), self._scales[0]),
+            beta=temperature(self.beta, self._learned.get("beta"), self._scales[1]),
             similarity=self.similarity,
             gate=self.gate,
             gate_range=self.gate_range,
@@ -216,6 +203,8 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = ("alpha", "beta", "scaling", "similarity", "gate", "gate_range")
-        names += ("center_similarity", "center_per_query", "implementation")
+        names = (
+            *("alpha", "beta", "scaling", "similarity", "gate", "gate_range"),
+            *("center_similarity", "center_per_query", "implementation"),
+        )
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

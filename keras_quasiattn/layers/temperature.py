@@ -1,7 +1,9 @@
 """α and β, the temperatures of a CoDA layer, and how they are scaled by the number of features."""
 
 import math
-from typing import Literal
+from typing import Any, Literal, cast
+
+import keras
 
 from keras_quasiattn.ops.composition import check_choice
 
@@ -27,3 +29,24 @@ def scales(scaling: str, features: int, paper: tuple[float, float]) -> tuple[flo
     """
     check_choice(scaling, ("mean", "paper", "none"), "scaling")
     return {"mean": (features**-0.5, 1 / features), "paper": paper, "none": (1.0, 1.0)}[scaling]
+
+
+def temperature_weights(
+    layer: keras.layers.Layer, shape: tuple[int, ...], **values: Temperature
+) -> dict[str, Any]:
+    """Makes a weight of `shape`, starting at 1 and kept ≥ 0, for each of the named values that is "learned".
+
+    The weights stay float32 under 16-bit policies: there are few of them, and their steps are small.
+    """
+    return {
+        name: layer.add_weight(
+            shape=shape, initializer="ones", constraint=keras.constraints.NonNeg(), autocast=False, name=name
+        )
+        for name, value in values.items()
+        if value == "learned"
+    }
+
+
+def temperature(value: Temperature, weight: Any | None, scale: float) -> Any:
+    """`scale` times the number, or times the weight where it is learned."""
+    return scale * cast(float, value) if weight is None else scale * weight
