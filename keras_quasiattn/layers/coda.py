@@ -1,6 +1,6 @@
 """CoDA between two sequences."""
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 
@@ -112,7 +112,7 @@ class CoDA(keras.layers.Layer):
     def build(self, inputs_shape: list[Shape]) -> None:
         """Makes the projections, and α and β where they are learned."""
         _check_pair(inputs_shape)
-        self._units: int = self.units or inputs_shape[0][-1]
+        self._units = self.units or cast(int, inputs_shape[0][-1])
         self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
         self.distance_projection = (
             self.similarity_projection

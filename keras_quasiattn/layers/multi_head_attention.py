@@ -97,7 +97,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             self._gate_dense.supports_masking = True
 
     def _build_attention(self, rank: int) -> None:
-        self._axes = AttentionAxes(rank, self._attention_axes)
+        self._axes = AttentionAxes(rank, self.attention_axes)
         self._attention_axes = self._axes.axes
         if self._sliding_window is not None:
             self._axes.require_single("sliding_window")
@@ -179,7 +179,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         if is_causal:
             axes.require_single("use_causal_mask")
         if self._sliding_window is not None:
-            mask = combine_masks(mask, sliding_window_mask(*targets, *sources, self._sliding_window))
+            mask = combine_masks(mask, sliding_window_mask(targets[0], sources[0], self._sliding_window))
         result = self.weigh(
             axes.heads_first(query),
             axes.heads_first(key),
@@ -239,7 +239,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
         if not return_attention_scores:
             return output
-        axes = AttentionAxes(len(query.shape) + 1, self._attention_axes)
+        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
         scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
         return output, keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
 
