@@ -47,7 +47,7 @@ class Checkpoints:
             UserError: the folder cannot be written; earlier checkpoints are as they were.
         """
         arrays = {
-            f"{group}/{number}": keras.ops.convert_to_numpy(variable)
+            f"{group}/{number}": variable.numpy()
             for group, variables in _groups(model, optimizer).items()
             for number, variable in enumerate(variables)
         }

@@ -52,7 +52,7 @@ class PeriodEnd(keras.callbacks.Callback):
                 f"the loss is {row['loss']} in the period up to step {step}: "
                 f"train in a new folder with a lower training.learning_rate or the policy float32"
             )
-        row["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
+        row["learning_rate"] = float(self.model.optimizer.learning_rate)
         row["seconds"] = round(time.monotonic() - self.started, 3)
         self.rows.append(row)
         self.folder.write_history(self.rows)

@@ -31,10 +31,10 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
         )
     if name == "mirrored" and settings.jit_compile:
         # XLA refuses to read another device's variables from inside a compiled step.
-        raise UserError("training.jit_compile is true: strategy 'mirrored' needs it to be false")
+        raise UserError("training.jit_compile is True: strategy 'mirrored' needs it to be False")
     if replicas > 1 and settings.clip_norm is not None:
         # Keras clips every replica's share of the gradient before it sums the shares.
-        raise UserError(f"training.clip_norm is {settings.clip_norm}: strategy {name!r} needs it to be none")
+        raise UserError(f"training.clip_norm is {settings.clip_norm}: strategy {name!r} needs it to be None")
     return strategy
 
 

@@ -30,7 +30,7 @@ def train(
     """Train a task with `model.fit` until its model is finished.
 
     A second start with the same arguments goes on from the last checkpoint, whenever and however the first
-    one ended, and on a CPU with one replica the finished weights are, bit for bit, those of a run that was
+    one ended, and on one and the same CPU with one replica the finished weights are, bit for bit, those of a run that was
     never stopped. On a finished run it does nothing. The optimizer is Adam with Tensor2Tensor's β 0.9 and
     0.997 and ε 1e-9. The finished model has the mean of the last checkpoints' trainable weights; its loss and
     metrics on the validation data go to `metrics.json`.
@@ -89,6 +89,7 @@ def train(
                 steps_per_epoch=settings.checkpoint_every,
                 validation_data=task.validation_data(),
                 callbacks=[PeriodEnd(folder, checkpoints, start, settings.checkpoint_every)],
+                shuffle=False,
                 verbose=_verbosity(progress),
             )
             _finish(task, model, folder, checkpoints)
