@@ -1,1 +1,17 @@
 """Keras layers: weights, masks and configuration around the functions in `ops`."""
+
+from keras_quasiattn.layers.feed_forward import FeedForward
+from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+from keras_quasiattn.layers.step_signal import StepSignal
+from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
+from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
+
+__all__ = [
+    "FeedForward",
+    "MultiHeadSoftmax",
+    "StepSignal",
+    "TimingSignal",
+    "TransformerDecoder",
+    "TransformerEncoder",
+]
