@@ -24,7 +24,7 @@ def check_rate(value: Any, name: str) -> float:
 
 
 def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
-    """The width D of a `shape` (B, L, D); a `ValueError` naming `name` for other ranks and an unknown width."""
+    """The width D of `shape` (B, L, D); a `ValueError` naming `name` for other ranks and unknown widths."""
     width = shape[-1] if len(shape) == 3 else None
     if width is None:
         raise ValueError(

@@ -79,7 +79,7 @@ def attend_from_cache(
     output = attention(
         queries,
         queries if is_causal else cache["value"],
-        attention_mask=pair_mask(key_mask if is_causal else seen, key_mask),
+        attention_mask=pair_mask(seen, key_mask),
         use_causal_mask=is_causal,
         training=False,
     )

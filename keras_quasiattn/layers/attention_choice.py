@@ -37,17 +37,17 @@ class AttentionChoice:
                 check_positive_integer(key_dim, "key_dim")
             self.attention: str | dict[str, Any] = attention
             return
+        layer = keras.saving.deserialize_keras_object(attention) if isinstance(attention, dict) else attention
+        if not isinstance(layer, keras.layers.Layer):
+            raise ValueError(
+                f"`attention` must be a name or a Keras layer. Received: attention={attention!r}"
+            )
         for name, value in (("num_heads", num_heads), ("key_dim", key_dim), ("attention_options", options)):
             if value:
                 raise ValueError(
                     f"`{name}` belongs to the layer passed as `attention` and must be None beside it. "
                     f"Received: {name}={value!r}"
                 )
-        layer = keras.saving.deserialize_keras_object(attention) if isinstance(attention, dict) else attention
-        if not isinstance(layer, keras.layers.Layer):
-            raise ValueError(
-                f"`attention` must be a name or a Keras layer. Received: attention={attention!r}"
-            )
         if layer.built:
             raise ValueError(
                 "`attention` must be a layer without weights yet: each block makes copies from its "

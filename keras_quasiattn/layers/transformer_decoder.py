@@ -143,6 +143,7 @@ class TransformerDecoder(TransformerBlock):
         """
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
         encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
+        decoder = ops.cast(decoder, self.compute_dtype)
         x, self_cache = attend_from_cache(
             self.self_attention,
             self.self_attention_norm(decoder),
