@@ -1,87 +1,65 @@
-"""Softmax attention that keeps this package's mask laws."""
+"""Softmax attention under the same laws, the baseline of every comparison."""
 
 from typing import Any
 
 import keras
-from keras import ops
 
-from keras_quasiattn.ops.masking import check_mask, zero_masked
+from keras_quasiattn import ops
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class MultiHeadSoftmax(keras.layers.MultiHeadAttention):
-    """`keras.layers.MultiHeadAttention` in which a query with nothing to attend gets zeros.
+class MultiHeadSoftmax(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` with this package's masks: the same weights where both are defined.
 
-    output = softmax(QKᵀ/√H + mask)·V for a query that sees a key, 0 for one that sees none.
+    weights = softmax(q·kᵀ/√H) over the visible keys;  output = (weights·v)·W_o
 
-    Keras gives such a query the plain mean of all values, padding included, on the path without scores.
-    Constructor, call, scores and configuration are those of `keras.layers.MultiHeadAttention`.
+    It differs from Keras' layer in the masks alone: a float mask is an error, explicit masks win, and a row with
+    nothing to attend gives exact zeros where Keras averages the padding.
 
     Args:
         *args: as for `keras.layers.MultiHeadAttention`.
+        flash_attention: None or False; there is no flash kernel.
         **kwargs: as for `keras.layers.MultiHeadAttention`.
 
+    Returns:
+        (B, T, features), or that and the weights (B, N, T, S) before dropout.
+
     Raises:
-        ValueError: a mask holds floats.
+        ValueError: a float mask, shapes that do not fit, `flash_attention=True`.
 
     Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadSoftmax
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadSoftmax(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
 
-    >>> layer = MultiHeadSoftmax(num_heads=2, key_dim=8)
-    >>> x = keras.ops.ones((1, 3, 16))
-    >>> nothing = keras.ops.zeros((1, 3, 3), dtype="bool")
-    >>> float(keras.ops.max(keras.ops.abs(layer(x, x, attention_mask=nothing))))
-    0.0
-
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.2.
+    Source: Vaswani et al. 2017, eq. 1.
     """
 
-    def call(
-        self,
-        query: Tensor,
-        value: Tensor,
-        key: Tensor | None = None,
-        query_mask: Tensor | None = None,
-        value_mask: Tensor | None = None,
-        key_mask: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        return_attention_scores: bool = False,
-        training: bool | None = None,
-        use_causal_mask: bool = False,
-    ) -> Any:
-        """As `keras.layers.MultiHeadAttention.call`."""
-        masks = {"query_mask": query_mask, "value_mask": value_mask, "key_mask": key_mask}
-        for name, mask in {**masks, "attention_mask": attention_mask}.items():
-            check_mask(mask, name)
-        return super().call(
-            query,
-            value,
-            key=key,
-            **masks,
-            attention_mask=attention_mask,
-            return_attention_scores=return_attention_scores,
-            training=training,
-            use_causal_mask=use_causal_mask,
-        )
-
-    def _compute_attention(
+    def weigh(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        attention_mask: Tensor | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        output, scores = super()._compute_attention(
-            query, key, value, attention_mask, training, return_attention_scores
+        mask: Tensor | None,
+        *,
+        is_causal: bool,
+        dropout_seed: Tensor | None,
+        return_scores: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Softmax attention of the heads."""
+        return ops.softmax_attention(
+            query,
+            key,
+            value,
+            mask,
+            scale=self.key_dim**-0.5,
+            is_causal=is_causal,
+            dropout=self.dropout if dropout_seed is not None else 0.0,
+            dropout_seed=dropout_seed,
+            return_scores=return_scores,
         )
-        if attention_mask is None:
-            return output, scores
-        sees_a_key = ops.any(attention_mask, axis=-1)  # (B, T), or (B, N, T) with a mask for every head
-        if len(sees_a_key.shape) == 3:
-            sees_a_key = ops.transpose(sees_a_key, (0, 2, 1))
-        else:
-            sees_a_key = ops.expand_dims(sees_a_key, -1)
-        return zero_masked(output, ops.expand_dims(sees_a_key, -1)), scores  # (B, T, N, H)

@@ -2,5 +2,6 @@
 
 from keras_quasiattn.ops.coda import coda_attention, coda_pair
 from keras_quasiattn.ops.distance import pairwise_l1
+from keras_quasiattn.ops.softmax import softmax_attention
 
-__all__ = ["coda_attention", "coda_pair", "pairwise_l1"]
+__all__ = ["coda_attention", "coda_pair", "pairwise_l1", "softmax_attention"]
