@@ -196,7 +196,13 @@ def test_named_sizes_are_tensor2tensors():
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"vocabulary_size": 1}, {"num_layers": 0}, {"hidden_dim": 0}, {"intermediate_dim": -1}, {"dropout": 1.5}],
+    [
+        {"vocabulary_size": 1},
+        {"num_layers": 0},
+        {"hidden_dim": 0},
+        {"intermediate_dim": -1},
+        {"dropout": 1.5},
+    ],
 )
 def test_bad_arguments_are_named(arguments):
     ((name, value),) = arguments.items()

@@ -34,7 +34,9 @@ def test_every_difference_is_named(folder: RunFolder) -> None:
 
 def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match=r"holds other files \(such as thesis.tex\) and no run: name a new folder"):
+    with pytest.raises(
+        UserError, match=r"holds other files \(such as thesis.tex\) and no run: name a new folder"
+    ):
         RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -61,7 +63,9 @@ def test_folder_without_config(tmp_path: Path) -> None:
         RunFolder.open(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", '{"format": 1', "[]", '{"format": 1}', '{"format": "1"}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "content", ["", '{"format": 1', "[]", '{"format": 1}', '{"format": "1"}', "\x00\xff"]
+)
 def test_damaged_config(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(UserError, match=r"config.json is damaged: it is not the config of a training run"):
