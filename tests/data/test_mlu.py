@@ -159,7 +159,7 @@ def test_memory_does_not_grow_with_the_range():
         return peak, count
 
     small, few = peak_bytes(ArithmeticMluConfig(low=-150, high=150))
-    large, many = peak_bytes(ArithmeticMluConfig(low=-600, high=600))
+    large, many = peak_bytes(ArithmeticMluConfig(low=-500, high=500))
     assert many > 10 * few
     assert large < 1.5 * small and large < 32 * 2**20
 
