@@ -18,7 +18,7 @@ SPLITS: Final = {"train": 0.89, "validation": 0.01, "test": 0.10}
 
 _FORMS: Final = {"one": 1, "all": 8}  # 2 orders of assignment × 4 pairs of operands
 _COMMUTATIVE = "+*"
-_SPLIT_KEY = 0x4D4C55  # of no seed or config: an expression is held out everywhere or nowhere
+_SPLIT_KEY = 48  # of no seed or config: a question is held out everywhere or nowhere, the documentation's among them
 _FORM_WORD, _ORDER_WORD = 1, 2
 # TFDS keeps the examples of the shard it writes, so this bounds its memory.
 _EXAMPLES_PER_SHARD = 100_000
@@ -180,7 +180,7 @@ def split_of(expression: Expression) -> str:
     """The split ("train", "validation" or "test") in which an expression falls, in every config.
 
     >>> split_of(Expression(x=85, y=-52, left="y", operator="-", right="x"))
-    'train'
+    'test'
     """
     x, y, left, operator, right = expression
     columns = (x, y, left == "x", ord(operator), right == "x")
