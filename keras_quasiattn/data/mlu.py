@@ -18,7 +18,9 @@ SPLITS: Final = {"train": 0.89, "validation": 0.01, "test": 0.10}
 
 _FORMS: Final = {"one": 1, "all": 8}  # 2 orders of assignment × 4 pairs of operands
 _COMMUTATIVE = "+*"
-_SPLIT_KEY = 48  # of no seed or config: a question is held out everywhere or nowhere, the documentation's among them
+_SPLIT_KEY = (
+    48  # of no seed or config: a question is held out everywhere or nowhere, the documentation's among them
+)
 _FORM_WORD, _ORDER_WORD = 1, 2
 # TFDS keeps the examples of the shard it writes, so this bounds its memory.
 _EXAMPLES_PER_SHARD = 100_000

@@ -57,7 +57,6 @@ class TransformerDecoder(TransformerBlock):
             or a mask holds floats.
 
     Example:
-
     >>> block = TransformerDecoder(intermediate_dim=64, num_heads=2)
     >>> block(keras.ops.ones((1, 3, 16)), keras.ops.ones((1, 5, 8))).shape == (1, 3, 16)
     True

@@ -52,7 +52,6 @@ class TransformerEncoder(TransformerBlock):
             or the mask holds floats.
 
     Example:
-
     >>> block = TransformerEncoder(intermediate_dim=64, num_heads=2)
     >>> tokens = keras.ops.convert_to_tensor([[4, 2, 0], [3, 0, 0]])
     >>> x = keras.layers.Embedding(10, 16, mask_zero=True)(tokens)

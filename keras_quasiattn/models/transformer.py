@@ -55,7 +55,6 @@ class Transformer(keras.Model):
         ValueError: an argument is out of range.
 
     Example:
-
     >>> model = Transformer(vocabulary_size=20, num_layers=1, hidden_dim=16, intermediate_dim=32, num_heads=2)
     >>> ids = keras.ops.ones((2, 5), dtype="int32")
     >>> model({"source": ids, "target": ids[:, :3]}).shape == (2, 3, 20)
