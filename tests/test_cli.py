@@ -460,11 +460,11 @@ def started_until_a_checkpoint(arguments: list[str], run: Path, then: signal.Sig
         text=True,
     )
     newest = run / "checkpoints" / f"step-{(before + 2) * 5:08d}.npz"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not newest.exists() and process.poll() is None and time.monotonic() < deadline:
         time.sleep(0.002)
     process.send_signal(then)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     return process.returncode, out, err
 
 
