@@ -60,6 +60,7 @@ class MaskedPooling(keras.layers.Layer):
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pools `inputs` (B, L, features) to (B, features)."""
         mask = as_boolean_mask(mask, "mask")
+        inputs = ops.cast(inputs, self.compute_dtype)  # integers are not cast by Keras
         if self.mode == "max":
             return self._maximum(inputs, mask)
         precise = ops.cast(inputs, "float64" if self.compute_dtype == "float64" else "float32")
