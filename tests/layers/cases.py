@@ -74,6 +74,8 @@ class LayerCase:
         empty_rows_are_zero: False for layers with a residual path, whose rows are then only finite.
         positions_matter: True if deleting positions in the middle moves the others with respect to what the
             layer sees, so that only padding at the end can be deleted.
+        largest_input: the scale of normal inputs whose sums over 512 positions still fit float16. Gates that
+            close at a distance allow more than those that do not.
     """
 
     name: str
@@ -84,6 +86,7 @@ class LayerCase:
     has_scores: bool = True
     empty_rows_are_zero: bool = True
     positions_matter: bool = False
+    largest_input: float = 1e3
 
     @property
     def parameters(self) -> set[str]:
@@ -146,6 +149,7 @@ def randomize(layer: Any, seed: int = 0) -> None:
 
 
 HEADS = {"num_heads": 2, "key_dim": 3}
+OPEN_GATES = 30.0
 
 CASES = [
     LayerCase("coda", layers.CoDA, PAIR),
@@ -160,6 +164,7 @@ CASES = [
         layers.CoDA,
         PAIR,
         {"gate_range": "centered", "center_similarity": True, "activation": "relu"},
+        largest_input=OPEN_GATES,
     ),
     LayerCase("multi_head_coda", layers.MultiHeadCoDA, SELF, HEADS),
     LayerCase("multi_head_coda_cross", layers.MultiHeadCoDA, CROSS, HEADS),
@@ -169,6 +174,7 @@ CASES = [
         layers.MultiHeadCoDA,
         CROSS,
         {**HEADS, "gate_range": "centered", "center_similarity": True},
+        largest_input=OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_centered_causal",
@@ -176,12 +182,14 @@ CASES = [
         SELF,
         {**HEADS, "gate_range": "centered", "center_similarity": True},
         {"use_causal_mask": True},
+        largest_input=OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_centered_per_query",
         layers.MultiHeadCoDA,
         CROSS,
         {**HEADS, "gate_range": "centered", "center_per_query": True, "gate": "algebraic"},
+        largest_input=OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_learned",
@@ -194,8 +202,15 @@ CASES = [
         layers.MultiHeadCoDA,
         CROSS,
         {**HEADS, "value_dim": 5, "output_shape": 13, "gate": "arctan"},
+        largest_input=OPEN_GATES,
     ),
-    LayerCase("multi_head_coda_gated", layers.MultiHeadCoDA, SELF, {**HEADS, "use_gate": True, "gate": "tanh"}),
+    LayerCase(
+        "multi_head_coda_gated",
+        layers.MultiHeadCoDA,
+        SELF,
+        {**HEADS, "use_gate": True, "gate": "tanh"},
+        largest_input=OPEN_GATES,
+    ),
     LayerCase(
         "multi_head_coda_window",
         layers.MultiHeadCoDA,

@@ -32,6 +32,7 @@ def pure(case, layer, masks=None, **options):
 
 
 def weights(layer):
+    """The values of all weights."""
     return [detach(weight.value) for weight in layer.weights]
 
 
