@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.attention_axes import AttentionAxes
+from keras_quasiattn.ops.dropout import check_dropout_rate
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     check_mask,
@@ -33,7 +34,8 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     - Asking for the attention scores changes nothing but the shape of the answer.
 
     Raises:
-        ValueError: `flash_attention=True`, which these weights do not have; ranks or lengths that do not fit.
+        ValueError: `flash_attention=True`, which these weights do not have; `dropout` outside [0, 1); ranks or
+            lengths that do not fit.
     """
 
     def __init__(self, *args: Any, flash_attention: bool | None = None, **kwargs: Any) -> None:
@@ -43,6 +45,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
                 "Received: flash_attention=True"
             )
         super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        check_dropout_rate(self._dropout)
         self._requested_flash_attention = flash_attention
 
     @property

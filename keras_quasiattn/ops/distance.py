@@ -41,7 +41,11 @@ def pairwise_l1(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     check_features(x, y, "x", "y")
     if weights is not None:
         weights = ops.convert_to_tensor(weights)
-        if len(weights.shape) != 1 or None not in (weights.shape[0], x.shape[-1]) and weights.shape[0] != x.shape[-1]:
+        if (
+            len(weights.shape) != 1
+            or (None not in (weights.shape[0], x.shape[-1])
+            and weights.shape[0] != x.shape[-1])
+        ):
             raise ValueError(
                 f"`weights` must have shape ({x.shape[-1]},), one factor a feature. "
                 f"Received weights.shape={tuple(weights.shape)}."
@@ -59,7 +63,9 @@ def pairwise_l1(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
 def check_rank(x: Tensor, name: str) -> None:
     """Raises a `ValueError` unless `x` is (..., length, features)."""
     if len(x.shape) < 2:
-        raise ValueError(f"`{name}` must have shape (..., length, features). Received shape {tuple(x.shape)}.")
+        raise ValueError(
+            f"`{name}` must have shape (..., length, features). Received shape {tuple(x.shape)}."
+        )
 
 
 def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
