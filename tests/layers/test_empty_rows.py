@@ -69,7 +69,9 @@ def test_no_keys_under_a_broadcast_mask(layer_type):
 def test_two_dimensional_positions(layer_type):
     x, real = normal(3, 2, 5, 11), np.random.default_rng(1).random((3, 2, 5)) > 0.5
     real[1] = False
-    layer = make(layer_type, rank=4, attention_axes=2)  # along the last axis of positions, for each of the first
+    layer = make(
+        layer_type, rank=4, attention_axes=2
+    )  # along the last axis of positions, for each of the first
     empty = zero_rows(layer(x, x, value_mask=real, use_causal_mask=True))
     np.testing.assert_array_equal(empty, np.cumsum(real, axis=2) == 0)
     layer = make(layer_type, rank=4)  # over both at once

@@ -108,7 +108,8 @@ def test_symbolic_shapes_are_the_true_ones(case, known, with_scores):
         truth = outputs(case, layer, case.sequences(), case.masks(), **options)
         symbolic = [
             keras.Input(
-                batch_shape=(BATCH, length, FEATURES) if known else (None, None, FEATURES), dtype=layer.compute_dtype
+                batch_shape=(BATCH, length, FEATURES) if known else (None, None, FEATURES),
+                dtype=layer.compute_dtype,
             )
             for length in case.style.lengths
         ]

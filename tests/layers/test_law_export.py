@@ -78,7 +78,11 @@ def test_every_layer_answers_without_keras(tmp_path):
     np.savez(tmp_path / "questions.npz", **questions)
 
     run = subprocess.run(
-        [sys.executable, "-c", ANSWER, str(tmp_path)], cwd=tmp_path, timeout=120, capture_output=True, text=True
+        [sys.executable, "-c", ANSWER, str(tmp_path)],
+        cwd=tmp_path,
+        timeout=120,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
     answers = np.load(tmp_path / "answers.npz")

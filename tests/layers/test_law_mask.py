@@ -59,7 +59,9 @@ def test_padding_content_never_matters(case, padding):
     assert_close(real_rows(case, result, masks), real_rows(case, clean, masks), tolerance=1e-6)
 
     cotangents = [
-        np.where(masks[owner][..., None], 1.0, 0.0) * np.ones(one.shape) if owner is not None else np.ones(one.shape)
+        np.where(masks[owner][..., None], 1.0, 0.0) * np.ones(one.shape)
+        if owner is not None
+        else np.ones(one.shape)
         for one, owner in zip(clean, case.style.owners, strict=True)
     ]
     expected = gradients(case, layer, sequences, masks, cotangents)
@@ -164,7 +166,9 @@ def test_two_layers_and_pooling_give_what_the_unpadded_input_gives(case, source)
     if source == "masking":
         sequences = [keras.layers.Masking()(x) for x in sequences]
     for seed in (0, 1):
-        layer = case.layer(**{**case.arguments, "use_bias": True} if "use_bias" in case.parameters else case.arguments)
+        layer = case.layer(
+            **{**case.arguments, "use_bias": True} if "use_bias" in case.parameters else case.arguments
+        )
         results = case.run(layer, sequences)
         randomize(layer, seed)
         for result, owner in zip(results, case.style.owners, strict=True):
@@ -175,5 +179,7 @@ def test_two_layers_and_pooling_give_what_the_unpadded_input_gives(case, source)
     padded = keras.tree.flatten(model.predict(tokens, verbose=0))
     for b in range(BATCH):
         short = [x[b, mask[b]][None] for x, mask in zip(tokens, masks, strict=True)]
-        expected = keras.tree.flatten(to_numpy([ops.stop_gradient(x) for x in keras.tree.flatten(model(short))]))
+        expected = keras.tree.flatten(
+            to_numpy([ops.stop_gradient(x) for x in keras.tree.flatten(model(short))])
+        )
         assert_close([x[b : b + 1] for x in padded], expected)

@@ -23,7 +23,8 @@ cases_with_dropout = pytest.mark.parametrize(
 def test_implementation(case, implementation):
     sequences, masks = case.sequences(), case.masks()
     results = [
-        outputs(case, case.make(implementation=name), sequences, masks) for name in (implementation, "reference")
+        outputs(case, case.make(implementation=name), sequences, masks)
+        for name in (implementation, "reference")
     ]
     assert_close(*results)
 
@@ -75,7 +76,9 @@ def test_batch_size(case):
 def test_training_without_dropout_is_inference(case):
     layer, sequences, masks = case.make(), case.sequences(), case.masks()
     for x, y in zip(
-        outputs_in_training(case, layer, sequences, masks), outputs(case, layer, sequences, masks), strict=True
+        outputs_in_training(case, layer, sequences, masks),
+        outputs(case, layer, sequences, masks),
+        strict=True,
     ):
         np.testing.assert_array_equal(x, y)
 

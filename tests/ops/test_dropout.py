@@ -61,7 +61,9 @@ def test_a_tile_is_a_part_of_the_whole():
 
 def test_backends_agree():
     """The pattern is integer arithmetic, so it is the same everywhere: these are the first decisions of seed 3."""
-    mixed = np.array([int("".join(map(str, row.astype(int))), 2) for row in pattern(batch_size=1)[0, :8, :16]])
+    mixed = np.array(
+        [int("".join(map(str, row.astype(int))), 2) for row in pattern(batch_size=1)[0, :8, :16]]
+    )
     np.testing.assert_array_equal(mixed, EXPECTED)
 
 

@@ -69,6 +69,8 @@ def test_masked_mean():
     np.testing.assert_array_equal(per_row, [[[0.5], [5.0]], [[0.0], [0.0]]])
     overall = to_numpy(masking.masked_mean(tensor(x), tensor(mask), (-2, -1)))
     np.testing.assert_array_equal(overall, [[[2.0]], [[0.0]]])
-    np.testing.assert_array_equal(to_numpy(masking.masked_mean(tensor(x), None, -1)), x.mean(-1, keepdims=True))
+    np.testing.assert_array_equal(
+        to_numpy(masking.masked_mean(tensor(x), None, -1)), x.mean(-1, keepdims=True)
+    )
     columns = to_numpy(masking.masked_mean(tensor(x), tensor(mask[:, :1]), (-2, -1)))  # broadcasts to x
     np.testing.assert_array_equal(columns, [[[2.0]], [[0.0]]])

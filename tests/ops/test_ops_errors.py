@@ -34,7 +34,10 @@ def test_attention(op, inputs, options, message):
     "option", ["similarity", "gate", "gate_range", "implementation", "center_similarity"]
 )
 def test_unknown_options(option):
-    for call in (lambda **options: ops.coda_attention(X, X, X, **options), lambda **options: ops.coda_pair(X, X, **options)):
+    for call in (
+        lambda **options: ops.coda_attention(X, X, X, **options),
+        lambda **options: ops.coda_pair(X, X, **options),
+    ):
         with pytest.raises(ValueError, match=f"`{option}` must be one of .*{option}='relu'"):
             call(**{option: "relu"})
 

@@ -67,7 +67,9 @@ def test_padding_content_does_not_matter():
 def test_large_offsets_cost_no_digits():
     x, y = (z.astype("float32") for z in inputs((33, 17, 2), False))
     pair = np.ones((2, 33, 17), "bool")
-    expected = reference.masked_mean(reference.pairwise_l1(*(z.astype("float64") for z in (x, y))), pair, (-2, -1))
+    expected = reference.masked_mean(
+        reference.pairwise_l1(*(z.astype("float64") for z in (x, y))), pair, (-2, -1)
+    )
     shifted = (keras_ops.convert_to_tensor(z + np.float32(1024)) for z in (x, y))
     np.testing.assert_allclose(to_numpy(mean_l1(*shifted)).ravel(), expected, rtol=2e-4)
 

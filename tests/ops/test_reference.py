@@ -10,14 +10,26 @@ from tools import run_with_gradients, to_numpy
 from keras_quasiattn import ops
 from keras_quasiattn.ops.coda import IMPLEMENTATIONS
 
-SIZES = [(5, 7, 11), (7, 5, 1), (1, 7, 3), (5, 1, 3), (1, 1, 1), (0, 7, 3), (5, 0, 3), (0, 0, 3), (17, 33, 13)]
+SIZES = [
+    (5, 7, 11),
+    (7, 5, 1),
+    (1, 7, 3),
+    (5, 1, 3),
+    (1, 1, 1),
+    (0, 7, 3),
+    (5, 0, 3),
+    (0, 0, 3),
+    (17, 33, 13),
+]
 every_size = pytest.mark.parametrize("size", SIZES, ids=str)
 every_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 
 OPTIONS = [
     *(
         {"similarity": similarity, "gate": gate, "gate_range": gate_range}
-        for similarity, gate in itertools.product(("tanh", "sigmoid"), ("sigmoid", "tanh", "arctan", "algebraic"))
+        for similarity, gate in itertools.product(
+            ("tanh", "sigmoid"), ("sigmoid", "tanh", "arctan", "algebraic")
+        )
         for gate_range in ("scaled", "centered")
     ),
     {"gate_range": "raw"},
@@ -91,7 +103,10 @@ def check_coda(inputs, mask, options, implementation):
 @every_implementation
 def test_coda_attention_with_temperatures_per_head(implementation):
     query, key, value = arrays((5, 7, 11))
-    temperatures = {"alpha": np.array([0.5, 1.0, 2.0])[:, None, None], "beta": np.array([[[0.1]], [[0.0]], [[1.0]]])}
+    temperatures = {
+        "alpha": np.array([0.5, 1.0, 2.0])[:, None, None],
+        "beta": np.array([[[0.1]], [[0.0]], [[1.0]]]),
+    }
     check_coda((query, key, value), some_mask((5, 7)), temperatures, implementation)
 
 
@@ -103,7 +118,11 @@ def test_coda_pair(size, implementation):
     values = [np.concatenate([x, x * x], -1) for x in (a, b)]
     mask_a, mask_b = (np.random.default_rng(3).random((2, n)) > 0.3 for n in size[:2])
     mask_b[1] = False
-    for options in ({}, {"gate_range": "centered", "center_similarity": True}, {"gate": "arctan", "alpha": 0.5}):
+    for options in (
+        {},
+        {"gate_range": "centered", "center_similarity": True},
+        {"gate": "arctan", "alpha": 0.5},
+    ):
         for masks in ((None, None), (mask_a, mask_b), (None, mask_b)):
             pair = np.ones((2, *size[:2]), "bool")
             pair &= True if masks[0] is None else masks[0][:, :, None]
