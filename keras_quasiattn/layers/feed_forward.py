@@ -43,7 +43,6 @@ class FeedForward(keras.layers.Layer):
         ValueError: an argument is out of range, the inputs are not of rank 3, or the mask holds floats.
 
     Example:
-
     >>> layer = FeedForward(intermediate_dim=64)
     >>> layer(keras.ops.ones((2, 5, 16))).shape == (2, 5, 16)
     True

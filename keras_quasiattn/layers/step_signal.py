@@ -32,7 +32,6 @@ class StepSignal(keras.layers.Layer):
         ValueError: `num_steps` is no positive integer, or `step` is out of range.
 
     Example:
-
     >>> StepSignal(num_steps=4)(keras.ops.zeros((1, 2, 8)), step=3).shape == (1, 2, 8)
     True
 

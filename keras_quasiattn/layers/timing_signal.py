@@ -34,7 +34,6 @@ class TimingSignal(keras.layers.Layer):
         ValueError: `max_timescale` is not above 1.
 
     Example:
-
     >>> keras.ops.convert_to_numpy(TimingSignal()(keras.ops.zeros((1, 2, 4))))[0, 0].tolist()
     [0.0, 0.0, 1.0, 1.0]
 

@@ -6,7 +6,7 @@ import keras
 
 from keras_quasiattn.layers.arguments import sequence_mask
 from keras_quasiattn.layers.transformer_block import TransformerBlock
-from keras_quasiattn.ops.masking import pair_mask, zero_padding
+from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
 
@@ -52,7 +52,6 @@ class TransformerEncoder(TransformerBlock):
             or the mask holds floats.
 
     Example:
-
     >>> block = TransformerEncoder(intermediate_dim=64, num_heads=2)
     >>> tokens = keras.ops.convert_to_tensor([[4, 2, 0], [3, 0, 0]])
     >>> x = keras.layers.Embedding(10, 16, mask_zero=True)(tokens)
@@ -76,7 +75,7 @@ class TransformerEncoder(TransformerBlock):
         # A new tensor: no implicit mask reaches the attention beside the one that counts.
         inputs = zero_padding(inputs, mask)
         x = self.attention_norm(inputs)
-        x = self.attention(x, x, attention_mask=pair_mask(mask, mask), training=training)
+        x = self.attention(x, x, query_mask=mask, value_mask=mask, training=training)
         x = inputs + self.attention_dropout(x, training=training)
         return self.feed_forward(x, mask=mask, training=training)
 

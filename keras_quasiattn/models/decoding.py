@@ -36,7 +36,6 @@ def greedy_search(
         The loop stops when every row is finished.
 
     Example:
-
     >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
     >>> tokens, log_probability = greedy_search(favours_two, keras.ops.zeros((1, 1)), length=3)
     >>> keras.ops.convert_to_numpy(tokens).tolist()
@@ -111,7 +110,6 @@ def beam_search(
         ValueError: `beam_width` is no positive integer, or `alpha` is negative.
 
     Example:
-
     >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
     >>> tokens, log_probability = beam_search(favours_two, keras.ops.zeros((1, 1)), length=3, beam_width=2)
     >>> keras.ops.convert_to_numpy(tokens).tolist()

@@ -39,7 +39,9 @@ def test_implicit_masks_count_travel_on_and_yield_to_explicit_ones():
     block = TransformerEncoder(7, 2, "softmax")
     implicit = block(x)
     bare = ops.convert_to_tensor(numpy(x))
-    np.testing.assert_allclose(numpy(implicit), numpy(block(bare, mask=(ids != 0).astype("int32"))), atol=1e-6)
+    np.testing.assert_allclose(
+        numpy(implicit), numpy(block(bare, mask=(ids != 0).astype("int32"))), atol=1e-6
+    )
     # The mask reached the output: the next block, told nothing, obeys it.
     second = TransformerEncoder(7, 2, "softmax")
     want = numpy(second(ops.convert_to_tensor(numpy(implicit)), mask=ids != 0))

@@ -67,7 +67,7 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(alpha):
     tokens, total = beam_search(step, cache, L, beam_width=16, alpha=alpha)
     lengths = set()
     for row, (sequence, gained) in enumerate(zip(numpy(tokens), numpy(total), strict=True)):
-        best = max(complete_sequences(), key=lambda s: score(table[row], s, alpha))  # noqa: B023
+        best = max(complete_sequences(), key=lambda s: score(table[row], s, alpha))
         assert strip(sequence) == best
         assert gained == pytest.approx(log_probability(table[row], best), abs=1e-5)
         lengths.add(len(best))
