@@ -19,8 +19,12 @@ class Sums(Task):
     example = "1+1"
     models = ("coda", "softmax")
     presets = {
-        "demo": Preset("for tests", {"operators": ("+", "-")}, {"width": 8, "rate": 0.1, "causal": True}, TRAINING),
-        "paper": Preset("not for tests", {"operators": ("*",)}, {"width": 99, "rate": 0.1, "causal": True}, TRAINING),
+        "demo": Preset(
+            "for tests", {"operators": ("+", "-")}, {"width": 8, "rate": 0.1, "causal": True}, TRAINING
+        ),
+        "paper": Preset(
+            "not for tests", {"operators": ("*",)}, {"width": 99, "rate": 0.1, "causal": True}, TRAINING
+        ),
     }
 
 
@@ -67,7 +71,9 @@ def test_overrides_leave_the_preset_alone() -> None:
         ("training.jit_compile", "True", True),
     ],
 )
-def test_text_of_the_command_line_is_read_as_the_type_of_the_option(option: str, text: str, value: Any) -> None:
+def test_text_of_the_command_line_is_read_as_the_type_of_the_option(
+    option: str, text: str, value: Any
+) -> None:
     task = Sums(preset="demo", model="coda", seed=1, data_dir="data", overrides={option: text})
     got = task.options.options()[option]
     assert got == value
@@ -83,8 +89,16 @@ def test_text_of_the_command_line_is_read_as_the_type_of_the_option(option: str,
         ("model.width", True, "model.width is True: it must be of type int"),
         ("data.operators", "+", r"data.operators is '\+': it must be of type tuple"),
         ("training.clip_norm", "x", "training.clip_norm is 'x': it must be of type float or none"),
-        ("training.schedule", "cosin", r"unknown training.schedule 'cosin' \(did you mean 'cosine'\?\): choose"),
-        ("model.with", 3, r"unknown option 'model.with' \(did you mean 'model.width'\?\): choose from data.oper"),
+        (
+            "training.schedule",
+            "cosin",
+            r"unknown training.schedule 'cosin' \(did you mean 'cosine'\?\): choose",
+        ),
+        (
+            "model.with",
+            3,
+            r"unknown option 'model.with' \(did you mean 'model.width'\?\): choose from data.oper",
+        ),
         ("width", 3, "unknown option 'width'"),
     ],
 )
@@ -96,7 +110,10 @@ def test_wrong_overrides_are_named(option: str, value: Any, message: str) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"preset": "dem"}, r"unknown preset of task sums 'dem' \(did you mean 'demo'\?\): choose from demo, paper"),
+        (
+            {"preset": "dem"},
+            r"unknown preset of task sums 'dem' \(did you mean 'demo'\?\): choose from demo, paper",
+        ),
         ({"model": "lstm"}, "unknown model of task sums 'lstm': choose from coda, softmax"),
         ({"seed": -1}, r"seed is -1: it must be at least 0 and below 2\*\*32"),
         ({"seed": 2**32}, "seed is 4294967296"),
@@ -114,11 +131,17 @@ def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> No
         ({"steps": 9}, r"training.steps is 9: it must be a multiple of training.checkpoint_every \(2\)"),
         ({"batch_size": -4}, "training.batch_size is -4"),
         ({"checkpoint_every": 0}, "training.checkpoint_every is 0"),
-        ({"average_checkpoints": 5}, "training.average_checkpoints is 5: it must be at most the 4 checkpoints"),
+        (
+            {"average_checkpoints": 5},
+            "training.average_checkpoints is 5: it must be at most the 4 checkpoints",
+        ),
         ({"learning_rate": 0.0}, "training.learning_rate is 0.0: it must be a number above 0"),
         ({"learning_rate": float("nan")}, "training.learning_rate is nan"),
         ({"warmup_steps": -1}, "training.warmup_steps is -1: it must be 0 or more"),
-        ({"warmup_steps": 8, "schedule": "linear"}, r"training.warmup_steps is 8: it must be below training.steps"),
+        (
+            {"warmup_steps": 8, "schedule": "linear"},
+            r"training.warmup_steps is 8: it must be below training.steps",
+        ),
         ({"label_smoothing": 1.0}, "training.label_smoothing is 1.0: it must be at least 0 and below 1"),
         ({"clip_norm": 0.0}, "training.clip_norm is 0.0: it must be none or a number above 0"),
     ],

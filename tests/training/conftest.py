@@ -1,5 +1,5 @@
-import toy_task
 import pytest
+import toy_task
 
 from keras_quasiattn import tasks
 

@@ -34,7 +34,9 @@ def test_every_difference_is_named(folder: RunFolder) -> None:
 
 def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(UserError, match=r"holds other files \(such as thesis.tex\) and no run: name a new folder"):
+    with pytest.raises(
+        UserError, match=r"holds other files \(such as thesis.tex\) and no run: name a new folder"
+    ):
         RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -57,11 +59,13 @@ def test_missing_folder(tmp_path: Path) -> None:
 
 
 def test_folder_without_config(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a run folder: it has no config.json"):
+    with pytest.raises(UserError, match=r"is not a run folder: it has no config.json"):
         RunFolder.open(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["", '{"format": 1', "[]", '{"format": 1}', '{"format": "1"}', "\x00\xff"])
+@pytest.mark.parametrize(
+    "content", ["", '{"format": 1', "[]", '{"format": 1}', '{"format": "1"}', "\x00\xff"]
+)
 def test_damaged_config(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
     with pytest.raises(UserError, match=r"config.json is damaged: it is not the config of a training run"):
@@ -86,11 +90,11 @@ def test_unfinished_run_says_how_far_it_is(folder: RunFolder) -> None:
 def test_damaged_model_history_and_metrics(folder: RunFolder) -> None:
     for name in ("model.keras", "history.jsonl", "metrics.json"):
         (folder.path / name).write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(UserError, match="model.keras does not load"):
+    with pytest.raises(UserError, match=r"model.keras does not load"):
         folder.load_model()
-    with pytest.raises(UserError, match="history.jsonl is damaged"):
+    with pytest.raises(UserError, match=r"history.jsonl is damaged"):
         folder.history()
-    with pytest.raises(UserError, match="metrics.json is damaged"):
+    with pytest.raises(UserError, match=r"metrics.json is damaged"):
         folder.write_metrics("test", {"accuracy": 1.0})
 
 

@@ -22,7 +22,9 @@ SMOOTH = {"model__dropout": 0.0, "model__batch_normalization": False}
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
-    train(toy_task.make(folder, **SHORT), folder / "run", progress=False, command=["quasiattn", "train", "a b"])
+    train(
+        toy_task.make(folder, **SHORT), folder / "run", progress=False, command=["quasiattn", "train", "a b"]
+    )
     return folder / "run"
 
 
@@ -103,7 +105,10 @@ def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> No
     [
         ({"policy": "float8"}, "unknown precision policy 'float8'.*: choose from float32, mixed_"),
         ({"strategy": "mirored"}, r"unknown strategy 'mirored' \(did you mean 'mirrored'\?\): choose from"),
-        ({"strategy": "mirrored"}, "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'"),
+        (
+            {"strategy": "mirrored"},
+            "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'",
+        ),
     ],
 )
 def test_unknown_or_impossible_options_make_no_folder(
@@ -137,7 +142,8 @@ def test_low_precision_learns_as_float32_does(
 
 
 @pytest.mark.parametrize(
-    ("policy", "expected"), [("mixed_float16", ReplicaLossScaleOptimizer), ("mixed_bfloat16", keras.optimizers.Adam)]
+    ("policy", "expected"),
+    [("mixed_float16", ReplicaLossScaleOptimizer), ("mixed_bfloat16", keras.optimizers.Adam)],
 )
 def test_float16_alone_scales_the_loss(tmp_path: Path, policy: str, expected: type) -> None:
     with dtype_policy(policy):
@@ -162,11 +168,15 @@ def test_clipping_reaches_the_optimizer(tmp_path: Path) -> None:
 
 def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> None:
     task = toy_task.make(tmp_path, **SHORT, training__learning_rate=1e38)
-    with pytest.raises(UserError, match="the loss is nan in the period up to step .* training.learning_rate"):
+    with pytest.raises(
+        UserError, match=r"the loss is nan in the period up to step .* training.learning_rate"
+    ):
         train(task, tmp_path / "run", progress=False)
     for file in (tmp_path / "run" / "checkpoints").glob("*"):
         with np.load(file) as arrays:
-            assert all(np.isfinite(arrays[name]).all() for name in arrays.files if name.startswith("trainable"))
+            assert all(
+                np.isfinite(arrays[name]).all() for name in arrays.files if name.startswith("trainable")
+            )
 
 
 def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(tmp_path: Path) -> None:
@@ -177,7 +187,7 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(tmp_path: Path
     folder.model_file.unlink()
     last = run / "checkpoints" / "step-00000008.npz"
     last.write_bytes(last.read_bytes()[:-200])
-    with pytest.raises(UserError, match="step-00000008.npz is damaged: remove it to go on"):
+    with pytest.raises(UserError, match=r"step-00000008.npz is damaged: remove it to go on"):
         train(task, run, progress=False)
     last.unlink()
     for one, other in zip(expected, train(task, run, progress=False).load_model().get_weights(), strict=True):
