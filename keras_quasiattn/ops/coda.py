@@ -1,0 +1,207 @@
+"""Compositional de-attention (CoDA): weights that add, subtract and delete."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.coda_reference import quasi_attention_weights
+from keras_quasiattn.ops.composition import Composition, check_choice
+from keras_quasiattn.ops.distance import check_features
+from keras_quasiattn.ops.dropout import check_dropout, drop_weights
+from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, pair_mask, zero_padding
+from keras_quasiattn.ops.precision import weighted_sum
+
+Tensor = Any
+IMPLEMENTATIONS = ("auto", "reference")
+
+
+def coda_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    alpha: float | Tensor = 1.0,
+    beta: float | Tensor = 1.0,
+    similarity: str = "tanh",
+    gate: str = "sigmoid",
+    gate_range: str = "scaled",
+    center_similarity: bool = False,
+    center_per_query: bool = False,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    return_scores: bool = False,
+    implementation: str = "auto",
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention whose weights add (+), subtract (−) or delete (0) values instead of averaging them.
+
+    E = α · query · keyᵀ;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  output = M · value
+
+    There is no hidden 1/√d: pass it in `alpha` and `beta`. The mask multiplies M, so a masked pair weighs
+    exactly 0 and a row with nothing to attend gives exact zeros and zero gradients; masked pairs do not enter
+    the means either. M is computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
+        beta: factor of the distance, likewise.
+        similarity: "tanh" or "sigmoid".
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
+        gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves others as they are; "centered" subtracts
+            the mean of N (eq. 4); "raw" is eq. 3 as it stands.
+        center_similarity: subtract the mean of E (eq. 6).
+        center_per_query: take means over the keys of each query rather than over all pairs. Set it where
+            queries must not see each other, as in a decoder's attention to its encoder.
+        is_causal: query i attends to keys 0 … i only; means are then per query.
+        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
+        return_scores: also return M, before dropout; this takes T·S memory a head on every implementation.
+        implementation: "reference" computes M at once, with a (..., T, S, D) tensor on the way; "auto" takes
+            the fastest implementation there is. All give the same output to rounding.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
+
+    Raises:
+        ValueError: an unknown option, a float mask, ranks below 2, lengths or features that do not fit, or
+            dropout without a seed.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    >>> output, weights = ops.coda_attention(x, x, x, is_causal=True, return_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 8), (2, 5, 5))
+
+    Source: Tay et al. 2019, "Compositional De-Attention Networks", eqs. 1–7 and 10.
+    """
+    composition = Composition(similarity, gate, gate_range, center_similarity)
+    check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    check_features(query, key, "query", "key")
+    check_lengths(key, value)
+    check_dropout(dropout, dropout_seed)
+    mask = as_boolean_mask(mask, "mask")
+    if is_causal:
+        mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
+    weights = quasi_attention_weights(
+        (query, key),
+        (query, key),
+        mask,
+        alpha=alpha,
+        beta=beta,
+        composition=composition,
+        mean_axis=-1 if is_causal or center_per_query else (-2, -1),
+    )
+    output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
+    return (output, ops.cast(weights, value.dtype)) if return_scores else output
+
+
+def coda_pair(
+    a: Tensor,
+    b: Tensor,
+    mask_a: Tensor | None = None,
+    mask_b: Tensor | None = None,
+    *,
+    distance_a: Tensor | None = None,
+    distance_b: Tensor | None = None,
+    value_a: Tensor | None = None,
+    value_b: Tensor | None = None,
+    alpha: float | Tensor = 1.0,
+    beta: float | Tensor = 1.0,
+    similarity: str = "tanh",
+    gate: str = "sigmoid",
+    gate_range: str = "scaled",
+    center_similarity: bool = False,
+    return_scores: bool = False,
+    implementation: str = "auto",
+) -> tuple[Tensor, ...]:
+    """CoDA between two sequences, one weight matrix serving both directions.
+
+    E = α · a · bᵀ;  N = −β · ‖a[t] − b[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  a' = M · b;  b' = Mᵀ · a
+
+    A masked position weighs exactly 0 for the other sequence, its own row of the output is exactly 0, and
+    nothing that stands there matters.
+
+    Args:
+        a: (..., T, D), F_E(A) of the paper.
+        b: (..., S, D), F_E(B).
+        mask_a: boolean (or 0/1 integer) (..., T), True = real.
+        mask_b: boolean (or 0/1 integer) (..., S), True = real.
+        distance_a: (..., T, D'), F_N(A), what the distance compares; default `a`.
+        distance_b: (..., S, D'), F_N(B); default `b`.
+        value_a: (..., T, V), what b' pools; default `a`.
+        value_b: (..., S, V), what a' pools; default `b`.
+        alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
+        beta: factor of the distance, likewise.
+        similarity: as in `coda_attention`.
+        gate: as in `coda_attention`.
+        gate_range: as in `coda_attention`.
+        center_similarity: as in `coda_attention`.
+        return_scores: also return M.
+        implementation: as in `coda_attention`.
+
+    Returns:
+        (a', b') of shapes (..., T, V) and (..., S, V), or (a', b', M) with M (..., T, S).
+
+    Raises:
+        ValueError: an unknown option, a float mask, ranks below 2, or features that do not fit.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> a_out, b_out = ops.coda_pair(np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32"))
+    >>> tuple(a_out.shape), tuple(b_out.shape)
+    ((2, 3, 4), (2, 5, 4))
+
+    Source: Tay et al. 2019, eqs. 1–7.
+    """
+    composition = Composition(similarity, gate, gate_range, center_similarity)
+    check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
+    a, distance_a, value_a = _sides(a, distance_a, value_a, mask_a)
+    b, distance_b, value_b = _sides(b, distance_b, value_b, mask_b)
+    check_features(a, b, "a", "b")
+    check_features(distance_a, distance_b, "distance_a", "distance_b")
+    weights = quasi_attention_weights(
+        (a, b),
+        (distance_a, distance_b),
+        pair_mask(mask_a, mask_b),
+        alpha=alpha,
+        beta=beta,
+        composition=composition,
+        mean_axis=(-2, -1),
+    )
+    outputs = (
+        weighted_sum("...ts,...sv->...tv", weights, value_b),
+        weighted_sum("...ts,...tv->...sv", weights, value_a),
+    )
+    return (*outputs, ops.cast(weights, value_b.dtype)) if return_scores else outputs
+
+
+def _sides(
+    x: Tensor, distance: Tensor | None, value: Tensor | None, mask: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The three roles of one sequence, padding cleared."""
+    x = zero_padding(ops.convert_to_tensor(x), mask)
+    others = (
+        x if other is None else zero_padding(ops.convert_to_tensor(other), mask)
+        for other in (distance, value)
+    )
+    return (x, *others)
+
+
+def check_lengths(key: Tensor, value: Tensor) -> None:
+    """Raises a `ValueError` unless `value` has the length of `key`."""
+    if len(value.shape) < 2 or (
+        None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
+    ):
+        raise ValueError(
+            "`value` must have shape (..., S, features) with the length S of `key`. "
+            f"Received value.shape={tuple(value.shape)} and key.shape={tuple(key.shape)}."
+        )

@@ -1,0 +1,74 @@
+"""Dropout whose pattern is a function of (seed, head, row, column), so any tile of it can be made again."""
+
+import math
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+# Constants of a 32-bit integer mixer ("lowbias32"), written as signed integers.
+_FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32
+_ROW, _COLUMN = 0x9E3779B1 - 2**32, 0x85EBCA77 - 2**32
+_BITS = 24
+
+
+def _logical_shift(x: Tensor, places: int) -> Tensor:
+    return ops.bitwise_and(ops.right_shift(x, places), (1 << (32 - places)) - 1)
+
+
+def _mix(x: Tensor) -> Tensor:
+    x = ops.bitwise_xor(x, _logical_shift(x, 16)) * _FIRST
+    x = ops.bitwise_xor(x, _logical_shift(x, 15)) * _SECOND
+    return ops.bitwise_xor(x, _logical_shift(x, 16))
+
+
+def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
+    """One int32 key for each of `batch_size` independent (T, S) patterns, shape (batch_size,).
+
+    Args:
+        seed: two integers, as `keras.random.SeedGenerator.next()` gives them.
+        batch_size: the product of the leading dimensions (batch and heads).
+    """
+    seed = ops.cast(seed, "int32")
+    return _mix(ops.bitwise_xor(_mix(ops.arange(batch_size, dtype="int32") + seed[0]), seed[1]))
+
+
+def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Tensor:
+    """Which weights stay: True with probability 1 - `rate`, the same for the same key, row and column.
+
+    Args:
+        keys: int32, (batch_size,), from `dropout_keys`.
+        rows: int32, (t,), the row numbers of the tile.
+        columns: int32, (s,), its column numbers.
+        rate: share of the weights to drop, in [0, 1).
+
+    Returns:
+        Boolean (batch_size, t, s).
+    """
+    row_keys = _mix(ops.expand_dims(keys, 1) + ops.expand_dims(rows, 0) * _ROW)
+    bits = _mix(ops.expand_dims(row_keys, 2) + columns * _COLUMN)
+    return ops.greater_equal(_logical_shift(bits, 32 - _BITS), round(rate * (1 << _BITS)))
+
+
+def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
+    """`weights` (..., T, S) with a share `rate` of them 0 and the others divided by 1 − `rate`."""
+    if not rate:
+        return weights
+    shape = ops.shape(weights)
+    flat = ops.reshape(weights, (math.prod(shape[:-2]), *shape[-2:]))
+    keys = dropout_keys(seed, ops.shape(flat)[0])
+    rows, columns = (ops.arange(length, dtype="int32") for length in shape[-2:])
+    keep = dropout_keep(keys, rows, columns, rate)
+    return ops.reshape(ops.where(keep, flat / (1 - rate), ops.cast(0, flat.dtype)), shape)
+
+
+def check_dropout(rate: float, seed: Tensor | None) -> None:
+    """Raises a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
+    if rate and seed is None:
+        raise ValueError(
+            "`dropout` above 0 needs `dropout_seed`: pass `keras.random.SeedGenerator(seed).next()`. "
+            f"Received: dropout={rate}, dropout_seed=None"
+        )

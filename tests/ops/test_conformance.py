@@ -1,0 +1,60 @@
+"""The ops against vectors that an independent reference computed in float64, gradients included."""
+
+import numpy as np
+import pytest
+from conformance import cases
+from tools import run_with_gradients
+
+from keras_quasiattn import ops
+
+IMPLEMENTATIONS = ["reference"]
+
+
+def check(expected, got, names):
+    for name, array in zip(names, got, strict=True):
+        np.testing.assert_allclose(array, expected[name], rtol=1e-9, atol=1e-11, err_msg=name)
+
+
+def parameters(prefix):
+    rows = [pytest.param(*row, id=row[0]) for row in cases(prefix)]
+    return rows or [pytest.param(*[None] * 5, marks=pytest.mark.skip(reason="no conformance vectors here"))]
+
+
+@pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("pairwise_l1"))
+def test_pairwise_l1(name, config, inputs, outputs, gradients):
+    def function(x, y, weights):
+        return [ops.pairwise_l1(x, y, weights)]
+
+    got, got_gradients = run_with_gradients(
+        function, [inputs["x"], inputs["y"], inputs["weights"]], [inputs["cotangent"]]
+    )
+    check(outputs, got, ["distance"])
+    check(gradients, got_gradients, ["x", "y", "weights"])
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("coda_pair"))
+def test_coda_pair(name, config, inputs, outputs, gradients, implementation):
+    def function(a, b):
+        options = {**config, "return_scores": True, "implementation": implementation}
+        return ops.coda_pair(a, b, inputs.get("mask_a"), inputs.get("mask_b"), **options)
+
+    got, got_gradients = run_with_gradients(
+        function, [inputs["a"], inputs["b"]], [inputs["cotangent_a"], inputs["cotangent_b"], None]
+    )
+    check(outputs, got, ["a_out", "b_out", "scores"])
+    check(gradients, got_gradients, ["a", "b"])
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("coda_attention"))
+def test_coda_attention(name, config, inputs, outputs, gradients, implementation):
+    def function(query, key, value):
+        options = {**config, "return_scores": True, "implementation": implementation}
+        return ops.coda_attention(query, key, value, inputs["mask"], **options)
+
+    got, got_gradients = run_with_gradients(
+        function, [inputs[name] for name in ("query", "key", "value")], [inputs["cotangent"], None]
+    )
+    check(outputs, got, ["output", "scores"])
+    check(gradients, got_gradients, ["query", "key", "value"])
