@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.attention_choice import AttentionChoice
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
@@ -86,6 +86,7 @@ class Transformer(keras.Model):
             )
         check_positive_integer(num_layers, "num_layers")
         check_positive_integer(hidden_dim, "hidden_dim")
+        check_rate(dropout, "dropout")
         policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
         # A layer given as `attention` becomes plain configuration once, for every block to copy.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
