@@ -1,1 +1,6 @@
 """From a task to a run folder: strategies, precision, checkpoints, resume."""
+
+from keras_quasiattn.training.run_folder import RunFolder
+from keras_quasiattn.training.trainer import train
+
+__all__ = ["RunFolder", "train"]
