@@ -53,10 +53,15 @@ def _call_single(layer, sequences, masks, **options):
     return layer(sequences[0], mask=masks[0], **options)
 
 
+def _call_decoder(layer, sequences, masks, **options):
+    return layer(*sequences, decoder_mask=masks[0], encoder_mask=masks[1], **options)
+
+
 SELF = Style(_call_self, lambda shapes: (shapes[0], shapes[0]), ("query_mask",), (TARGET,), (0,))
 CROSS = Style(_call_cross, tuple, ("query_mask", "value_mask"), (TARGET, SOURCE), (0,))
 PAIR = Style(_call_pair, lambda shapes: (list(shapes),), ("mask[0]", "mask[1]"), (TARGET, SOURCE), (0, 1))
 SINGLE = Style(_call_single, tuple, ("mask",), (TARGET,), (0,))
+DECODER = Style(_call_decoder, tuple, ("decoder_mask", "encoder_mask"), (TARGET, SOURCE), (0,))
 POOLED = dataclasses.replace(SINGLE, owners=(None,))
 
 
@@ -227,6 +232,24 @@ CASES = [
     ),
 ]
 
+BLOCK = {"intermediate_dim": 13, **HEADS}
+RESIDUAL = {"has_scores": False, "empty_rows_are_zero": False}
+CASES += [
+    LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
+    LayerCase(
+        "encoder_softmax", layers.TransformerEncoder, SINGLE, {**BLOCK, "attention": "softmax"}, **RESIDUAL
+    ),
+    LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **RESIDUAL),
+    LayerCase(
+        "decoder_centered",
+        layers.TransformerDecoder,
+        DECODER,
+        {**BLOCK, "attention_options": {"gate_range": "centered", "use_bias": True}},
+        largest_input=OPEN_GATES,
+        **RESIDUAL,
+    ),
+]
+
 _EVERY_LAYER = {
     "name": "renamed",
     "dtype": "mixed_bfloat16",
@@ -264,6 +287,19 @@ _CODA = {
     "implementation": "reference",
 }
 
+_BLOCK = {
+    **_EVERY_LAYER,
+    "intermediate_dim": 17,
+    "num_heads": 3,
+    "attention": "softmax",
+    "attention_options": {"value_dim": 7},
+    "key_dim": 5,
+    "dropout": 0.25,
+    "activation": "gelu",
+    "layer_norm_epsilon": 1e-3,
+    "kernel_initializer": "he_normal",
+}
+
 # For every layer class, a value that is not the default for every constructor argument.
 NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.CoDA: {
@@ -278,4 +314,5 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.MultiHeadCoDA: {**_MULTI_HEAD, **_CODA, "center_per_query": True},
     layers.MultiHeadSoftmax: _MULTI_HEAD,
     layers.MaskedPooling: {**_EVERY_LAYER, "mode": "max"},
+    **dict.fromkeys((layers.TransformerEncoder, layers.TransformerDecoder), _BLOCK),
 }

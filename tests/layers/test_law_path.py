@@ -123,7 +123,10 @@ def test_dropout_does_not_depend_on_the_path(case):
         import tensorflow as tf
 
         layer = dropping(case, 5)
-        compiled = tf.function(lambda *x: case.run(layer, x, masks, training=True), jit_compile=True)
+        # `keras.layers.Dropout`, which blocks without a seed of their own use, draws other numbers under XLA.
+        compiled = tf.function(
+            lambda *x: case.run(layer, x, masks, training=True), jit_compile="seed" in case.parameters
+        )
         assert_close(to_numpy(list(compiled(*map(as_tensor, sequences)))), expected)
 
 
