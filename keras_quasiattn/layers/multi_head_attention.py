@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.layers.arguments import check_rate
 from keras_quasiattn.layers.attention_axes import AttentionAxes
-from keras_quasiattn.ops.dropout import check_dropout_rate
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     check_mask,
@@ -45,7 +45,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
                 "Received: flash_attention=True"
             )
         super().__init__(*args, flash_attention=flash_attention, **kwargs)
-        check_dropout_rate(self._dropout)
+        check_rate(self._dropout, "dropout")
         self._requested_flash_attention = flash_attention
 
     @property

@@ -41,10 +41,8 @@ def pairwise_l1(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     check_features(x, y, "x", "y")
     if weights is not None:
         weights = ops.convert_to_tensor(weights)
-        if (
-            len(weights.shape) != 1
-            or (None not in (weights.shape[0], x.shape[-1])
-            and weights.shape[0] != x.shape[-1])
+        if len(weights.shape) != 1 or (
+            None not in (weights.shape[0], x.shape[-1]) and weights.shape[0] != x.shape[-1]
         ):
             raise ValueError(
                 f"`weights` must have shape ({x.shape[-1]},), one factor a feature. "

@@ -65,15 +65,10 @@ def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
     return ops.reshape(ops.where(keep, flat / (1 - rate), ops.cast(0, flat.dtype)), shape)
 
 
-def check_dropout_rate(rate: float) -> None:
-    """Raises a `ValueError` for a rate outside [0, 1)."""
-    if not 0 <= rate < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
-
-
 def check_dropout(rate: float, seed: Tensor | None) -> None:
     """Raises a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
-    check_dropout_rate(rate)
+    if not 0 <= rate < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
     if rate and seed is None:
         raise ValueError(
             "`dropout` above 0 needs `dropout_seed`: pass `keras.random.SeedGenerator(seed).next()`. "
