@@ -1,14 +1,33 @@
 """From examples to batches: the same stream for the same seed, from any step on."""
 
+import contextlib
+import io
 from collections.abc import Callable
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from keras_quasiattn.errors import UserError
+
 ExamplesFrom = Callable[[int], tf.data.Dataset]
 Encode = Callable[[Any], Any]
 Tokenize = Callable[..., tf.Tensor]
+
+
+def prepare(builder: tfds.core.DatasetBuilder) -> None:
+    """Writes the data of a TFDS builder to its folder, whole or not at all; does nothing where they are.
+
+    Raises:
+        UserError: If the folder cannot be written or the disk is full.
+    """
+    try:
+        # TFDS prints that all sizes are unknown.
+        with contextlib.redirect_stdout(io.StringIO()):
+            builder.download_and_prepare()
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(f"cannot write the data to {builder.data_dir}: {reason}") from error
 
 
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
