@@ -175,18 +175,28 @@ def train(
 
 
 @cli.command(
-    epilog="quasiattn evaluate runs/mlu-coda\nquasiattn evaluate runs/mlu-coda --split validation --limit 1000"
+    epilog="quasiattn evaluate runs/mlu-coda\nquasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
+    "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
 )
 @_RUN
 @click.option("--split", default="test", show_default=True, help="Part of the data to measure on.")
 @click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    help="Add a row to this file of JSON lines, for a table of results.",
+)
 @_DATA_DIR
-def evaluate(run: Path, split: str, limit: int | None, data_dir: Path) -> None:
+def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
     """Measure the finished run in folder RUN and keep the figures there."""
+    from keras_quasiattn import training
+
     folder, made = _finished(run, data_dir)
     made.prepare()
     figures = made.evaluate(folder.load_model(), split, limit)
     folder.write_metrics(split, figures)
+    if record is not None:
+        training.append_result(record, training.result_row(folder, split, figures))
     click.echo(json.dumps({"run": str(run), "split": split, **figures}))
 
 

@@ -9,6 +9,7 @@ if keras.backend.backend() == "jax":
     import jax
 
     jax.config.update("jax_enable_x64", True)
+    jax.config.update("jax_disable_most_optimizations", True)  # tests compile far more than they compute
 
 
 @pytest.fixture(autouse=True)

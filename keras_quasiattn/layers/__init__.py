@@ -7,6 +7,7 @@ from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 
@@ -18,6 +19,7 @@ __all__ = [
     "MultiHeadSoftmax",
     "StepSignal",
     "TimingSignal",
+    "TokenEmbedding",
     "TransformerDecoder",
     "TransformerEncoder",
 ]

@@ -11,14 +11,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
-from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
-from keras_quasiattn.ops.masking import combine_masks, pair_mask
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.ops.masking import combine_masks, pair_mask, zero_masked
 
 Tensor = Any
-_PROJECTING = tuple(
-    layer.call for layer in (keras.layers.MultiHeadAttention, MultiHeadCoDA, MultiHeadSoftmax)
-)
+_PROJECTING = (keras.layers.MultiHeadAttention.call, MultiHeadQuasiAttention.call)
 
 
 def start_attention_cache(
@@ -71,15 +68,19 @@ def attend_from_cache(
         output, _ = attention._compute_attention(
             attention.query_dense(query), cache["key"], cache["value"], pair_mask(None, mask), training=False
         )
-        return attention.output_dense(output), cache
+        output = attention.output_dense(output)
+        if mask is not None and isinstance(attention, MultiHeadQuasiAttention):
+            # The projection's bias must not fill the rows that attended to nothing.
+            output = zero_masked(output, ops.any(mask, axis=-1)[:, None, None])
+        return output, cache
     queries = _write(cache["query"], query, index)
     cache = {**cache, "query": queries}
-    seen = _seen(queries, index)
-    key_mask = combine_masks(seen, mask) if is_causal else mask
+    seen = ops.broadcast_to(_seen(queries, index), ops.shape(queries)[:2])
     output = attention(
         queries,
         queries if is_causal else cache["value"],
-        attention_mask=pair_mask(seen, key_mask),
+        query_mask=seen,
+        value_mask=combine_masks(seen, mask) if is_causal else mask,
         use_causal_mask=is_causal,
         training=False,
     )
@@ -94,10 +95,6 @@ def _has_plain_projections(attention: keras.layers.Layer) -> bool:
     return not config.get("use_gate") and config.get("sliding_window") is None
 
 
-def _at(store: Tensor, index: Any) -> Tensor:
-    return ops.equal(ops.arange(ops.shape(store)[1], dtype="int32"), ops.cast(index, "int32"))
-
-
 def _seen(store: Tensor, index: Any) -> Tensor:
     """(1, L), True up to `index`."""
     return ops.expand_dims(ops.arange(ops.shape(store)[1], dtype="int32") <= ops.cast(index, "int32"), 0)
@@ -109,5 +106,6 @@ def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:
     A selection rather than `ops.slice_update`, which on TensorFlow is an XLA operation that a stock server
     may lack.
     """
-    at = ops.reshape(_at(store, index), (1, -1) + (1,) * (len(store.shape) - 2))
-    return ops.where(at, ops.cast(entry, store.dtype), store)
+    here = ops.equal(ops.arange(ops.shape(store)[1], dtype="int32"), ops.cast(index, "int32"))
+    here = ops.reshape(here, (1, -1) + (1,) * (len(store.shape) - 2))
+    return ops.where(here, ops.cast(entry, store.dtype), store)

@@ -143,7 +143,10 @@ class CoDA(keras.layers.Layer):
     ) -> list[Tensor]:
         """Aligns the pair `inputs` = [a, b]."""
         masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
-        a, b = (zero_padding(x, m) for x, m in zip(inputs, masks, strict=True))
+        a, b = (
+            zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # integers are not cast by Keras
+            for x, m in zip(inputs, masks, strict=True)
+        )
         similarity_a, similarity_b = self.similarity_projection(a), self.similarity_projection(b)
         separate = not self.share_projections
         alpha_scale, beta_scale = scales(self.scaling, self._units, paper=(1.0, 1.0))

@@ -156,6 +156,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         self.gate_range = gate_range
         self.center_similarity = center_similarity
         self.center_per_query = center_per_query
+        check_choice(center_per_query, (False, True), "center_per_query")
         check_choice(implementation, IMPLEMENTATIONS, "implementation")
         self.implementation = implementation
         self._composition = Composition(similarity, gate, gate_range, center_similarity)

@@ -1,6 +1,7 @@
 """α and β, the temperatures of a CoDA layer, and how they are scaled by the number of features."""
 
 import math
+import numbers
 from typing import Any, Literal, cast
 
 import keras
@@ -14,7 +15,7 @@ def check_temperature(value: Temperature, name: str) -> Temperature:
     """Returns a finite number ≥ 0, or "learned"; anything else is a `ValueError` that names the argument."""
     if value == "learned":
         return "learned"
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:
         raise ValueError(f"`{name}` must be a finite number ≥ 0, or 'learned'. Received: {name}={value!r}")
     return float(value)

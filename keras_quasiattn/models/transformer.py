@@ -5,10 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.attention_choice import AttentionChoice
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 
@@ -86,6 +87,7 @@ class Transformer(keras.Model):
             )
         check_positive_integer(num_layers, "num_layers")
         check_positive_integer(hidden_dim, "hidden_dim")
+        check_rate(dropout, "dropout")
         policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
         # A layer given as `attention` becomes plain configuration once, for every block to copy.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
@@ -111,13 +113,8 @@ class Transformer(keras.Model):
 
         copies = 1 if universal else num_layers
         layers = {
-            "token_embedding": keras.layers.ReversibleEmbedding(
-                vocabulary_size,
-                hidden_dim,
-                embeddings_initializer=keras.initializers.RandomNormal(stddev=hidden_dim**-0.5),
-                reverse_dtype="float32",
-                dtype=policy,
-                name="token_embedding",
+            "token_embedding": TokenEmbedding(
+                vocabulary_size, hidden_dim, dtype=policy, name="token_embedding"
             ),
             "timing_signal": TimingSignal(dtype=policy, name="timing_signal"),
             "embedding_dropout": keras.layers.Dropout(dropout, dtype=policy, name="embedding_dropout"),
@@ -125,13 +122,10 @@ class Transformer(keras.Model):
             "decoder_blocks": [TransformerDecoder(**block, name=f"decoder_block_{i}") for i in range(copies)],
             "encoder_norm": keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm"),
             "decoder_norm": keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),
-            "float32_logits": keras.layers.Activation("linear", dtype="float32", name="logits"),
         }
         if universal:
             for side in ("encoder_step_signal", "decoder_step_signal"):
                 layers[side] = StepSignal(num_layers, dtype=policy, name=side)
-        # As an output projection the table has no mask to pass on, and nothing to warn about.
-        layers["token_embedding"].supports_masking = True
         # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
         for name, value in layers.items():
             object.__setattr__(self, name, value)
@@ -142,7 +136,6 @@ class Transformer(keras.Model):
         logits = self._decode(target, self.encode(source), is_real(source))
         super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
         self.dtype_policy = policy
-        self.supports_masking = True
 
     def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
         """The encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
@@ -205,7 +198,7 @@ class Transformer(keras.Model):
         return self._logits(x)
 
     def _embed(self, ids: Tensor, start_index: Any = 0, training: bool | None = None) -> Tensor:
-        x = self.token_embedding(ids) * self.hidden_dim**0.5
+        x = self.token_embedding(ids)
         if not self.universal:
             x = self.timing_signal(x, start_index=start_index)
         return self.embedding_dropout(x, training=training)
@@ -214,11 +207,7 @@ class Transformer(keras.Model):
         return blocks[0 if self.universal else i]
 
     def _logits(self, x: Tensor) -> Tensor:
-        return self.float32_logits(self.token_embedding(self.decoder_norm(x), reverse=True))
-
-    def compute_mask(self, inputs: dict[str, Tensor], previous_mask: Any = None) -> Tensor:
-        """The real positions of the target: Keras losses and metrics leave the others out."""
-        return is_real(inputs["target"])
+        return self.token_embedding(self.decoder_norm(x), reverse=True)
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""

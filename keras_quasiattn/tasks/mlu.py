@@ -127,8 +127,7 @@ class Mlu(Task):
 
     def prepare(self) -> None:
         """Generate the questions and answers."""
-        builder = self._builder()
-        prepare(builder)
+        builder = prepare(self._builder, self.data_dir)
         size = self.options.training.batch_size
         for split in ("train", "validation"):
             examples = builder.info.splits[split].num_examples

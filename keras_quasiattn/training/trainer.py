@@ -30,10 +30,11 @@ def train(
     """Train a task with `model.fit` until its model is finished.
 
     A second start with the same arguments goes on from the last checkpoint, whenever and however the first
-    one ended, and on one and the same CPU with one replica the finished weights are, bit for bit, those of a run that was
-    never stopped. On a finished run it does nothing. The optimizer is Adam with Tensor2Tensor's β 0.9 and
-    0.997 and ε 1e-9. The finished model has the mean of the last checkpoints' trainable weights; its loss and
-    metrics on the validation data go to `metrics.json`.
+    one ended. On a CPU with one replica the finished weights are, bit for bit, those of a run that was never
+    stopped, as long as TensorFlow has the same number of threads (that number changes the order of its
+    sums). On a finished run it does nothing. The optimizer is Adam with Tensor2Tensor's β 0.9 and 0.997 and
+    ε 1e-9. The finished model has the mean of the last checkpoints' trainable weights; its loss and metrics
+    on the validation data go to `metrics.json`.
 
     Keras' global seed is set to the task's; the global precision policy is as before when training ends.
 

@@ -87,8 +87,9 @@ def test_an_empty_source_adds_nothing(attention, options):
     other = numpy(block(x, -5 * z, encoder_mask=mask))
     assert np.isfinite(out).all()
     np.testing.assert_array_equal(out[0], other[0])
-    y = block.self_attention_norm(x[:1])
-    y = x[:1] + block.self_attention(y, y, use_causal_mask=True)
+    x = ops.convert_to_tensor(x[:1])
+    y = block.self_attention_norm(x)
+    y = x + block.self_attention(y, y, use_causal_mask=True)
     np.testing.assert_allclose(out[:1], numpy(block.feed_forward(y)), atol=2e-6)
 
 

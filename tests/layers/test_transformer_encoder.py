@@ -112,12 +112,12 @@ def test_every_constructor_argument_survives_save_and_load(tmp_path):
 
 @pytest.mark.parametrize("as_config", [False, True])
 def test_any_layer_with_the_call_contract_will_do(tmp_path, as_config):
-    template = keras.layers.MultiHeadAttention(num_heads=2, key_dim=3, value_dim=4)
+    template = keras.layers.MultiHeadAttention(num_heads=2, key_dim=3, use_gate=True)
     given = keras.saving.serialize_keras_object(template) if as_config else template
     layer = TransformerEncoder(7, attention=given)
     loaded = save_and_load(layer, tmp_path / "model.keras", 4)
     assert isinstance(loaded.attention, keras.layers.MultiHeadAttention)
-    assert loaded.attention.value_dim == 4
+    assert loaded.attention.get_config()["use_gate"] and loaded.attention.key_dim == 3
     assert not template.built
 
 

@@ -51,12 +51,12 @@ def test_only_the_last_are_kept(tmp_path: Path) -> None:
 def test_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1)
     checkpoints.save(5, *build(tmp_path))
-    with pytest.raises(UserError, match="step-00000005.npz does not fit the model"):
+    with pytest.raises(UserError, match=r"step-00000005.npz does not fit the model"):
         checkpoints.restore(5, *build(tmp_path, model__width=4))
 
 
 def test_missing_checkpoint_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="step-00000005.npz is gone"):
+    with pytest.raises(UserError, match=r"step-00000005.npz is gone"):
         Checkpoints(tmp_path, keep=1).read(5, "trainable")
 
 

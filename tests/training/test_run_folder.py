@@ -59,7 +59,7 @@ def test_missing_folder(tmp_path: Path) -> None:
 
 
 def test_folder_without_config(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="is not a run folder: it has no config.json"):
+    with pytest.raises(UserError, match=r"is not a run folder: it has no config.json"):
         RunFolder.open(tmp_path)
 
 
@@ -90,11 +90,11 @@ def test_unfinished_run_says_how_far_it_is(folder: RunFolder) -> None:
 def test_damaged_model_history_and_metrics(folder: RunFolder) -> None:
     for name in ("model.keras", "history.jsonl", "metrics.json"):
         (folder.path / name).write_bytes(b"PK\x03\x04 cut off")
-    with pytest.raises(UserError, match="model.keras does not load"):
+    with pytest.raises(UserError, match=r"model.keras does not load"):
         folder.load_model()
-    with pytest.raises(UserError, match="history.jsonl is damaged"):
+    with pytest.raises(UserError, match=r"history.jsonl is damaged"):
         folder.history()
-    with pytest.raises(UserError, match="metrics.json is damaged"):
+    with pytest.raises(UserError, match=r"metrics.json is damaged"):
         folder.write_metrics("test", {"accuracy": 1.0})
 
 

@@ -62,5 +62,5 @@ def test_settings_reach_the_schedule() -> None:
 
 
 def test_unknown_form_is_named() -> None:
-    with pytest.raises(ValueError, match="decay must be one of .*'linear'.*, got 'step'"):
+    with pytest.raises(ValueError, match=r"decay must be one of .*'linear'.*, got 'step'"):
         WarmupSchedule(1.0, 1, "step", 10)

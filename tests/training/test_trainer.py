@@ -168,7 +168,9 @@ def test_clipping_reaches_the_optimizer(tmp_path: Path) -> None:
 
 def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> None:
     task = toy_task.make(tmp_path, **SHORT, training__learning_rate=1e38)
-    with pytest.raises(UserError, match="the loss is nan in the period up to step .* training.learning_rate"):
+    with pytest.raises(
+        UserError, match=r"the loss is nan in the period up to step .* training.learning_rate"
+    ):
         train(task, tmp_path / "run", progress=False)
     for file in (tmp_path / "run" / "checkpoints").glob("*"):
         with np.load(file) as arrays:
@@ -185,7 +187,7 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(tmp_path: Path
     folder.model_file.unlink()
     last = run / "checkpoints" / "step-00000008.npz"
     last.write_bytes(last.read_bytes()[:-200])
-    with pytest.raises(UserError, match="step-00000008.npz is damaged: remove it to go on"):
+    with pytest.raises(UserError, match=r"step-00000008.npz is damaged: remove it to go on"):
         train(task, run, progress=False)
     last.unlink()
     for one, other in zip(expected, train(task, run, progress=False).load_model().get_weights(), strict=True):

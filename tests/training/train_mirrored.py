@@ -37,7 +37,7 @@ def run(name: str, strategy: str, policy: str = "float32", **overrides: Any) -> 
 
 
 def largest_difference(one: RunFolder, other: RunFolder) -> float:
-    """Over all weights but the bias of the keys: softmax cancels it, and Adam scales its rounding errors up."""
+    """Over all weights but the keys' bias: softmax cancels it, and Adam scales its rounding errors up."""
     pairs = zip(one.load_model().weights, other.load_model().weights, strict=True)
     compared = [(left, right) for left, right in pairs if not left.path.endswith("key/bias")]
     return float(max(np.abs(left.numpy() - right.numpy()).max() for left, right in compared))
