@@ -32,7 +32,7 @@ def test_ops_and_layers(backend):
     if imported.returncode:
         pytest.skip(f"{backend} cannot be imported here: {imported.stderr.strip().splitlines()[-1]}")
     tests = run(
-        backend, "-m", "pytest", "tests/ops", "tests/layers", "-q", "-p", "no:cacheprovider", timeout=900
+        backend, "-m", "pytest", "tests/ops", "tests/layers", "-q", "-p", "no:cacheprovider", timeout=1500
     )
     assert tests.returncode == 0, tests.stdout[-4000:] + tests.stderr[-1000:]
     assert int(re.search(r"(\d+) passed", tests.stdout).group(1)) > 500
