@@ -32,6 +32,6 @@ def test_same_tests_pass(backend):
     imported = run(backend, "-c", "import keras", timeout=120)
     if imported.returncode:
         pytest.skip(f"{backend} cannot be imported here: {imported.stderr.strip().splitlines()[-1]}")
-    tests = run(backend, "-m", "pytest", *TESTS, "-q", "-p", "no:cacheprovider", timeout=900)
+    tests = run(backend, "-m", "pytest", *TESTS, "-q", "-p", "no:cacheprovider", timeout=1500)
     assert tests.returncode == 0, tests.stdout[-4000:] + tests.stderr[-1000:]
     assert int(re.search(r"(\d+) passed", tests.stdout).group(1)) > 500

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.arguments import check_rate
 from keras_quasiattn.layers.attention_axes import AttentionAxes
+from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     check_mask,
@@ -32,6 +33,8 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     - Whatever stands at a masked position, NaN included, changes nothing at the others.
     - A row with nothing to attend, or masked itself, gives exact zeros after the output projection too.
     - Asking for the attention scores changes nothing but the shape of the answer.
+
+    The projections' first values are those of the matrices they are; Keras' are smaller (`ProjectionInitializer`).
 
     Raises:
         ValueError: `flash_attention=True`, which these weights do not have; `dropout` outside [0, 1); ranks or
@@ -98,6 +101,21 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             sublayer.supports_masking = True
         if self._use_gate:
             self._gate_dense.supports_masking = True
+
+    def _get_common_kwargs_for_sublayer(self) -> dict[str, Any]:
+        common = super()._get_common_kwargs_for_sublayer()
+        return {
+            **common,
+            "kernel_initializer": ProjectionInitializer(common["kernel_initializer"], input_axes=1),
+        }
+
+    def _make_output_dense(
+        self, query_shape: Shape, common_kwargs: dict[str, Any], name: str | None = None
+    ) -> Any:
+        initializer = ProjectionInitializer(common_kwargs["kernel_initializer"].initializer, input_axes=2)
+        return super()._make_output_dense(
+            query_shape, {**common_kwargs, "kernel_initializer": initializer}, name
+        )
 
     def _build_attention(self, rank: int) -> None:
         self._axes = AttentionAxes(rank, self.attention_axes)

@@ -142,4 +142,6 @@ def test_global_random_state_is_left_alone(case):
     # The state that moves is the layer's own.
     states = [to_numpy(detach(variable.value)) for variable in layer.variables if "seed" in variable.path]
     assert len(states) == len(layer.variables) - len(layer.weights)
-    assert all(state[1] > 0 for state in states)
+    # On PyTorch `keras.layers.Dropout`, in blocks without a seed of their own, leaves its generator unused.
+    if "seed" in case.parameters or keras.backend.backend() != "torch":
+        assert all(state[1] > 0 for state in states)
