@@ -38,8 +38,8 @@ class CoDA(keras.layers.Layer):
         kernel_initializer: initializer of the projection kernels.
         alpha: factor of E beside the scaling: a number ≥ 0, or "learned", starting at 1.
         beta: factor of N, likewise.
-        scaling: "mean" multiplies E by 1/√units and N by 1/units, so that N is a mean difference; "paper" and
-            "none" multiply neither (eqs. 1–2), with which gates start nearly closed at usual sizes.
+        scaling: "mean" multiplies E and N by 1/units, so that they are a mean product and a mean difference;
+            "paper" and "none" multiply neither (eqs. 1–2), with which gates start nearly closed at usual sizes.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves others; "centered" subtracts N's mean over

@@ -24,12 +24,12 @@ def check_temperature(value: Temperature, name: str) -> Temperature:
 def scales(scaling: str, features: int, paper: tuple[float, float]) -> tuple[float, float]:
     """The factors of the similarity E and of the distance N.
 
-    "mean": 1/√features and 1/features, so that N is the mean difference of a feature and a sigmoid gate of
-    unit normals starts at 2·sigmoid(−1.13) ≈ 0.49 whatever the size. "paper": the factors of the mechanism's
-    own equation. "none": 1 and 1.
+    "mean": 1/features both, so that E is a mean product and N a mean difference of features: tanh starts where it
+    is steep, and a sigmoid gate of unit normals at 2·sigmoid(−1.13) ≈ 0.49, whatever the size. "paper": the factors
+    of the mechanism's own equation. "none": 1 and 1.
     """
     check_choice(scaling, ("mean", "paper", "none"), "scaling")
-    return {"mean": (features**-0.5, 1 / features), "paper": paper, "none": (1.0, 1.0)}[scaling]
+    return {"mean": (1 / features, 1 / features), "paper": paper, "none": (1.0, 1.0)}[scaling]
 
 
 def temperature_weights(

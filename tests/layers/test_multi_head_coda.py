@@ -115,7 +115,7 @@ def test_softmax_is_keras_attention_over_any_axes(axes):
 
 @pytest.mark.parametrize(
     "scaling,factors",
-    [("mean", (HEAD_SIZE**-0.5, 1 / HEAD_SIZE)), ("paper", (HEAD_SIZE**-0.5,) * 2), ("none", (1.0, 1.0))],
+    [("mean", (1 / HEAD_SIZE,) * 2), ("paper", (HEAD_SIZE**-0.5,) * 2), ("none", (1.0, 1.0))],
 )
 @pytest.mark.parametrize("learned", [False, True])
 def test_scaling_is_what_it_says(scaling, factors, learned):
