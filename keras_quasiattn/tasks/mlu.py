@@ -57,7 +57,7 @@ class Mlu(Task):
             model={**TRANSFORMER_SIZES["tiny"], "hidden_dim": 64, "intermediate_dim": 256, "dropout": 0.0},
             by_model=_BY_MODEL,
             training=TrainingSettings(
-                steps=3200,
+                steps=2800,
                 batch_size=256,
                 learning_rate=5e-3,
                 warmup_steps=100,
