@@ -1,6 +1,9 @@
 """Shared by all tests: float64 where JAX would refuse it, and a clean dtype policy for each test."""
 
 import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
 
 import keras
 import pytest
@@ -56,3 +59,24 @@ def mlu_saved_model(tmp_path_factory, mlu_run):
 
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+    """The command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        from keras_quasiattn import cli
+
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def run(mlu_run: Path, tmp_path: Path) -> Path:
+    """A finished run that a test may damage."""
+    return shutil.copytree(mlu_run, tmp_path / "run")
