@@ -25,6 +25,7 @@ def run(backend, *arguments, timeout):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", ["tensorflow", "jax", "torch"])
 def test_same_tests_pass(backend):
     if backend == keras.backend.backend():
