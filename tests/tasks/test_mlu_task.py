@@ -114,13 +114,13 @@ def test_every_model_builds_and_steps(model: str, mlu_data: Path) -> None:
     assert losses[1] < losses[0]
 
 
-def test_presets_have_the_sizes_of_tensor2tensor() -> None:
+def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width() -> None:
     for model in MODELS:
-        for preset in ("demo", "paper"):
+        for preset, width in (("demo", 64), ("paper", 128)):
             task = tasks.get("mlu")(preset=preset, model=model, seed=0, data_dir="data")
             options = {name: task.options.model[name] for name in ("hidden_dim", "num_heads", "num_layers")}
             layers = 8 if "universal" in model else 2
-            assert options == {"hidden_dim": 128, "num_heads": 4, "num_layers": layers}
+            assert options == {"hidden_dim": width, "num_heads": 4, "num_layers": layers}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -221,7 +221,7 @@ def test_bad_options_are_one_line_before_anything_is_made(
             "model options do not suit task mlu: `num_heads` must divide .* num_heads=5",
         ),
         ({"model__num_layers": 0}, "`num_layers` must be a positive integer. Received: num_layers=0"),
-        ({"model__dropout": 1.5}, "rate.*1.5"),
+        ({"model__dropout": 1.5}, "dropout.*1.5"),
         ({"model__coda_scaling": "big"}, "scaling.*'big'"),
         ({"model__coda_gate_range": "big"}, "gate_range.*'big'"),
     ],
