@@ -4,6 +4,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.coda_blockwise import blockwise_sums
 from keras_quasiattn.ops.coda_reference import quasi_attention_weights
 from keras_quasiattn.ops.composition import Composition, check_choice
 from keras_quasiattn.ops.distance import check_features
@@ -11,7 +12,7 @@ from keras_quasiattn.ops.dropout import dropout_keep, dropout_keys
 from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, pair_mask, zero_padding
 
 Tensor = Any
-IMPLEMENTATIONS = ("auto", "reference")
+IMPLEMENTATIONS = ("auto", "reference", "blockwise")
 
 
 def coda_attention(
@@ -87,6 +88,22 @@ def coda_attention(
     _check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     mask = as_boolean_mask(mask, "mask")
+    mean_per_query = is_causal or center_per_query
+    if implementation != "reference" and not return_scores:
+        (output,) = blockwise_sums(
+            (query, key),
+            (query, key),
+            value,
+            mask=mask,
+            alpha=alpha,
+            beta=beta,
+            composition=composition,
+            is_causal=is_causal,
+            mean_per_query=mean_per_query,
+            dropout=dropout,
+            dropout_seed=dropout_seed,
+        )
+        return ops.cast(output, value.dtype)
     if is_causal:
         mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
     weights = quasi_attention_weights(
@@ -96,7 +113,8 @@ def coda_attention(
         alpha=alpha,
         beta=beta,
         composition=composition,
-        mean_axis=-1 if is_causal or center_per_query else (-2, -1),
+        mean_axis=-1 if mean_per_query else (-2, -1),
+        implementation=implementation,
     )
     kept = _drop(weights, dropout, dropout_seed) if dropout else weights
     output = _pool("...ts,...sv->...tv", kept, value)
@@ -170,6 +188,19 @@ def coda_pair(
     b, distance_b, value_b = _sides(b, distance_b, value_b, mask_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
+    if implementation != "reference" and not return_scores:
+        outputs = blockwise_sums(
+            (a, b),
+            (distance_a, distance_b),
+            value_b,
+            other_value=value_a,
+            row_mask=mask_a,
+            key_mask=mask_b,
+            alpha=alpha,
+            beta=beta,
+            composition=composition,
+        )
+        return ops.cast(outputs[0], value_b.dtype), ops.cast(outputs[1], value_a.dtype)
     weights = quasi_attention_weights(
         (a, b),
         (distance_a, distance_b),
@@ -178,6 +209,7 @@ def coda_pair(
         beta=beta,
         composition=composition,
         mean_axis=(-2, -1),
+        implementation=implementation,
     )
     outputs = (
         _pool("...ts,...sv->...tv", weights, value_b),

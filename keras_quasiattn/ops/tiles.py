@@ -1,0 +1,172 @@
+"""Tiles of a pairwise L1 distance and of its gradient: no tensor with an axis for each of row, column, feature.
+
+All tensors here are (B, length, features) with every batch and head in one axis B.
+"""
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+KEYS_A_TILE = 32  # columns of M made at a time
+STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
+
+
+def tile_count(length: Any, size: int) -> Any:
+    """How many tiles of `size` cover `length`; at least 1, so that a loop always has a body to run."""
+    if isinstance(length, int):
+        return max(1, -(-length // size))
+    return ops.maximum(1, (length + size - 1) // size)
+
+
+def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
+    """`x` with zeros (False) appended along `axis` up to `length`."""
+    shape = list(ops.shape(x))
+    missing = length - shape[axis]
+    if isinstance(missing, int) and missing == 0:
+        return x
+    shape[axis] = missing
+    return ops.concatenate([x, ops.zeros(shape, dtype=x.dtype)], axis=axis)
+
+
+def pad_features(x: Tensor) -> Tensor:
+    """`x` with zero features appended, so that whole steps cover them: |0 − 0| adds nothing."""
+    features = x.shape[-1]
+    step = min(STEP, max(1, features))
+    return pad_axis(x, 2, step * tile_count(features, step))
+
+
+def take(x: Tensor, index: Any, size: int) -> Tensor:
+    """Tile number `index`, of `size` positions."""
+    shape = ops.shape(x)
+    return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
+
+
+def put(x: Tensor, index: Any, tile: Tensor) -> Tensor:
+    """`x` with tile number `index` replaced."""
+    return ops.slice_update(x, (0, index * tile.shape[1], 0), tile)
+
+
+def take_columns(x: Tensor, index: Any) -> Tensor:
+    """Tile number `index` of the last axis of x (B, T, S)."""
+    batch, rows, _ = ops.shape(x)
+    return ops.slice(x, (0, 0, index * KEYS_A_TILE), (batch, rows, KEYS_A_TILE))
+
+
+def put_columns(x: Tensor, index: Any, tile: Tensor) -> Tensor:
+    """`x` (B, T, S) with that tile replaced."""
+    return ops.slice_update(x, (0, 0, index * KEYS_A_TILE), tile)
+
+
+def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_f weights[f] · max(x[t, f], y[s, f]) from feature-major x (B, F, T) and y (B, F, s): (B, T, s)."""
+    features = x.shape[1]
+    step = min(STEP, features)
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        rows, columns = take(x, index, step), take(y, index, step)
+        scales = None if weights is None else take(weights, index, step)
+        for feature in range(step):
+            maxima = ops.maximum(rows[:, feature, :, None], columns[:, feature, None, :])
+            total = total + (maxima if scales is None else scales[:, feature, :, None] * maxima)
+        return total
+
+    start = ops.zeros_like(x[:, 0, :, None] + y[:, 0, None, :])
+    count = features // step
+    return add(0, start) if count == 1 else ops.fori_loop(0, count, add, start)
+
+
+def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
+    """Σ_s factors[s, t] · sign(x[t, f] − y[s, f]), 0 at ties: (B, T, F).
+
+    Args:
+        x: (B, T, F).
+        y: (B, S, F), S a multiple of `STEP`.
+        factors: (B, S, T).
+    """
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        points, shares = take(y, index, STEP), take(factors, index, STEP)
+        for position in range(STEP):
+            signs = ops.sign(x - points[:, position, None, :])
+            total = total + signs * shares[:, position, :, None]
+        return total
+
+    start = ops.zeros_like(x)
+    length = ops.shape(y)[1]
+    count = length // STEP
+    return add(0, start) if isinstance(count, int) and count == 1 else ops.fori_loop(0, count, add, start)
+
+
+class DistanceTiles:
+    """‖x[t] − y[s]‖₁, one tile of keys at a time, and the gradient of that tile.
+
+    Σ|x − y| = 2·Σ max(x, y) − Σx − Σy takes two instructions an element instead of three. Both sides are
+    shifted to the mean of the keys, without which large common offsets would cancel.
+
+    Args:
+        x: (B, T, F), in the dtype to compute in.
+        y: (B, S, F), S a multiple of `KEYS_A_TILE`, zeros where nothing may attend.
+        real: (B, S, 1), 1 where a key is real and 0 elsewhere.
+        weights: optional (F,), one factor a feature.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, real: Tensor, weights: Tensor | None = None) -> None:
+        count = ops.maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
+        shift = ops.sum(y * real, axis=1, keepdims=True) / count
+        self.features = x.shape[-1]
+        x, y = pad_features(x - shift), pad_features((y - shift) * real)
+        self.x, self.y = x, y
+        length = ops.shape(x)[1]
+        self.length = length
+        self.x_padded = pad_axis(x, 1, STEP * tile_count(length, STEP))
+        self.x_by_feature = ops.transpose(x, (0, 2, 1))
+        self.weights = None if weights is None else pad_features(weights[None, None])
+        self.x_sums = self._sums(x)
+
+    def _sums(self, x: Tensor) -> Tensor:
+        return ops.sum(x if self.weights is None else x * self.weights, axis=2, keepdims=True)
+
+    def tile(self, index: Any) -> Tensor:
+        """Distances (B, T, KEYS_A_TILE) to the keys of tile `index`."""
+        y = take(self.y, index, KEYS_A_TILE)
+        scales = None if self.weights is None else ops.transpose(self.weights, (0, 2, 1))
+        maxima = sum_of_maxima(self.x_by_feature, ops.transpose(y, (0, 2, 1)), scales)
+        distance = 2 * maxima - self.x_sums - ops.transpose(self._sums(y), (0, 2, 1))
+        return distance if scales is not None else ops.maximum(distance, ops.cast(0, distance.dtype))
+
+    def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of Σ upstream · distance without weights: (B, T, F) for x, (B, KEYS_A_TILE, F) for the keys.
+
+        Args:
+            index: number of the tile.
+            upstream: (B, T, KEYS_A_TILE).
+        """
+        y = take(self.y, index, KEYS_A_TILE)
+        x_gradient = sum_of_signs(self.x, y, ops.transpose(upstream, (0, 2, 1)))
+        rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
+        y_gradient = sum_of_signs(y, self.x_padded, rows)
+        return x_gradient[..., : self.features], y_gradient[..., : self.features]
+
+    def gradient(self, upstream: Tensor, source: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Gradients of Σ upstream · distance over all tiles, for x, the first `source` keys and the weights.
+
+        Σ_ts G·|x − y| = Σ_t x·(Σ_s G·sign(x − y)) + Σ_s y·(Σ_t G·sign(y − x)): the weights' gradient costs no
+        pass of its own.
+        """
+
+        def add(index: Any, totals: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            rows, keys = self.tile_gradient(index, take_columns(upstream, index))
+            return totals[0] + rows, put(totals[1], index, keys)
+
+        x, y = self.x[..., : self.features], self.y[..., : self.features]
+        of_x, of_y = ops.fori_loop(
+            0, tile_count(source, KEYS_A_TILE), add, (ops.zeros_like(x), ops.zeros_like(y))
+        )
+        of_y = of_y[:, :source]
+        if self.weights is None:
+            return of_x, of_y, None
+        of_weights = ops.sum(x * of_x, axis=(0, 1)) + ops.sum(y[:, :source] * of_y, axis=(0, 1))
+        scales = self.weights[..., : self.features]
+        return of_x * scales, of_y * scales, of_weights
