@@ -71,7 +71,6 @@ def coda_attention(
             dropout without a seed.
 
     Example:
-
     >>> import numpy as np
     >>> from keras_quasiattn import ops
     >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
@@ -172,7 +171,6 @@ def coda_pair(
         ValueError: an unknown option, a float mask, ranks below 2, or features that do not fit.
 
     Example:
-
     >>> import numpy as np
     >>> from keras_quasiattn import ops
     >>> a_out, b_out = ops.coda_pair(np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32"))

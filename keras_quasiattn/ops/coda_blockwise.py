@@ -11,7 +11,7 @@ from keras_quasiattn.ops.dropout import dropout_keys
 from keras_quasiattn.ops.pair_means import mean_dot_product
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.tile_masks import TileMasks, broadcast_leading, flatten_leading, leading_size
-from keras_quasiattn.ops.tiles import KEYS_A_TILE, tile_count
+from keras_quasiattn.ops.tiles import keys_a_tile
 
 Tensor = Any
 
@@ -124,7 +124,7 @@ def _masks(
         lead,
         target,
         source,
-        tile_count(source, KEYS_A_TILE) * KEYS_A_TILE,
+        keys_a_tile(),
         None if key_mask is None else flatten_leading(key_mask, lead, 1, source),
         None if row_mask is None else flatten_leading(row_mask, lead, target, 1),
         full,
@@ -183,7 +183,7 @@ def _visible_keys(masks: TileMasks, batch: Any, dtype: str) -> Tensor:
     def add(index: Any, total: Tensor) -> Tensor:
         mask = masks.tile(index)
         if mask is None:
-            return total + KEYS_A_TILE
+            return total + masks.size
         return total + ops.sum(ops.cast(mask, dtype), axis=2, keepdims=True)
 
-    return ops.fori_loop(0, tile_count(masks.source, KEYS_A_TILE), add, start)
+    return ops.fori_loop(0, masks.count, add, start)

@@ -9,16 +9,7 @@ from keras import ops
 from keras_quasiattn.ops.dropout import dropout_keep
 from keras_quasiattn.ops.masking import zero_masked
 from keras_quasiattn.ops.tile_masks import TileMasks
-from keras_quasiattn.ops.tiles import (
-    KEYS_A_TILE,
-    DistanceTiles,
-    pad_axis,
-    put,
-    put_columns,
-    take,
-    take_columns,
-    tile_count,
-)
+from keras_quasiattn.ops.tiles import DistanceTiles, pad_axis, put, put_columns, take, take_columns
 
 Tensor = Any
 
@@ -52,7 +43,8 @@ class TiledWeights:
         if not self.dropout:
             return x
         rows = ops.arange(self.masks.target, dtype="int32")
-        columns = index * KEYS_A_TILE + ops.arange(KEYS_A_TILE, dtype="int32")
+        size = self.masks.size
+        columns = index * size + ops.arange(size, dtype="int32")
         keep = dropout_keep(self.dropout_keys, rows, columns, self.dropout)
         return ops.where(keep, x / (1 - self.dropout), ops.cast(0, x.dtype))
 
@@ -71,16 +63,17 @@ class _Tiles:
         for name in FULL:
             if name in tensors:
                 self.tensors[name] = pad_axis(tensors[name], 2, masks.padded_source)
-        self.count = tile_count(masks.source, KEYS_A_TILE)
         if weights.uses_distance:
             real = ops.cast(masks.real_keys, tensors["distance_query"].dtype)
-            self.distances = DistanceTiles(tensors["distance_query"], self.tensors["distance_key"], real)
+            self.distances = DistanceTiles(
+                tensors["distance_query"], self.tensors["distance_key"], real, masks.size
+            )
 
     def key_tile(self, name: str, index: Any) -> Tensor:
-        return take(self.tensors[name], index, KEYS_A_TILE)
+        return take(self.tensors[name], index, self.masks.size)
 
     def full_tile(self, name: str, index: Any) -> Tensor:
-        return take_columns(self.tensors[name], index)
+        return take_columns(self.tensors[name], index, self.masks.size)
 
     def beta(self, index: Any) -> Tensor:
         return self.full_tile("beta_full", index) if "beta_full" in self.tensors else self.tensors["beta"]
@@ -171,7 +164,7 @@ def _outputs(tiles: _Tiles) -> list[Tensor]:
             sums.append(put(totals[1], index, ops.einsum("bts,btv->bsv", matrix, other)))
         return sums
 
-    totals = ops.fori_loop(0, tiles.count, add, totals)
+    totals = ops.fori_loop(0, tiles.masks.count, add, totals)
     return [totals[0], *(total[:, : tiles.masks.source] for total in totals[1:])]
 
 
@@ -186,7 +179,7 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
         """Gradients for E and N of one tile."""
         inner = ops.einsum("btv,bsv->bts", upstream, tiles.key_tile("value", index))
         if other_upstream is not None:
-            shares = take(other_upstream, index, KEYS_A_TILE)
+            shares = take(other_upstream, index, tiles.masks.size)
             inner = inner + ops.einsum("btv,bsv->bts", tensors["other_value"], shares)
         inner = weights.drop(inner, index)
         return tuple(zero_masked(inner * tile[name], tile["mask"]) for name in ("dE", "dN"))
@@ -200,7 +193,7 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
 
         totals["value"] = put(totals["value"], index, ops.einsum("bts,btv->bsv", tile["W"], upstream))
         if other_upstream is not None:
-            shares = take(other_upstream, index, KEYS_A_TILE)
+            shares = take(other_upstream, index, tiles.masks.size)
             accumulate("other_value", ops.einsum("bts,bsv->btv", tile["W"], shares))
         similarity, distance = slopes(index, tile)
         if weights.uses_similarity:
@@ -224,7 +217,7 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
         return totals
 
     totals = {name: ops.zeros(ops.shape(tensor), dtype=tensor.dtype) for name, tensor in tensors.items()}
-    totals = ops.fori_loop(0, tiles.count, add, totals)
+    totals = ops.fori_loop(0, tiles.masks.count, add, totals)
     source = tiles.masks.source
     for name in totals:
         if name in KEY_SIDE:

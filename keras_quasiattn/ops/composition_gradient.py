@@ -10,7 +10,7 @@ Tensor = Any
 
 
 def derivative(name: str, x: Tensor, y: Tensor) -> Tensor:
-    """d function(x) / dx of one of the similarities or gates, given x and y = function(x)."""
+    """D function(x) / dx of one of the similarities or gates, given x and y = function(x)."""
     if name == "tanh":
         return 1 - ops.square(y)
     if name == "sigmoid":

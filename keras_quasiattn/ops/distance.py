@@ -39,7 +39,6 @@ def pairwise_l1(
         ValueError: an unknown implementation, ranks below 2, or last dimensions that differ.
 
     Example:
-
     >>> import numpy as np
     >>> from keras_quasiattn import ops
     >>> distance = ops.pairwise_l1(np.array([[1.0, 2.0]]), np.array([[0.0, 0.0], [1.0, 5.0]]))

@@ -6,7 +6,7 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.ops.masking import combine_masks
-from keras_quasiattn.ops.tiles import KEYS_A_TILE, pad_axis
+from keras_quasiattn.ops.tiles import pad_axis, tile_count
 
 Tensor = Any
 
@@ -55,7 +55,7 @@ class TileMasks:
         lead: the leading lengths whose product is B.
         target: T.
         source: S.
-        padded_source: S rounded up to whole tiles.
+        size: keys a tile.
         key_mask: (B, 1, S) or None.
         row_mask: (B, T, 1) or None.
         full_mask: (..., T, S) with as many axes as (*lead, T, S), or None.
@@ -65,13 +65,15 @@ class TileMasks:
     lead: tuple[Any, ...]
     target: Any
     source: Any
-    padded_source: Any
+    size: int
     key_mask: Tensor | None = None
     row_mask: Tensor | None = None
     full_mask: Tensor | None = None
     is_causal: bool = False
 
     def __post_init__(self) -> None:
+        self.count = tile_count(self.source, self.size)
+        self.padded_source = self.count * self.size
         real = self.key_mask
         if self.full_mask is not None:
             seen = ops.any(self.full_mask, axis=-2, keepdims=True)
@@ -89,18 +91,18 @@ class TileMasks:
         return isinstance(self.source, int) and self.source == self.padded_source
 
     def tile(self, index: Any) -> Tensor | None:
-        """The mask of tile `index`, which broadcasts to (B, T, KEYS_A_TILE), or None."""
+        """The mask of tile `index`, which broadcasts to (B, T, size), or None."""
         masks = [self.row_mask]
-        start = index * KEYS_A_TILE
+        start = index * self.size
         if self.key_mask is not None:
             batch = ops.shape(self.key_mask)[0]
-            masks.append(ops.slice(self.key_mask, (0, 0, start), (batch, 1, KEYS_A_TILE)))
+            masks.append(ops.slice(self.key_mask, (0, 0, start), (batch, 1, self.size)))
         if self.full_mask is not None:
             shape = ops.shape(self.full_mask)[:-1]
-            part = ops.slice(self.full_mask, (0,) * len(shape) + (start,), (*shape, KEYS_A_TILE))
-            masks.append(flatten_leading(part, self.lead, self.target, KEYS_A_TILE))
+            part = ops.slice(self.full_mask, (0,) * len(shape) + (start,), (*shape, self.size))
+            masks.append(flatten_leading(part, self.lead, self.target, self.size))
         if self.is_causal:
             rows = ops.arange(self.target, dtype="int32")[None, :, None]
-            columns = start + ops.arange(KEYS_A_TILE, dtype="int32")
+            columns = start + ops.arange(self.size, dtype="int32")
             masks.append(ops.less_equal(columns[None, None, :], rows))
         return combine_masks(*masks)

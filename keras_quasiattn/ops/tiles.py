@@ -7,10 +7,19 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.elementwise import maximum
+from keras_quasiattn.ops.executor import runs_at_once
+
 Tensor = Any
 
-KEYS_A_TILE = 32  # columns of M made at a time
+KEYS_A_TILE = 32  # columns of M made at a time; what XLA does best with
+KEYS_A_TILE_AT_ONCE = 128  # where every operation is a call of its own
 STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
+
+
+def keys_a_tile() -> int:
+    """How many keys a tile should have in the way this code is being run."""
+    return KEYS_A_TILE_AT_ONCE if runs_at_once() else KEYS_A_TILE
 
 
 def tile_count(length: Any, size: int) -> Any:
@@ -48,15 +57,15 @@ def put(x: Tensor, index: Any, tile: Tensor) -> Tensor:
     return ops.slice_update(x, (0, index * tile.shape[1], 0), tile)
 
 
-def take_columns(x: Tensor, index: Any) -> Tensor:
-    """Tile number `index` of the last axis of x (B, T, S)."""
+def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
+    """Tile number `index`, of `size` positions of the last axis of x (B, T, S)."""
     batch, rows, _ = ops.shape(x)
-    return ops.slice(x, (0, 0, index * KEYS_A_TILE), (batch, rows, KEYS_A_TILE))
+    return ops.slice(x, (0, 0, index * size), (batch, rows, size))
 
 
 def put_columns(x: Tensor, index: Any, tile: Tensor) -> Tensor:
     """`x` (B, T, S) with that tile replaced."""
-    return ops.slice_update(x, (0, 0, index * KEYS_A_TILE), tile)
+    return ops.slice_update(x, (0, 0, index * tile.shape[2]), tile)
 
 
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -68,7 +77,7 @@ def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor
         rows, columns = take(x, index, step), take(y, index, step)
         scales = None if weights is None else take(weights, index, step)
         for feature in range(step):
-            maxima = ops.maximum(rows[:, feature, :, None], columns[:, feature, None, :])
+            maxima = maximum(rows[:, feature, :, None], columns[:, feature, None, :])
             total = total + (maxima if scales is None else scales[:, feature, :, None] * maxima)
         return total
 
@@ -99,6 +108,22 @@ def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
     return add(0, start) if isinstance(count, int) and count == 1 else ops.fori_loop(0, count, add, start)
 
 
+def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
+    """Both directions of `sum_of_signs` with fewer, larger operations: slow under XLA, fast without.
+
+    Args:
+        x: (B, T, F).
+        y: (B, s, F).
+        factors: (B, T, s).
+    """
+    of_x, of_y = [], []
+    for feature in range(x.shape[-1]):
+        signs = ops.sign(x[:, :, None, feature] - y[:, None, :, feature]) * factors
+        of_x.append(ops.sum(signs, axis=2))
+        of_y.append(-ops.sum(signs, axis=1))
+    return ops.stack(of_x, axis=-1), ops.stack(of_y, axis=-1)
+
+
 class DistanceTiles:
     """‖x[t] − y[s]‖₁, one tile of keys at a time, and the gradient of that tile.
 
@@ -107,13 +132,15 @@ class DistanceTiles:
 
     Args:
         x: (B, T, F), in the dtype to compute in.
-        y: (B, S, F), S a multiple of `KEYS_A_TILE`, zeros where nothing may attend.
+        y: (B, S, F), S a multiple of `size`, zeros where nothing may attend.
         real: (B, S, 1), 1 where a key is real and 0 elsewhere.
+        size: keys a tile.
         weights: optional (F,), one factor a feature.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, real: Tensor, weights: Tensor | None = None) -> None:
-        count = ops.maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
+    def __init__(self, x: Tensor, y: Tensor, real: Tensor, size: int, weights: Tensor | None = None) -> None:
+        self.size = size
+        count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
         shift = ops.sum(y * real, axis=1, keepdims=True) / count
         self.features = x.shape[-1]
         x, y = pad_features(x - shift), pad_features((y - shift) * real)
@@ -129,21 +156,24 @@ class DistanceTiles:
         return ops.sum(x if self.weights is None else x * self.weights, axis=2, keepdims=True)
 
     def tile(self, index: Any) -> Tensor:
-        """Distances (B, T, KEYS_A_TILE) to the keys of tile `index`."""
-        y = take(self.y, index, KEYS_A_TILE)
+        """Distances (B, T, size) to the keys of tile `index`."""
+        y = take(self.y, index, self.size)
         scales = None if self.weights is None else ops.transpose(self.weights, (0, 2, 1))
         maxima = sum_of_maxima(self.x_by_feature, ops.transpose(y, (0, 2, 1)), scales)
         distance = 2 * maxima - self.x_sums - ops.transpose(self._sums(y), (0, 2, 1))
-        return distance if scales is not None else ops.maximum(distance, ops.cast(0, distance.dtype))
+        return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
 
     def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of Σ upstream · distance without weights: (B, T, F) for x, (B, KEYS_A_TILE, F) for the keys.
+        """Gradients of Σ upstream · distance without weights: (B, T, F) for x, (B, size, F) for the keys.
 
         Args:
             index: number of the tile.
-            upstream: (B, T, KEYS_A_TILE).
+            upstream: (B, T, size).
         """
-        y = take(self.y, index, KEYS_A_TILE)
+        y = take(self.y, index, self.size)
+        if runs_at_once():
+            x_gradient, y_gradient = signs_by_feature(self.x, y, upstream)
+            return x_gradient[..., : self.features], y_gradient[..., : self.features]
         x_gradient = sum_of_signs(self.x, y, ops.transpose(upstream, (0, 2, 1)))
         rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
         y_gradient = sum_of_signs(y, self.x_padded, rows)
@@ -157,12 +187,12 @@ class DistanceTiles:
         """
 
         def add(index: Any, totals: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-            rows, keys = self.tile_gradient(index, take_columns(upstream, index))
+            rows, keys = self.tile_gradient(index, take_columns(upstream, index, self.size))
             return totals[0] + rows, put(totals[1], index, keys)
 
         x, y = self.x[..., : self.features], self.y[..., : self.features]
         of_x, of_y = ops.fori_loop(
-            0, tile_count(source, KEYS_A_TILE), add, (ops.zeros_like(x), ops.zeros_like(y))
+            0, tile_count(source, self.size), add, (ops.zeros_like(x), ops.zeros_like(y))
         )
         of_y = of_y[:, :source]
         if self.weights is None:
