@@ -1,12 +1,13 @@
 """CoDA without a (T, S) matrix: the `blockwise` implementation of `coda_attention` and `coda_pair`."""
 
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
 from keras_quasiattn.ops.coda_tiles import TiledWeights, tiled_sums
 from keras_quasiattn.ops.composition import Composition
-from keras_quasiattn.ops.composition_gradient import weights_and_derivatives
+from keras_quasiattn.ops.composition_gradient import WeightRule
 from keras_quasiattn.ops.dropout import dropout_keys
 from keras_quasiattn.ops.pair_means import mean_dot_product
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
@@ -32,6 +33,7 @@ def blockwise_sums(
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
     other_value: Tensor | None = None,
+    compiled: bool = False,
 ) -> tuple[Tensor, ...]:
     """M · value, and Mᵀ · other_value where that is given; memory is linear in T and S.
 
@@ -52,6 +54,7 @@ def blockwise_sums(
         dropout: share of the weights to drop.
         dropout_seed: two integers, needed for dropout.
         other_value: (..., T, W).
+        compiled: go through compiled CPU loops instead of tiles of tensors.
 
     Returns:
         (..., T, V) and, with `other_value`, (..., S, W), in the precision of the weights.
@@ -90,15 +93,17 @@ def blockwise_sums(
     if other_value is not None:
         tensors["other_value"] = flat(other_value, target, other_value.shape[-1])
     tile_masks = _masks(masks, lead, target, source, is_causal)
+    sums = tiled_sums
+    if compiled:
+        if "alpha" in tensors or "beta_full" in tensors:
+            raise ValueError("`alpha` and `beta` must not vary along S where implementation='compiled'.")
+        from keras_quasiattn.ops.coda_compiled_tensorflow import compiled_sums as sums
     if composition.uses_means:
-        tensors.update(_offsets(tensors, tile_masks, composition, mean_per_query))
+        tensors.update(_offsets(sums, tensors, tile_masks, composition, mean_per_query))
     keys = dropout_keys(dropout_seed, leading_size(lead)) if dropout else None
 
-    def rule(similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        return weights_and_derivatives(composition, similarity, negative_distance)
-
-    weights = TiledWeights(rule, tile_masks, dropout=dropout, dropout_keys=keys)
-    outputs = tiled_sums(weights, tensors)
+    weights = TiledWeights(WeightRule.of(composition), tile_masks, dropout, keys)
+    outputs = sums(weights, tensors)
     return tuple(ops.reshape(output, (*lead, *ops.shape(output)[1:])) for output in outputs)
 
 
@@ -133,21 +138,20 @@ def _masks(
 
 
 def _offsets(
-    tensors: dict[str, Tensor], masks: TileMasks, composition: Composition, per_query: bool
+    sums: Callable[..., tuple[Tensor, ...]],
+    tensors: dict[str, Tensor],
+    masks: TileMasks,
+    composition: Composition,
+    per_query: bool,
 ) -> dict[str, Tensor]:
     """The means of E and N that are subtracted, (B, T, 1) each, from first passes over the tiles."""
     batch, dtype = ops.shape(tensors["value"])[0], tensors["value"].dtype
     ones = ops.ones((batch, masks.source, 1), dtype=dtype)
     separable = masks.full_mask is None and not masks.is_causal
 
-    def total(names: tuple[str, ...], similarity: bool, distance: bool) -> Tensor:
-        def rule(e: Tensor | None, n: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-            entry = e if similarity else n
-            return entry, ops.ones_like(entry), ops.ones_like(entry)
-
+    def total(names: tuple[str, ...], rule: WeightRule) -> Tensor:
         needed = {name: tensors[name] for name in names if name in tensors}
-        weights = TiledWeights(rule, masks, uses_similarity=similarity, uses_distance=distance)
-        return tiled_sums(weights, {**needed, "value": ones})[0]
+        return sums(TiledWeights(rule, masks), {**needed, "value": ones})[0]
 
     count = _visible_keys(masks, batch, dtype)
 
@@ -168,11 +172,11 @@ def _offsets(
             offsets["similarity_offset"] = ops.broadcast_to(closed, (batch, masks.target, 1))
         else:
             offsets["similarity_offset"] = mean(
-                total(("query", "key", "alpha", "beta", "beta_full"), True, False)
+                total(("query", "key", "alpha", "beta", "beta_full"), WeightRule("identity", None))
             )
     if composition.center_gate:
         names = ("distance_query", "distance_key", "beta", "beta_full")
-        offsets["distance_offset"] = mean(total(names, False, True))
+        offsets["distance_offset"] = mean(total(names, WeightRule(None, "identity")))
     return offsets
 
 

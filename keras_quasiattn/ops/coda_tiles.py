@@ -6,6 +6,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.composition_gradient import WeightRule
 from keras_quasiattn.ops.dropout import dropout_keep
 from keras_quasiattn.ops.masking import zero_masked
 from keras_quasiattn.ops.tile_masks import TileMasks
@@ -22,21 +23,26 @@ class TiledWeights:
     """What a tile of M is made of, apart from the tensors that have gradients.
 
     Args:
-        rule: takes E and N of a tile (None where `uses_similarity` or `uses_distance` is False) and returns M,
-            dM/dE and dM/dN.
+        rule: how M is composed; what it does not use is not computed.
         masks: which pairs attend.
-        uses_similarity: whether M depends on E.
-        uses_distance: whether M depends on N.
         dropout: share of M to drop.
         dropout_keys: (B,) integers, or None.
     """
 
-    rule: Callable[[Tensor | None, Tensor | None], tuple[Tensor, Tensor, Tensor]]
+    rule: WeightRule
     masks: TileMasks
-    uses_similarity: bool = True
-    uses_distance: bool = True
     dropout: float = 0.0
     dropout_keys: Tensor | None = None
+
+    @property
+    def uses_similarity(self) -> bool:
+        """Whether M depends on E."""
+        return self.rule.similarity is not None
+
+    @property
+    def uses_distance(self) -> bool:
+        """Whether M depends on N."""
+        return self.rule.gate is not None
 
     def drop(self, x: Tensor, index: Any) -> Tensor:
         """Dropout of a tile; its pattern is a function of the position, so backward makes it again."""

@@ -1,4 +1,4 @@
-"""Compiled passes over a whole problem: M in blocks of 4 × 256, parallel over batch, heads and chunks of rows."""
+"""Compiled passes over a whole problem: M in blocks of 8 × 256, parallel over batch, heads and chunks of rows."""
 
 from typing import Any
 
@@ -6,7 +6,15 @@ import numpy as np
 from numba import njit, prange
 
 from keras_quasiattn.ops.compiled_elementwise import FAST, apply
-from keras_quasiattn.ops.compiled_loops import ROWS, distances, pool_columns, pool_rows, products, signs
+from keras_quasiattn.ops.compiled_loops import (
+    ROWS,
+    distances,
+    pool_columns,
+    pool_rows,
+    products,
+    sign_columns,
+    sign_rows,
+)
 
 
 @njit(cache=True)
@@ -17,7 +25,9 @@ def _mix(x: Any) -> Any:
 
 
 @njit(cache=True)
-def _allow(b: int, t: int, s: int, allowed: Any, key_mask: Any, row_mask: Any, full: Any, of: Any, causal: bool) -> None:
+def _allow(
+    b: int, t: int, s: int, allowed: Any, key_mask: Any, row_mask: Any, full: Any, of: Any, causal: bool
+) -> None:
     """Which pairs of a block attend, as 0 and 1."""
     rows, width = allowed.shape
     for r in range(rows):
@@ -44,7 +54,9 @@ def _keep(key: Any, t: int, s: int, threshold: Any, kept: Any, factors: Any) -> 
 
 
 @njit(fastmath=FAST, error_model="numpy", cache=True)
-def _weigh(q: Any, k: Any, x: Any, y: Any, beta: Any, off_e: Any, off_n: Any, codes: Any, scale: Any, work: Any) -> None:
+def _weigh(
+    q: Any, k: Any, x: Any, y: Any, beta: Any, off_e: Any, off_n: Any, codes: Any, scale: Any, work: Any
+) -> None:
     """M and its slopes by E and N of one block: work = E, N, L, f, f', g, g' becomes M in [3], slopes in [4], [6]."""
     rows, width = work.shape[1:]
     if codes[0]:
@@ -139,7 +151,10 @@ def backward(
         factors = np.empty((ROWS, width), q.dtype)
         allowed = np.empty((ROWS, width), np.uint8)
         k_block, y_block = np.empty((k.shape[2], width), q.dtype), np.empty((y.shape[2], width), q.dtype)
-        v_block, h_block = np.empty((v.shape[2], width), q.dtype), np.empty((g_other.shape[2], width), q.dtype)
+        v_block, h_block = (
+            np.empty((v.shape[2], width), q.dtype),
+            np.empty((g_other.shape[2], width), q.dtype),
+        )
         for s in range(0, v.shape[1], width):
             e = s + width
             _transposed(k[b, s:e], k_block)
@@ -184,4 +199,5 @@ def backward(
                         if off_n.size:
                             d_off_n[b, t + r, 0] -= slope.sum()
                         slope *= -beta[b, t + r, 0]
-                    signs(work[6], x[b, t:u], y[b, s:e], dx[b, t:u], dy[item, s:e])
+                    sign_rows(work[6], x[b, t:u], y[b, s:e], dx[b, t:u])
+                    sign_columns(work[6], x[b, t:u], y[b, s:e], dy[item, s:e])

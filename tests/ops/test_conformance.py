@@ -7,7 +7,7 @@ from tools import run_with_gradients
 
 from keras_quasiattn import ops
 
-IMPLEMENTATIONS = ["reference", "blockwise"]
+IMPLEMENTATIONS = ["reference", "blockwise", "compiled"]
 
 
 def check(expected, got, names):

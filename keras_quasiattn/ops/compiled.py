@@ -1,0 +1,67 @@
+"""Where compiled CPU loops may be used, and which implementation "auto" means."""
+
+import contextlib
+import importlib.util
+from collections.abc import Iterator
+from typing import Any
+
+import keras
+
+Tensor = Any
+
+_allowed_in_graphs = False
+
+
+@contextlib.contextmanager
+def compiled_in_graphs() -> Iterator[None]:
+    """Lets `implementation="auto"` use compiled CPU loops in graphs that are traced inside this block.
+
+    A graph that calls compiled loops cannot be compiled by XLA or exported, and nothing tells a function being
+    traced whether it will be; so in graphs "auto" takes these loops only where the caller vouches for it:
+
+    ```python
+    with keras_quasiattn.ops.compiled_in_graphs():
+        model.fit(x, y)
+    model.export("served")  # traced outside the block: no compiled loops
+    ```
+
+    The switch holds for all threads.
+    """
+    global _allowed_in_graphs
+    before, _allowed_in_graphs = _allowed_in_graphs, True
+    try:
+        yield
+    finally:
+        _allowed_in_graphs = before
+
+
+def choose_implementation(implementation: str, alpha: float | Tensor, beta: float | Tensor) -> str:
+    """ "reference", "blockwise" or "compiled".
+
+    Raises:
+        ValueError: "compiled" was asked for where there is no such thing.
+    """
+    if implementation == "compiled":
+        missing = _missing()
+        if missing:
+            raise ValueError(f"`implementation='compiled'` needs {missing}.")
+    if implementation != "auto":
+        return implementation
+    vary = any(getattr(factor, "shape", None) and factor.shape[-1] != 1 for factor in (alpha, beta))
+    return "blockwise" if vary or _missing() or not _vouched() else "compiled"
+
+
+def _missing() -> str | None:
+    if keras.backend.backend() != "tensorflow":
+        return f"the TensorFlow backend. Received: {keras.backend.backend()}"
+    if importlib.util.find_spec("numba") is None:
+        return "Numba: pip install 'keras-quasiattn[compiled]'"
+    import tensorflow as tf
+
+    return "a machine without a GPU" if tf.config.list_physical_devices("GPU") else None
+
+
+def _vouched() -> bool:
+    import tensorflow as tf
+
+    return _allowed_in_graphs or tf.executing_eagerly()
