@@ -9,8 +9,9 @@ from keras_quasiattn.ops.coda_reference import quasi_attention_weights
 from keras_quasiattn.ops.compiled import choose_implementation
 from keras_quasiattn.ops.composition import Composition, check_choice
 from keras_quasiattn.ops.distance import check_features
-from keras_quasiattn.ops.dropout import dropout_keep, dropout_keys
+from keras_quasiattn.ops.dropout import check_dropout, drop_weights
 from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, pair_mask, zero_padding
+from keras_quasiattn.ops.precision import weighted_sum
 
 Tensor = Any
 IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
@@ -91,7 +92,7 @@ def coda_attention(
     implementation = choose_implementation(implementation, alpha, beta)
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")
-    _check_lengths(key, value)
+    check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     mask = as_boolean_mask(mask, "mask")
     mean_per_query = is_causal or center_per_query
@@ -123,8 +124,7 @@ def coda_attention(
         mean_axis=-1 if mean_per_query else (-2, -1),
         implementation="reference" if implementation == "reference" else "blockwise",
     )
-    kept = _drop(weights, dropout, dropout_seed) if dropout else weights
-    output = _pool("...ts,...sv->...tv", kept, value)
+    output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
 
 
@@ -220,8 +220,8 @@ def coda_pair(
         implementation="reference" if implementation == "reference" else "blockwise",
     )
     outputs = (
-        _pool("...ts,...sv->...tv", weights, value_b),
-        _pool("...ts,...tv->...sv", weights, value_a),
+        weighted_sum("...ts,...sv->...tv", weights, value_b),
+        weighted_sum("...ts,...tv->...sv", weights, value_a),
     )
     return (*outputs, ops.cast(weights, value_b.dtype)) if return_scores else outputs
 
@@ -238,12 +238,8 @@ def _sides(
     return (x, *others)
 
 
-def _pool(equation: str, weights: Tensor, value: Tensor) -> Tensor:
-    """Sums of values in the precision of the weights, returned in that of the values."""
-    return ops.cast(ops.einsum(equation, weights, ops.cast(value, weights.dtype)), value.dtype)
-
-
-def _check_lengths(key: Tensor, value: Tensor) -> None:
+def check_lengths(key: Tensor, value: Tensor) -> None:
+    """Raises a `ValueError` unless `value` has the length of `key`."""
     if len(value.shape) < 2 or (
         None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
     ):
@@ -251,23 +247,3 @@ def _check_lengths(key: Tensor, value: Tensor) -> None:
             "`value` must have shape (..., S, features) with the length S of `key`. "
             f"Received value.shape={tuple(value.shape)} and key.shape={tuple(key.shape)}."
         )
-
-
-def check_dropout(dropout: float, dropout_seed: Tensor | None) -> None:
-    """Raises a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
-    if not 0 <= dropout < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={dropout}")
-    if dropout and dropout_seed is None:
-        raise ValueError(
-            "`dropout` above 0 needs `dropout_seed`: pass `keras.random.SeedGenerator(seed).next()`. "
-            f"Received: dropout={dropout}, dropout_seed=None"
-        )
-
-
-def _drop(weights: Tensor, rate: float, seed: Tensor) -> Tensor:
-    shape = ops.shape(weights)
-    flat = ops.reshape(weights, (-1, shape[-2], shape[-1]))
-    keys = dropout_keys(seed, ops.shape(flat)[0])
-    rows, columns = (ops.arange(length, dtype="int32") for length in shape[-2:])
-    keep = dropout_keep(keys, rows, columns, rate)
-    return ops.reshape(ops.where(keep, flat / (1 - rate), ops.cast(0, flat.dtype)), shape)

@@ -83,6 +83,17 @@ def _call(function: Callable[..., list[Array]], inputs: tuple[Tensor, ...], dtyp
     return [results] if tf.is_tensor(results) else list(results)  # a list of one comes back bare when eager
 
 
+def _read_only(*arguments: Any) -> tuple[Any, ...]:
+    """Arrays marked read-only, whether TensorFlow or NumPy made them: one type, so one compilation."""
+    marked = []
+    for argument in arguments:
+        if isinstance(argument, np.ndarray):
+            argument = argument.view()
+            argument.flags.writeable = False
+        marked.append(argument)
+    return tuple(marked)
+
+
 class _Problem:
     """Arrays of one pass, padded to whole blocks, in the order that the compiled passes take them."""
 
@@ -120,7 +131,7 @@ class _Problem:
             self.tensors["distance_key"] = np.zeros((self.batch, self.columns, 0), self.dtype)
         rule = weights.rule
         rate = weights.dropout
-        self.arguments = (
+        self.arguments = _read_only(
             *(self.tensors[name] for name in _NAMES),
             (SIMILARITY_CODES[rule.similarity], GATE_CODES[rule.gate]),
             self.dtype(rule.scale),
@@ -177,7 +188,7 @@ class _Problem:
         if len(upstreams) == 2:
             g_other = self._pad(upstreams[1], 1, self.columns)
         gradients = {name: self._zeros(name) for name in _NAMES}
-        compiled_attention.backward(*self.arguments, g, g_other, *gradients.values())
+        compiled_attention.backward(*self.arguments, *_read_only(g, g_other), *gradients.values())
         results = []
         for name in names:
             if name in _ROWS_SIDE:

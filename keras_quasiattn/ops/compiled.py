@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.ops.executor import runs_op_by_op
+
 Tensor = Any
 
 _allowed_in_graphs = False
@@ -36,7 +38,7 @@ def compiled_in_graphs() -> Iterator[None]:
 
 
 def choose_implementation(implementation: str, alpha: float | Tensor, beta: float | Tensor) -> str:
-    """ "reference", "blockwise" or "compiled".
+    """What "auto" means here; other names are returned as they are.
 
     Raises:
         ValueError: "compiled" was asked for where there is no such thing.
@@ -64,4 +66,4 @@ def _missing() -> str | None:
 def _vouched() -> bool:
     import tensorflow as tf
 
-    return _allowed_in_graphs or tf.executing_eagerly()
+    return tf.executing_eagerly() or (_allowed_in_graphs and runs_op_by_op())

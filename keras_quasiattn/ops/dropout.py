@@ -1,5 +1,6 @@
 """Dropout whose pattern is a function of (seed, head, row, column), so any tile of it can be made again."""
 
+import math
 from typing import Any
 
 from keras import ops
@@ -48,3 +49,26 @@ def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Te
     row_keys = _mix(ops.expand_dims(keys, 1) + ops.expand_dims(rows, 0) * _ROW)
     bits = _mix(ops.expand_dims(row_keys, 2) + columns * _COLUMN)
     return ops.greater_equal(_logical_shift(bits, 32 - _BITS), round(rate * (1 << _BITS)))
+
+
+def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
+    """`weights` (..., T, S) with a share `rate` of them 0 and the others divided by 1 − `rate`."""
+    if not rate:
+        return weights
+    shape = ops.shape(weights)
+    flat = ops.reshape(weights, (math.prod(shape[:-2]), *shape[-2:]))
+    keys = dropout_keys(seed, ops.shape(flat)[0])
+    rows, columns = (ops.arange(length, dtype="int32") for length in shape[-2:])
+    keep = dropout_keep(keys, rows, columns, rate)
+    return ops.reshape(ops.where(keep, flat / (1 - rate), ops.cast(0, flat.dtype)), shape)
+
+
+def check_dropout(rate: float, seed: Tensor | None) -> None:
+    """Raises a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
+    if rate and seed is None:
+        raise ValueError(
+            "`dropout` above 0 needs `dropout_seed`: pass `keras.random.SeedGenerator(seed).next()`. "
+            f"Received: dropout={rate}, dropout_seed=None"
+        )

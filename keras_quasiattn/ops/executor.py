@@ -1,14 +1,14 @@
-"""Whether operations run one by one, as they are called."""
+"""Whether operations run one by one, rather than fused by a compiler: a hint for the shape of tiles."""
 
 import keras
 
 if keras.backend.backend() == "tensorflow":
-    from keras_quasiattn.ops.executor_tensorflow import runs_at_once
+    from keras_quasiattn.ops.executor_tensorflow import runs_op_by_op
 else:
 
-    def runs_at_once() -> bool:
-        """True where every operation runs as it is called; False where a graph may be compiled."""
+    def runs_op_by_op() -> bool:
+        """True where every operation is a kernel call of its own; results never depend on it."""
         return keras.backend.backend() == "torch"
 
 
-__all__ = ["runs_at_once"]
+__all__ = ["runs_op_by_op"]

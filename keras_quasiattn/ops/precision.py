@@ -19,3 +19,8 @@ def as_dtype(value: Any, dtype: str) -> Tensor:
     if isinstance(value, (int, float)):
         return ops.convert_to_tensor(value, dtype=dtype)
     return ops.cast(value, dtype)
+
+
+def weighted_sum(equation: str, weights: Tensor, value: Tensor) -> Tensor:
+    """An einsum of weights and values in the precision of the weights, returned in that of the values."""
+    return ops.cast(ops.einsum(equation, weights, ops.cast(value, weights.dtype)), value.dtype)

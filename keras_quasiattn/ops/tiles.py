@@ -8,18 +8,18 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.ops.elementwise import maximum
-from keras_quasiattn.ops.executor import runs_at_once
+from keras_quasiattn.ops.executor import runs_op_by_op
 
 Tensor = Any
 
 KEYS_A_TILE = 32  # columns of M made at a time; what XLA does best with
-KEYS_A_TILE_AT_ONCE = 128  # where every operation is a call of its own
+KEYS_A_TILE_OP_BY_OP = 128  # where every operation is a call of its own
 STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
 
 
 def keys_a_tile() -> int:
     """How many keys a tile should have in the way this code is being run."""
-    return KEYS_A_TILE_AT_ONCE if runs_at_once() else KEYS_A_TILE
+    return KEYS_A_TILE_OP_BY_OP if runs_op_by_op() else KEYS_A_TILE
 
 
 def tile_count(length: Any, size: int) -> Any:
@@ -171,7 +171,7 @@ class DistanceTiles:
             upstream: (B, T, size).
         """
         y = take(self.y, index, self.size)
-        if runs_at_once():
+        if runs_op_by_op():
             x_gradient, y_gradient = signs_by_feature(self.x, y, upstream)
             return x_gradient[..., : self.features], y_gradient[..., : self.features]
         x_gradient = sum_of_signs(self.x, y, ops.transpose(upstream, (0, 2, 1)))

@@ -1,1 +1,5 @@
 """From a run folder to a SavedModel that answers."""
+
+from keras_quasiattn.serving.export import export
+
+__all__ = ["export"]

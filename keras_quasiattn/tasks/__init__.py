@@ -1,1 +1,30 @@
 """One file a task: data, text, model, metrics and presets."""
+
+import importlib
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
+from keras_quasiattn.tasks.task import ServingSignature, Task
+
+__all__ = ["Preset", "ServingSignature", "Task", "TrainingSettings", "available", "get"]
+
+# Name to "module:class"; a task's module is imported when the task is asked for, since some bring much along.
+_TASKS: dict[str, str] = {"mlu": "keras_quasiattn.tasks.mlu:Mlu"}
+
+
+def available() -> tuple[str, ...]:
+    """Names of all tasks, in order of the alphabet."""
+    return tuple(sorted(_TASKS))
+
+
+def get(name: str) -> type[Task]:
+    """The task of this name.
+
+    Raises:
+        UserError: there is no such task; the message lists those there are.
+    """
+    if name not in _TASKS:
+        raise UserError.unknown("task", name, _TASKS)
+    module, _, attribute = _TASKS[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,261 @@
+"""The command line, `quasiattn`: train a task, measure it, ask it, export it."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_quasiattn import tasks
+from keras_quasiattn._version import __version__
+from keras_quasiattn.errors import UserError
+
+_DATA_DIR = click.option(
+    "--data-dir",
+    default="data",
+    show_default=True,
+    envvar="QUASIATTN_DATA_DIR",
+    type=click.Path(path_type=Path),
+    help="Folder in which the data lie or will be made.",
+)
+_RUN = click.argument("run", type=click.Path(path_type=Path))
+
+
+class _Group(click.Group):
+    """Examples keep their lines in `--help`."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self, formatter)
+
+
+class _Command(click.Command):
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self, formatter)
+
+
+def _write_examples(command: click.Command, formatter: click.HelpFormatter) -> None:
+    with formatter.section("Examples"):
+        for line in (command.epilog or "").splitlines():
+            formatter.write(f"  {line}\n")
+
+
+_Group.command_class = _Command
+
+
+@click.group(
+    cls=_Group,
+    epilog="quasiattn tasks\n"
+    "quasiattn train mlu --model coda --run runs/mlu-coda\n"
+    "quasiattn evaluate runs/mlu-coda\n"
+    "quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
+    "quasiattn export runs/mlu-coda --to saved_models",
+)
+@click.version_option(__version__, prog_name="quasiattn")
+def cli() -> None:
+    """Train, measure and export models with quasi-attention: weights that add, subtract or delete."""
+
+
+@cli.command("tasks", epilog="quasiattn tasks")
+def list_tasks() -> None:
+    """List the tasks with their models, presets and options."""
+    for name in tasks.available():
+        task = tasks.get(name)
+        click.echo(f"{name}: {task.summary}")
+        click.echo(f"  models: {', '.join(task.models)}")
+        for preset_name, preset in task.presets.items():
+            click.echo(f"  preset {preset_name}: {preset.summary}")
+            for option, value in preset.options().items():
+                click.echo(f"    {option} = {value}")
+
+
+@cli.command(
+    epilog="quasiattn train mlu --model coda --run runs/mlu-coda\n"
+    "quasiattn train mlu --model softmax --run runs/mlu-softmax --seed 1 --set training.steps=3000\n"
+    "quasiattn train mlu --model coda --preset paper --run runs/paper --policy mixed_bfloat16\n"
+    "\n"
+    "Started again after an interruption, the same command goes on where the run stopped."
+)
+@click.argument("task")
+@click.option("--model", help="One of the task's models; default its first.")
+@click.option("--preset", default="demo", show_default=True, help="One of the task's presets.")
+@click.option(
+    "--run",
+    "path",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Folder of the run; made if missing.",
+)
+@click.option("--seed", default=0, show_default=True, help="Fixes weights, noise and the order of the data.")
+@click.option(
+    "--set", "overrides", multiple=True, metavar="NAME=VALUE", help="Change one option; repeatable."
+)
+@click.option(
+    "--policy",
+    default="float32",
+    show_default=True,
+    help="Precision: float32, mixed_float16 or mixed_bfloat16.",
+)
+@click.option(
+    "--strategy", default="one", show_default=True, help="Distribution: one, or mirrored over all devices."
+)
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+@_DATA_DIR
+def train(
+    task: str,
+    model: str | None,
+    preset: str,
+    path: Path,
+    seed: int,
+    overrides: tuple[str, ...],
+    policy: str,
+    strategy: str,
+    quiet: bool,
+    data_dir: Path,
+) -> None:
+    """Train TASK in a run folder, or go on where an interrupted run stopped."""
+    from keras_quasiattn import training
+
+    task_class = tasks.get(task)
+    made = task_class(
+        preset=preset,
+        model=task_class.models[0] if model is None else model,
+        seed=seed,
+        data_dir=data_dir,
+        overrides=dict(_assignments(overrides)),
+    )
+    folder = training.train(
+        made,
+        path,
+        policy=policy,
+        strategy=strategy,
+        progress=not quiet,
+        command=["quasiattn", *sys.argv[1:]],
+    )
+    click.echo(json.dumps({"run": str(folder.path), **folder.metrics()}))
+
+
+@cli.command(
+    epilog="quasiattn evaluate runs/mlu-coda\nquasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
+    "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
+)
+@_RUN
+@click.option("--split", default="test", show_default=True, help="Part of the data to measure on.")
+@click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    help="Add a row to this file of JSON lines, for a table of results.",
+)
+@_DATA_DIR
+def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
+    """Measure the finished run in folder RUN and keep the figures there."""
+    from keras_quasiattn import training
+
+    folder, made = _finished(run, data_dir)
+    made.prepare()
+    figures = made.evaluate(folder.load_model(), split, limit)
+    folder.write_metrics(split, figures)
+    if record is not None:
+        training.append_result(record, training.result_row(folder, split, figures))
+    click.echo(json.dumps({"run": str(run), "split": split, **figures}))
+
+
+@cli.command(
+    epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
+    "quasiattn predict runs/mlu-coda - < questions.txt"
+)
+@_RUN
+@click.argument("inputs", nargs=-1, required=True)
+@_DATA_DIR
+def predict(run: Path, inputs: tuple[str, ...], data_dir: Path) -> None:
+    """Ask the finished run in folder RUN; '-' reads one input a line from standard input.
+
+    Prints one JSON object an input.
+    """
+    folder, made = _finished(run, data_dir)
+    texts = list(_lines(inputs))
+    for text in texts:
+        made.check_input(text)
+    for answer in made.predict(folder.load_model(), texts):
+        click.echo(json.dumps(answer))
+
+
+@cli.command(
+    epilog="quasiattn export runs/mlu-coda\n"
+    "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2"
+)
+@_RUN
+@click.option(
+    "--to",
+    "target",
+    default="saved_models",
+    show_default=True,
+    type=click.Path(path_type=Path),
+    help="Folder.",
+)
+@click.option("--name", help="Name of the model; default that of the run folder.")
+@click.option("--version", type=int, help="Number of the version; default the next.")
+@_DATA_DIR
+def export(run: Path, target: Path, name: str | None, version: int | None, data_dir: Path) -> None:
+    """Write the finished run in folder RUN as a SavedModel for TensorFlow Serving; prints its folder."""
+    from keras_quasiattn import serving
+
+    folder, made = _finished(run, data_dir)
+    click.echo(serving.export(folder, made, target, name=name, version=version))
+
+
+def _finished(run: Path, data_dir: Path) -> tuple[Any, tasks.Task]:
+    from keras_quasiattn.training import RunFolder
+
+    folder = RunFolder.open(run, finished=True)
+    return folder, folder.task(data_dir)
+
+
+def _assignments(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text!r}: it must be NAME=VALUE, such as training.steps=3000")
+        yield name, value
+
+
+def _lines(inputs: Iterable[str]) -> Iterable[str]:
+    for text in inputs:
+        if text == "-":
+            # As the command line's own arguments: bytes that are not UTF-8 survive as surrogates.
+            stdin = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+            yield from stdin.removesuffix("\n").split("\n")
+        else:
+            yield text
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line: an error is one line on standard error and an exit code that is not 0."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    code = _run(lambda: cli.main(arguments, prog_name="quasiattn", standalone_mode=False))
+    sys.exit(code)
+
+
+def _run(command: Callable[[], Any]) -> int:
+    try:
+        result = command()
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        return _fail(error.format_message().replace("\n", " "), error.exit_code)
+    except UserError as error:
+        return _fail(str(error), 1)
+    except (KeyboardInterrupt, click.Abort):
+        return _fail("stopped; the same command goes on from the last checkpoint", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"quasiattn: {message}", err=True)
+    return code

@@ -1,0 +1,200 @@
+"""From examples to batches: the same stream for the same seed, from any step on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+ExamplesFrom = Callable[[int], tf.data.Dataset]
+Encode = Callable[[Any], Any]
+Tokenize = Callable[..., tf.Tensor]
+
+
+def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
+    """Makes the `examples_from` of `training_batches` for a prepared TFDS split.
+
+    TFDS opens the right file at the right record, which takes no longer for the last example than for the
+    first; `dataset.skip` would parse all that it skips.
+
+    Args:
+        builder: A builder whose data is prepared.
+        split: Name of the split.
+
+    Returns:
+        A function from the index of the first wanted example to the examples from there on.
+    """
+    # Without TFDS's automatic cache, which is filled from the first example on.
+    config = tfds.ReadConfig(try_autocache=False)
+
+    def examples_from(start: int) -> tf.data.Dataset:
+        instruction = tfds.core.ReadInstruction(split, from_=start, unit="abs")
+        return builder.as_dataset(split=instruction, read_config=config)
+
+    return examples_from
+
+
+def training_batches(
+    examples_from: ExamplesFrom,
+    *,
+    batch_size: int,
+    seed: int,
+    first_step: int,
+    encode: Encode,
+    shuffle_buffer: int,
+) -> tf.data.Dataset:
+    """Endless shuffled batches that depend on the seed and the step number, and on nothing else.
+
+    Starting at `first_step` gives exactly what an undisturbed stream gives from that batch on, so a run that
+    was killed goes on as if it had not been. Earlier epochs are not read, nor are the used windows of the
+    current one.
+
+    Every epoch cuts the examples into windows of `shuffle_buffer` and shuffles each by a key made of (seed,
+    epoch, window). `tf.data`'s own shuffle is not used: its order depends on the global seed too, and can be
+    resumed only by replaying it. Examples in different windows never meet: let the buffer hold the whole set,
+    or let the set be shuffled on disk.
+
+    The examples left over at the end of an epoch, fewer than a batch, are dropped.
+
+    Args:
+        examples_from: Called with an index, gives the single examples from there on, always in the same order
+            and of known cardinality: `split_reader(builder, split)`, or `dataset.skip`.
+        batch_size: Examples in a batch, over all replicas together.
+        seed: Fixes the order of every epoch.
+        first_step: Number of batches already used.
+        encode: Maps a batch of examples (their structure with a first axis B) to what the model's
+            `fit` takes.
+        shuffle_buffer: Examples in a window, held in memory.
+
+    Returns:
+        An infinite dataset of encoded batches.
+
+    Raises:
+        ValueError: If an argument is out of range, the cardinality unknown, or the set smaller than a batch.
+
+    >>> examples = tf.data.Dataset.range(4)
+    >>> settings = dict(batch_size=2, seed=1, encode=lambda batch: batch, shuffle_buffer=4)
+    >>> whole = training_batches(examples.skip, first_step=0, **settings).take(5)
+    >>> rest = training_batches(examples.skip, first_step=3, **settings).take(2)
+    >>> [b.tolist() for b in rest.as_numpy_iterator()] == [b.tolist() for b in whole.as_numpy_iterator()][3:]
+    True
+    """
+    for name, value, least in [
+        ("batch_size", batch_size, 1),
+        ("first_step", first_step, 0),
+        ("shuffle_buffer", shuffle_buffer, 1),
+    ]:
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}; got {value}")
+    examples = examples_from(0)
+    num_examples = int(examples.cardinality())
+    if num_examples < 0:
+        raise ValueError(
+            "examples must have a known, finite cardinality (see tf.data.experimental.assert_cardinality); "
+            f"got {num_examples}"
+        )
+    if num_examples < batch_size:
+        raise ValueError(f"examples must fill a batch of {batch_size}; got {num_examples}")
+    first_epoch, used_batches = divmod(first_step, num_examples // batch_size)
+    used_windows, used_of_window = divmod(used_batches * batch_size, shuffle_buffer)
+
+    def epoch_examples(epoch: tf.Tensor, windows: tf.data.Dataset) -> tf.data.Dataset:
+        def shuffle(window: tf.Tensor, window_examples: Any) -> Any:
+            size = tf.shape(tf.nest.flatten(window_examples)[0])[0]
+            # A named algorithm: "auto_select" may choose another one on another machine.
+            key = tf.stack([tf.constant(seed, tf.int64), epoch])
+            key = tf.random.fold_in(key, window, alg="philox")
+            order = tf.random.experimental.stateless_shuffle(tf.range(size), seed=key, alg="philox")
+            return tf.nest.map_structure(lambda column: tf.gather(column, order), window_examples)
+
+        return windows.map(shuffle).unbatch()
+
+    def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
+        windows = examples.batch(shuffle_buffer).enumerate()
+        return epoch_examples(epoch, windows).batch(batch_size, drop_remainder=True)
+
+    rest_windows = examples_from(used_windows * shuffle_buffer).batch(shuffle_buffer).enumerate(used_windows)
+    rest_of_epoch = epoch_examples(tf.constant(first_epoch, tf.int64), rest_windows).skip(used_of_window)
+    later_epochs = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).flat_map(epoch_batches)
+
+    options = tf.data.Options()
+    options.deterministic = True
+    # Workers share one stream; a share of the files each would be another stream.
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    return (
+        rest_of_epoch.batch(batch_size, drop_remainder=True)
+        .concatenate(later_epochs)
+        .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        .prefetch(tf.data.AUTOTUNE)
+        .with_options(options)
+    )
+
+
+def evaluation_batches(examples: tf.data.Dataset, *, batch_size: int, encode: Encode) -> tf.data.Dataset:
+    """Every example once and in order; the last batch may be short.
+
+    Args:
+        examples: Single examples.
+        batch_size: Examples in a batch.
+        encode: As for `training_batches`.
+
+    Returns:
+        A finite dataset of encoded batches.
+
+    >>> batches = evaluation_batches(tf.data.Dataset.range(3), batch_size=2, encode=lambda batch: batch)
+    >>> [batch.tolist() for batch in batches.as_numpy_iterator()]
+    [[0, 1], [2]]
+    """
+    return (
+        examples.batch(batch_size)
+        .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        .prefetch(tf.data.AUTOTUNE)
+    )
+
+
+def sequence_pair_encoder(
+    tokenize: Tokenize,
+    *,
+    source_key: str,
+    target_key: str,
+    start_id: int,
+    pad_id: int = 0,
+    source_length: int | None = None,
+    target_length: int | None = None,
+) -> Encode:
+    """Makes the `encode` of a sequence-to-sequence model trained with teacher forcing.
+
+    With target ids y₀ … y_{T−1} the decoder sees start, y₀ … y_{T−2}: at every step what came before. The
+    start symbol is a real id (the end of the sequence, by custom) and not padding, which Tensor2Tensor uses,
+    so that `ids != pad_id` is the mask of source and target alike.
+
+    Args:
+        tokenize: Called as `tokenize(strings, max_length, pad_to_max_length=...)`, as `ByteTokenizer` has it.
+        source_key: Key of the source strings in a batch of examples.
+        target_key: Key of the target strings.
+        start_id: The decoder's first input.
+        pad_id: The id that `tokenize` pads with.
+        source_length: Cut and pad every source to this many ids, so that XLA compiles once; None pads to
+            the longest of the batch.
+        target_length: The same for targets.
+
+    Returns:
+        A function from a batch of examples to (x, y, sample_weight): x = {"source": int32 (B, S), "target":
+        int32 (B, T)}, y int32 (B, T), sample_weight float32 (B, T), 1 where y is not padding and 0 elsewhere.
+
+    Raises:
+        ValueError: If the start symbol is padding.
+    """
+    if start_id == pad_id:
+        raise ValueError(f"start_id must differ from pad_id, or the mask hides it; got {start_id} for both")
+
+    def encode(examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
+        source = tokenize(examples[source_key], source_length, pad_to_max_length=source_length is not None)
+        target = tokenize(examples[target_key], target_length, pad_to_max_length=target_length is not None)
+        is_real = target != pad_id
+        shifted = tf.concat([tf.fill([tf.shape(target)[0], 1], start_id), target[:, :-1]], axis=1)
+        # The end symbol, shifted, would stand on a padded position.
+        decoder_input = tf.where(is_real, shifted, pad_id)
+        return {"source": source, "target": decoder_input}, target, tf.cast(is_real, tf.float32)
+
+    return encode

@@ -1,0 +1,46 @@
+"""Checks of layer arguments: each error names the argument and what came."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.ops.masking import as_boolean_mask
+
+Tensor = Any
+
+
+def check_positive_integer(value: Any, name: str) -> int:
+    """Returns `value`; a `ValueError` naming `name` unless it is a positive integer."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+    return value
+
+
+def check_rate(value: Any, name: str) -> float:
+    """Returns `value`; a `ValueError` naming `name` unless it is a number in [0, 1)."""
+    if not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
+    return value
+
+
+def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
+    """The width D of `shape` (B, L, D); a `ValueError` naming `name` for other ranks and unknown widths."""
+    width = shape[-1] if len(shape) == 3 else None
+    if width is None:
+        raise ValueError(
+            f"`{name}` must have shape (batch, length, width), width known. Received: {tuple(shape)}"
+        )
+    return width
+
+
+def sequence_mask(mask: Tensor | None, name: str) -> Tensor | None:
+    """`mask` (B, L) as a boolean tensor; a `ValueError` naming `name` for floats and for other ranks."""
+    mask = as_boolean_mask(mask, name)
+    if mask is not None and len(mask.shape) != 2:
+        raise ValueError(f"`{name}` must have shape (batch, length). Received: {tuple(mask.shape)}")
+    return mask
+
+
+def copy_initializer(initializer: keras.initializers.Initializer) -> keras.initializers.Initializer:
+    """A fresh copy: one unseeded instance would give every weight of a shape the same values."""
+    return initializer.__class__.from_config(initializer.get_config())

@@ -1,0 +1,125 @@
+"""Which axes attention runs over, and the moves between (B, T, ..., N, H) and (B, ..., N, T, H)."""
+
+import math
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+class AttentionAxes:
+    """The axes of projected tensors (B, d1, …, dn, N, H) that attention runs over; the other d are free.
+
+    Inside an op the attended axes are one length: T for queries, S for keys.
+
+    Args:
+        rank: rank of a projected tensor: that of the layer's input plus one.
+        axes: attended axes, counted as `keras.layers.MultiHeadAttention` counts them: indices into the input,
+            negative ones from its end; None = all between batch and features.
+
+    Raises:
+        ValueError: an axis that is not between batch and features.
+    """
+
+    def __init__(self, rank: int, axes: tuple[int, ...] | None) -> None:
+        sequence_axes = tuple(range(1, rank - 2))
+        chosen = sequence_axes if axes is None else tuple(a if a >= 0 else rank - 1 + a for a in axes)
+        if not chosen or any(axis not in sequence_axes for axis in chosen):
+            raise ValueError(
+                "`attention_axes` must lie between the batch and the feature axis of the input, that is in "
+                f"{sequence_axes}. Received: attention_axes={axes}"
+            )
+        self.axes = chosen
+        self.free_axes = tuple(axis for axis in sequence_axes if axis not in chosen)
+        self._head_axis = rank - 2
+
+    def require_single(self, name: str) -> None:
+        """Raises a `ValueError` for the option `name` if attention runs over several axes."""
+        if len(self.axes) != 1:
+            raise ValueError(
+                f"`{name}` needs attention over one axis: positions on several have no order. "
+                f"Received: attention_axes={self.axes}"
+            )
+
+    def lengths(self, x: Tensor) -> tuple[Any, ...]:
+        """The lengths of the attended axes of `x` (B, d1, …, dn, ...)."""
+        shape = ops.shape(x)
+        return tuple(shape[axis] for axis in self.axes)
+
+    def heads_first(self, x: Tensor) -> Tensor:
+        """(B, d1, …, dn, N, H) → (B, free…, N, T, H)."""
+        lengths = self.lengths(x)
+        x = ops.transpose(x, (0, *self.free_axes, self._head_axis, *self.axes, self._head_axis + 1))
+        return self._flatten(x, len(self.free_axes) + 2, lengths)
+
+    def heads_last(self, x: Tensor, lengths: tuple[Any, ...]) -> Tensor:
+        """(B, free…, N, T, H) → (B, d1, …, dn, N, H); `lengths` are those of the attended axes."""
+        start = len(self.free_axes) + 2
+        if len(lengths) > 1:
+            shape = ops.shape(x)
+            x = ops.reshape(x, (*shape[:start], *lengths, shape[-1]))
+        now = (0, *self.free_axes, self._head_axis, *self.axes, self._head_axis + 1)
+        return ops.transpose(x, tuple(now.index(axis) for axis in range(len(now))))
+
+    def target_mask(self, mask: Tensor | None) -> Tensor | None:
+        """A mask of queries (B, d1, …, dn) → (B, free…, 1, T, 1)."""
+        return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -1))
+
+    def source_mask(self, mask: Tensor | None) -> Tensor | None:
+        """A mask of keys (B, d1, …, dn) → (B, free…, 1, 1, S)."""
+        return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -2))
+
+    def pair_mask(
+        self, mask: Tensor | None, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
+    ) -> Tensor | None:
+        """An attention mask (…, [N,] T…, S…) → (…, N or 1, T, S); as in Keras, missing axes go before T."""
+        if mask is None:
+            return None
+        count = len(self.axes)
+        while len(mask.shape) < len(self.free_axes) + 2 + 2 * count:
+            mask = ops.expand_dims(mask, len(mask.shape) - 2 * count)
+        if count == 1:
+            return mask
+        mask = ops.logical_and(mask, ops.ones((*target_lengths, *source_lengths), dtype="bool"))
+        leading = ops.shape(mask)[: -2 * count]
+        return ops.reshape(mask, (*leading, _product(target_lengths), _product(source_lengths)))
+
+    def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...]) -> Tensor:
+        """From a mask (B, free…, N, T, S): which queries may attend to anything in any head, (B, d1, …, dn)."""
+        rows = ops.any(mask, axis=(-3, -1))  # (B, free…, T or 1)
+        if len(lengths) > 1:
+            rows = ops.logical_and(rows, ops.ones((_product(lengths),), dtype="bool"))
+            rows = ops.reshape(rows, (*ops.shape(rows)[:-1], *lengths))
+        now = (0, *self.free_axes, *self.axes)
+        return ops.transpose(rows, tuple(now.index(axis) for axis in range(len(now))))
+
+    def scores_shape(self, query_shape: Shape, value_shape: Shape, num_heads: int) -> Shape:
+        """(B, free…, N, T…, S…)."""
+        free = (query_shape[axis] for axis in (0, *self.free_axes))
+        targets = (query_shape[axis] for axis in self.axes)
+        return (*free, num_heads, *targets, *(value_shape[axis] for axis in self.axes))
+
+    def unflatten_scores(
+        self, scores: Tensor, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
+    ) -> Tensor:
+        """(B, free…, N, T, S) → (B, free…, N, T…, S…)."""
+        if len(self.axes) == 1:
+            return scores
+        return ops.reshape(scores, (*ops.shape(scores)[:-2], *target_lengths, *source_lengths))
+
+    def _positions(self, mask: Tensor) -> Tensor:
+        lengths = self.lengths(mask)
+        mask = ops.transpose(mask, (0, *self.free_axes, *self.axes))
+        return self._flatten(mask, len(self.free_axes) + 1, lengths)
+
+    def _flatten(self, x: Tensor, start: int, lengths: tuple[Any, ...]) -> Tensor:
+        if len(lengths) == 1:
+            return x
+        shape = ops.shape(x)
+        return ops.reshape(x, (*shape[:start], _product(lengths), *shape[start + len(lengths) :]))
+
+
+def _product(lengths: tuple[Any, ...]) -> Any:
+    return math.prod(lengths)

@@ -1,0 +1,111 @@
+"""Attention for one query at a time, the work on earlier positions kept.
+
+For `keras.layers.MultiHeadAttention` and its subclasses here the cache holds the projected keys and values.
+Any other layer, and any option whose result depends on where a query stands (`sliding_window`) or that has a
+further projection (`use_gate`), is called on all positions so far and its row is taken: the same numbers,
+more work.
+"""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.ops.masking import combine_masks, pair_mask, zero_masked
+
+Tensor = Any
+_PROJECTING = (keras.layers.MultiHeadAttention.call, MultiHeadQuasiAttention.call)
+
+
+def start_attention_cache(
+    attention: keras.layers.Layer, queries: Tensor, values: Tensor | None = None
+) -> dict[str, Tensor]:
+    """An empty cache for self-attention, or one that holds all of `values` for cross-attention.
+
+    Args:
+        attention: a built layer with the call arguments of `keras.layers.MultiHeadAttention`.
+        queries: (B, L, D), room for the queries to come; what it holds does not matter.
+        values: None for self-attention; else (B, S, E), what every query attends to.
+
+    Returns:
+        A dict of tensors that have the batch first.
+    """
+    if _has_plain_projections(attention):
+        values = queries if values is None else values
+        return {"key": attention.key_dense(values), "value": attention.value_dense(values)}
+    return {"query": queries} if values is None else {"query": queries, "value": values}
+
+
+def attend_from_cache(
+    attention: keras.layers.Layer,
+    query: Tensor,
+    index: Any,
+    cache: dict[str, Tensor],
+    mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """What `attention` gives at position `index` of the query sequence, without dropout.
+
+    Args:
+        attention: the layer the cache was started for.
+        query: (B, 1, D), the query at `index`.
+        index: scalar integer, counted from 0.
+        cache: from `start_attention_cache`, or from the previous position.
+        mask: optional boolean (B, L), or (B, S) in cross-attention; True = attend.
+        is_causal: True for self-attention, where the query joins the keys and only positions up to `index`
+            are seen; False for cross-attention.
+
+    Returns:
+        (B, 1, D) and the cache for the next position.
+    """
+    if _has_plain_projections(attention):
+        if is_causal:
+            projected = {"key": attention.key_dense(query), "value": attention.value_dense(query)}
+            cache = {name: _write(cache[name], projected[name], index) for name in projected}
+            mask = combine_masks(_seen(cache["key"], index), mask)
+        output, _ = attention._compute_attention(
+            attention.query_dense(query), cache["key"], cache["value"], pair_mask(None, mask), training=False
+        )
+        output = attention.output_dense(output)
+        if mask is not None and isinstance(attention, MultiHeadQuasiAttention):
+            # The projection's bias must not fill the rows that attended to nothing.
+            output = zero_masked(output, ops.any(mask, axis=-1)[:, None, None])
+        return output, cache
+    queries = _write(cache["query"], query, index)
+    cache = {**cache, "query": queries}
+    seen = ops.broadcast_to(_seen(queries, index), ops.shape(queries)[:2])
+    output = attention(
+        queries,
+        queries if is_causal else cache["value"],
+        query_mask=seen,
+        value_mask=combine_masks(seen, mask) if is_causal else mask,
+        use_causal_mask=is_causal,
+        training=False,
+    )
+    return ops.take(output, ops.reshape(index, (1,)), axis=1), cache
+
+
+def _has_plain_projections(attention: keras.layers.Layer) -> bool:
+    """Whether output = output_dense(attend(query_dense(q), key_dense(k), value_dense(v))) at any position."""
+    if not isinstance(attention, keras.layers.MultiHeadAttention) or type(attention).call not in _PROJECTING:
+        return False
+    config = attention.get_config()
+    return not config.get("use_gate") and config.get("sliding_window") is None
+
+
+def _seen(store: Tensor, index: Any) -> Tensor:
+    """(1, L), True up to `index`."""
+    return ops.expand_dims(ops.arange(ops.shape(store)[1], dtype="int32") <= ops.cast(index, "int32"), 0)
+
+
+def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:
+    """`store` (B, L, ...) with `entry` (B, 1, ...) at `index`.
+
+    A selection rather than `ops.slice_update`, which on TensorFlow is an XLA operation that a stock server
+    may lack.
+    """
+    here = ops.equal(ops.arange(ops.shape(store)[1], dtype="int32"), ops.cast(index, "int32"))
+    here = ops.reshape(here, (1, -1) + (1,) * (len(store.shape) - 2))
+    return ops.where(here, ops.cast(entry, store.dtype), store)

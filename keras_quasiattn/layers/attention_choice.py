@@ -1,0 +1,106 @@
+"""How a Transformer block is told which attention to use."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
+from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
+from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+
+_BY_NAME = {"coda": MultiHeadCoDA, "softmax": MultiHeadSoftmax}
+
+
+class AttentionChoice:
+    """The arguments by which a block says what attention it wants, checked and kept as plain configuration.
+
+    Args:
+        attention: "coda", "softmax", an unbuilt layer, or such a layer's serialized configuration.
+        num_heads: number of heads; None with a layer, which brings its own.
+        key_dim: head size, None for width / num_heads; None with a layer.
+        options: further constructor arguments for "coda" and "softmax"; None with a layer.
+    """
+
+    def __init__(
+        self, attention: Any, num_heads: int | None, key_dim: int | None, options: dict[str, Any] | None
+    ) -> None:
+        self.num_heads, self.key_dim = num_heads, key_dim
+        self.options = dict(options or {})
+        if isinstance(attention, str):
+            if attention not in _BY_NAME:
+                raise ValueError(
+                    f"`attention` must be one of {sorted(_BY_NAME)} or a layer. "
+                    f"Received: attention={attention!r}"
+                )
+            check_positive_integer(num_heads, "num_heads")
+            if key_dim is not None:
+                check_positive_integer(key_dim, "key_dim")
+            self.attention: str | dict[str, Any] = attention
+            return
+        layer = keras.saving.deserialize_keras_object(attention) if isinstance(attention, dict) else attention
+        if not isinstance(layer, keras.layers.Layer):
+            raise ValueError(
+                f"`attention` must be a name or a Keras layer. Received: attention={attention!r}"
+            )
+        for name, value in (("num_heads", num_heads), ("key_dim", key_dim), ("attention_options", options)):
+            if value:
+                raise ValueError(
+                    f"`{name}` belongs to the layer passed as `attention` and must be None beside it. "
+                    f"Received: {name}={value!r}"
+                )
+        if layer.built:
+            raise ValueError(
+                "`attention` must be a layer without weights yet: each block makes copies from its "
+                f"configuration. Received the built layer {layer.name!r}"
+            )
+        self.attention = keras.saving.serialize_keras_object(layer)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor arguments of the block that made this choice."""
+        return {
+            "attention": self.attention,
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim,
+            "attention_options": self.options or None,
+        }
+
+    def make(
+        self,
+        width: int,
+        name: str,
+        *,
+        dropout: float,
+        kernel_initializer: keras.initializers.Initializer,
+        dtype: Any,
+        is_cross: bool = False,
+    ) -> keras.layers.Layer:
+        """A new attention layer for inputs of `width` features.
+
+        `is_cross` says that the queries come one after another in time while the keys are all there: CoDA's
+        means then have to stay within a query's own row, or later queries would change earlier outputs.
+        """
+        if isinstance(self.attention, dict):
+            layer = keras.saving.deserialize_keras_object(self.attention)
+            config = {**layer.get_config(), "name": name}
+            if is_cross and isinstance(layer, MultiHeadCoDA):
+                config["center_per_query"] = True
+            return layer.__class__.from_config(config)
+        num_heads: Any = self.num_heads  # an integer, for every name
+        if self.key_dim is None and width % num_heads:
+            raise ValueError(
+                f"`num_heads` must divide the width of the inputs, or `key_dim` be given. "
+                f"Received: num_heads={self.num_heads}, width {width}"
+            )
+        options = {
+            "num_heads": self.num_heads,
+            "key_dim": self.key_dim or width // num_heads,
+            "dropout": dropout,
+            "use_bias": False,
+            "kernel_initializer": copy_initializer(kernel_initializer),
+            "dtype": dtype,
+            **self.options,
+            "name": name,
+        }
+        if is_cross and self.attention == "coda":
+            options["center_per_query"] = True
+        return _BY_NAME[self.attention](**options)

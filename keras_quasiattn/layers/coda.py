@@ -1,0 +1,225 @@
+"""CoDA between two sequences."""
+
+from typing import Any, cast
+
+import keras
+
+from keras_quasiattn import ops
+from keras_quasiattn.layers.temperature import (
+    Temperature,
+    check_temperature,
+    scales,
+    temperature,
+    temperature_weights,
+)
+from keras_quasiattn.ops.coda import IMPLEMENTATIONS
+from keras_quasiattn.ops.composition import Composition, check_choice
+from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class CoDA(keras.layers.Layer):
+    """Compositional de-attention between two sequences: one weight matrix aligns each to the other.
+
+    E = α·F_E(a)·F_E(b)ᵀ;  N = −β·‖F_N(a) − F_N(b)‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  a' = M·b;  b' = Mᵀ·a
+
+    a' and b' pool the sequences themselves, not their projections. A masked position weighs exactly 0 for the
+    other sequence, its own row of the output is exactly 0, and nothing that stands there, NaN included, matters.
+    Each output keeps the mask of its input.
+
+    Args:
+        units: size of the projections F_E and F_N; default the features of the inputs.
+        activation: activation of the projections, for instance "relu"; default linear.
+        use_bias: whether the projections have biases.
+        share_projections: F_N is F_E. If False, each has its own weights.
+        kernel_initializer: initializer of the projection kernels.
+        alpha: factor of E beside the scaling: a number ≥ 0, or "learned", starting at 1.
+        beta: factor of N, likewise.
+        scaling: "mean" multiplies E by 1/√units and N by 1/units, so that N is a mean difference; "paper" and
+            "none" multiply neither (eqs. 1–2), with which gates start nearly closed at usual sizes.
+        similarity: "tanh" or "sigmoid".
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
+        gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves others; "centered" subtracts N's mean over
+            all real pairs (eq. 4); "raw" neither.
+        center_similarity: subtract the mean of E (eq. 6).
+        implementation: "auto" or an implementation of `ops.coda_pair`; never changes the result.
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: [a, b] with a (B, T, features) and b (B, S, features).
+        mask: [mask_a, mask_b], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
+            Keras attached to the inputs.
+        return_attention_scores: also return M, (B, T, S).
+
+    Returns:
+        [a', b'] with a' (B, T, features) and b' (B, S, features), or [a', b', M].
+
+    Raises:
+        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import CoDA
+    >>> a, b = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
+    >>> [tuple(output.shape) for output in CoDA()([a, b])]
+    [(2, 3, 8), (2, 5, 8)]
+
+    Source: Tay et al. 2019, "Compositional De-Attention Networks", eqs. 1–8.
+    """
+
+    def __init__(
+        self,
+        units: int | None = None,
+        *,
+        activation: Any = None,
+        use_bias: bool = False,
+        share_projections: bool = True,
+        kernel_initializer: Any = "glorot_uniform",
+        alpha: Temperature = 1.0,
+        beta: Temperature = 1.0,
+        scaling: str = "mean",
+        similarity: str = "tanh",
+        gate: str = "sigmoid",
+        gate_range: str = "scaled",
+        center_similarity: bool = False,
+        implementation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        if units is not None and (not isinstance(units, int) or units <= 0):
+            raise ValueError(f"`units` must be a positive integer or None. Received: units={units!r}")
+        self.units = units
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.share_projections = share_projections
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.alpha = check_temperature(alpha, "alpha")
+        self.beta = check_temperature(beta, "beta")
+        self.scaling = scaling
+        scales(scaling, 1, paper=(1.0, 1.0))
+        self.similarity = similarity
+        self.gate = gate
+        self.gate_range = gate_range
+        self.center_similarity = center_similarity
+        Composition(similarity, gate, gate_range, center_similarity)
+        check_choice(implementation, IMPLEMENTATIONS, "implementation")
+        self.implementation = implementation
+        self.supports_masking = True
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Makes the projections, and α and β where they are learned."""
+        _check_pair(inputs_shape)
+        self._units = self.units or cast(int, inputs_shape[0][-1])
+        self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
+        self.distance_projection = (
+            self.similarity_projection
+            if self.share_projections
+            else self._make_projection("distance_projection", inputs_shape[0])
+        )
+        self._learned = temperature_weights(self, (), alpha=self.alpha, beta=self.beta)
+
+    def _make_projection(self, name: str, shape: Shape) -> keras.layers.Dense:
+        initializer = self.kernel_initializer
+        projection = keras.layers.Dense(
+            self._units,
+            activation=self.activation,
+            use_bias=self.use_bias,
+            # A copy: an initializer object draws the same numbers each time it is used.
+            kernel_initializer=type(initializer).from_config(initializer.get_config()),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        projection.build(shape)
+        return projection
+
+    def call(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        return_attention_scores: bool = False,
+    ) -> list[Tensor]:
+        """Aligns the pair `inputs` = [a, b]."""
+        masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
+        a, b = (zero_padding(x, m) for x, m in zip(inputs, masks, strict=True))
+        similarity_a, similarity_b = self.similarity_projection(a), self.similarity_projection(b)
+        separate = not self.share_projections
+        alpha_scale, beta_scale = scales(self.scaling, self._units, paper=(1.0, 1.0))
+        outputs = ops.coda_pair(
+            similarity_a,
+            similarity_b,
+            *masks,
+            distance_a=self.distance_projection(a) if separate else None,
+            distance_b=self.distance_projection(b) if separate else None,
+            value_a=a,
+            value_b=b,
+            alpha=temperature(self.alpha, self._learned.get("alpha"), alpha_scale),
+            beta=temperature(self.beta, self._learned.get("beta"), beta_scale),
+            similarity=self.similarity,
+            gate=self.gate,
+            gate_range=self.gate_range,
+            center_similarity=self.center_similarity,
+            return_scores=return_attention_scores,
+            implementation=self.implementation,
+        )
+        return list(outputs)
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
+        """Each output keeps the mask of its input."""
+        return mask
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> list[Shape]:
+        """The shapes of the inputs."""
+        return [tuple(shape) for shape in inputs_shape]
+
+    def compute_output_spec(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        return_attention_scores: bool = False,
+    ) -> list[Any]:
+        """Symbolic outputs [(B, T, features), (B, S, features)], and M (B, T, S)."""
+        for index, one in enumerate(_pair_of_masks(mask)):
+            check_mask(one, f"mask[{index}]")
+        a, b = self.compute_output_shape([x.shape for x in inputs])
+        shapes = [a, b, (a[0], a[1], b[1])] if return_attention_scores else [a, b]
+        return [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        names = (
+            *("units", "use_bias", "share_projections", "alpha", "beta", "scaling", "similarity", "gate"),
+            *("gate_range", "center_similarity", "implementation"),
+        )
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "activation": keras.activations.serialize(self.activation),
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+def _check_pair(shapes: Any) -> None:
+    is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
+    if not is_pair or any(not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes):
+        raise ValueError(
+            "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features). "
+            f"Received shapes: {shapes}"
+        )
+    if shapes[0][-1] is None or shapes[0][-1] != shapes[1][-1]:
+        raise ValueError(
+            "`inputs` a and b must have the same, known number of features (last dimension). "
+            f"Received shapes: {shapes}"
+        )
+
+
+def _pair_of_masks(mask: Any) -> list[Any]:
+    if mask is None:
+        return [None, None]
+    if not isinstance(mask, (list, tuple)) or len(mask) != 2:
+        raise ValueError(
+            f"`mask` must be a list [mask_a, mask_b] or None. Received: mask of type {type(mask)}"
+        )
+    return list(mask)

@@ -1,0 +1,114 @@
+"""The feed-forward half of a Transformer block."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.layers.arguments import (
+    check_positive_integer,
+    check_rate,
+    check_sequence,
+    copy_initializer,
+    sequence_mask,
+)
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class FeedForward(keras.layers.Layer):
+    """Two dense layers applied to every position alone, before them a layer norm, around them a residual.
+
+    output = x + Dropout(W2 · Dropout(activation(W1 · LayerNorm(x) + b1)) + b2)
+
+    A mask changes nothing here, as positions do not meet; it travels on with the output.
+
+    Args:
+        intermediate_dim: positive integer, width between the two dense layers.
+        dropout: rate in [0, 1) of both dropouts. Defaults to 0.
+        activation: activation between the dense layers. Defaults to "relu".
+        layer_norm_epsilon: added to the variance. Defaults to 1e-6.
+        kernel_initializer: for both kernels. Defaults to "glorot_uniform".
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: (B, T, D).
+        mask: optional boolean or 0/1 integer (B, T), True = a real position.
+        training: whether dropout is on.
+
+    Returns:
+        (B, T, D).
+
+    Raises:
+        ValueError: an argument is out of range, the inputs are not of rank 3, or the mask holds floats.
+
+    Example:
+    >>> layer = FeedForward(intermediate_dim=64)
+    >>> layer(keras.ops.ones((2, 5, 16))).shape == (2, 5, 16)
+    True
+
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", eq. 2; pre-norm as in Tensor2Tensor.
+    """
+
+    def __init__(
+        self,
+        intermediate_dim: int,
+        dropout: float = 0.0,
+        activation: Any = "relu",
+        layer_norm_epsilon: float = 1e-6,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.intermediate_dim = check_positive_integer(intermediate_dim, "intermediate_dim")
+        self.dropout = check_rate(dropout, "dropout")
+        self.activation = keras.activations.get(activation)
+        self.layer_norm_epsilon = layer_norm_epsilon
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, inputs_shape: tuple[int | None, ...]) -> None:
+        """Makes the norm and both dense layers."""
+        width = check_sequence(inputs_shape, "inputs")
+        dtype = self.dtype_policy
+        self.norm = keras.layers.LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
+        self.intermediate_dense = self._dense(self.intermediate_dim, "intermediate_dense", self.activation)
+        self.intermediate_dropout = keras.layers.Dropout(
+            self.dropout, dtype=dtype, name="intermediate_dropout"
+        )
+        self.output_dense = self._dense(width, "output_dense", None)
+        self.output_dropout = keras.layers.Dropout(self.dropout, dtype=dtype, name="output_dropout")
+        self.norm.build(inputs_shape)
+        self.intermediate_dense.build(inputs_shape)
+        self.output_dense.build((*inputs_shape[:-1], self.intermediate_dim))
+
+    def _dense(self, units: int, name: str, activation: Any) -> keras.layers.Dense:
+        return keras.layers.Dense(
+            units,
+            activation=activation,
+            kernel_initializer=copy_initializer(self.kernel_initializer),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+
+    def call(self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+        """Applies the layer; see the class."""
+        sequence_mask(mask, "mask")
+        x = self.norm(inputs)
+        x = self.intermediate_dropout(self.intermediate_dense(x), training=training)
+        return inputs + self.output_dropout(self.output_dense(x), training=training)
+
+    def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """The shape of the inputs."""
+        return tuple(inputs_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "intermediate_dim": self.intermediate_dim,
+            "dropout": self.dropout,
+            "activation": keras.activations.serialize(self.activation),
+            "layer_norm_epsilon": self.layer_norm_epsilon,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

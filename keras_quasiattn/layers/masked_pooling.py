@@ -1,0 +1,97 @@
+"""Pooling over real positions only."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, masked_mean, zero_masked, zero_padding
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MaskedPooling(keras.layers.Layer):
+    """Pools a sequence over its real positions; an empty one gives zeros, not NaN.
+
+    mean: Σ_l mask[l]·x[l] / Σ_l mask[l];  sum: Σ_l mask[l]·x[l];  max: the largest x[l] with mask[l]
+
+    Sums and means are taken in float32 for 16-bit inputs. The mask is consumed: the output has none.
+
+    Args:
+        mode: "mean", "sum" or "max".
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: (B, L, features).
+        mask: boolean (or 0/1 integer) (B, L), True = real; default the mask Keras attached to `inputs`.
+
+    Returns:
+        (B, features).
+
+    Raises:
+        ValueError: an unknown mode, a float mask, inputs that are not (B, L, features).
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MaskedPooling
+    >>> x = np.array([[[1.0], [3.0], [100.0]]], "float32")
+    >>> np.asarray(MaskedPooling()(x, mask=np.array([[True, True, False]]))).tolist()
+    [[2.0]]
+    """
+
+    def __init__(self, mode: str = "mean", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_choice(mode, ("mean", "sum", "max"), "mode")
+        self.mode = mode
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Checks the shape; there are no weights."""
+        if len(inputs_shape) != 3:
+            raise ValueError(
+                "`inputs` must have shape (batch, length, features). "
+                f"Received: inputs.shape={tuple(inputs_shape)}"
+            )
+
+    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Pools `inputs` (B, L, features) to (B, features)."""
+        mask = as_boolean_mask(mask, "mask")
+        if self.mode == "max":
+            return self._maximum(inputs, mask)
+        precise = ops.cast(inputs, "float64" if self.compute_dtype == "float64" else "float32")
+        if self.mode == "sum":
+            pooled = ops.sum(zero_padding(precise, mask), axis=1)
+        else:
+            positions = None if mask is None else ops.expand_dims(mask, -1)
+            pooled = ops.squeeze(masked_mean(precise, positions, axis=1), 1)
+        return ops.cast(pooled, inputs.dtype)
+
+    def _maximum(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
+        lowest = ops.cast(-65504.0, inputs.dtype)  # the lowest float16
+        real = ops.ones_like(inputs[..., :1], dtype="bool")
+        if mask is not None:
+            real = ops.logical_and(real, ops.expand_dims(mask, -1))
+        # One position more, so that a length of 0 has a maximum too.
+        guarded = ops.where(real, inputs, lowest)
+        pooled = ops.max(ops.pad(guarded, ((0, 0), (0, 1), (0, 0)), constant_values=-65504.0), axis=1)
+        return zero_masked(pooled, ops.any(real, axis=1))
+
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
+        """The output has no positions left to mask."""
+        return None
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """(B, features)."""
+        return (inputs_shape[0], inputs_shape[-1])
+
+    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
+        """Symbolic output (B, features)."""
+        check_mask(mask, "mask")
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "mode": self.mode}

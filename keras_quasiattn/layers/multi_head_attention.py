@@ -1,0 +1,248 @@
+"""What every multi-head layer of this package shares: projections, masks and layout around one hook."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.attention_axes import AttentionAxes
+from keras_quasiattn.ops.masking import (
+    as_boolean_mask,
+    check_mask,
+    combine_masks,
+    sliding_window_mask,
+    zero_masked,
+    zero_padding,
+)
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
+    """`keras.layers.MultiHeadAttention` with the weights left open: subclasses implement `weigh`.
+
+    Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and configuration are
+    those of `keras.layers.MultiHeadAttention`; projections, LoRA and quantization are its own. The masks are
+    stricter than there:
+
+    - Masks are boolean, or integer with 0 and 1. A float mask is a `ValueError`.
+    - An explicit `query_mask`, `value_mask` or `key_mask` wins over the mask that Keras attached to the tensor.
+    - Whatever stands at a masked position, NaN included, changes nothing at the others.
+    - A row with nothing to attend, or masked itself, gives exact zeros after the output projection too.
+    - Asking for the attention scores changes nothing but the shape of the answer.
+
+    Raises:
+        ValueError: `flash_attention=True`, which these weights do not have; ranks or lengths that do not fit.
+    """
+
+    def __init__(self, *args: Any, flash_attention: bool | None = None, **kwargs: Any) -> None:
+        if flash_attention:
+            raise ValueError(
+                f"`flash_attention` must be None or False: {type(self).__name__} has no flash kernel. "
+                "Received: flash_attention=True"
+            )
+        super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        self._requested_flash_attention = flash_attention
+
+    @property
+    def weights_see_all_pairs(self) -> bool:
+        """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
+        return False
+
+    def weigh(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        is_causal: bool,
+        dropout_seed: Tensor | None,
+        return_scores: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """The attention itself.
+
+        Args:
+            query: (B, ..., N, T, H).
+            key: (B, ..., N, S, H).
+            value: (B, ..., N, S, V).
+            mask: boolean, broadcasts to (B, ..., N, T, S), or None.
+            is_causal: query i attends to keys 0 … i only.
+            dropout_seed: a seed while dropout is to be applied at the layer's rate, else None.
+            return_scores: also return the weights (B, ..., N, T, S).
+        """
+        raise NotImplementedError
+
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
+        """Makes the projections; raises a `ValueError` for shapes that do not fit together."""
+        shapes = {"query": query_shape, "value": value_shape}
+        if key_shape is not None:
+            shapes["key"] = key_shape
+        for name, shape in shapes.items():
+            if len(shape) < 3 or len(shape) != len(query_shape):
+                raise ValueError(
+                    f"`{name}` must have shape (batch, length, ..., features), with as many dimensions as "
+                    f"`query`. Received: {name}.shape={tuple(shape)} and query.shape={tuple(query_shape)}"
+                )
+            if shape[-1] is None:
+                raise ValueError(
+                    f"The last dimension of `{name}` must be known. Received: {name}.shape={tuple(shape)}"
+                )
+        super().build(query_shape, value_shape, key_shape)
+        # Padding is cleared and the output's mask set here, so the projections need not warn that they drop it.
+        for sublayer in (self.query_dense, self.key_dense, self.value_dense, self.output_dense):
+            sublayer.supports_masking = True
+        if self._use_gate:
+            self._gate_dense.supports_masking = True
+
+    def _build_attention(self, rank: int) -> None:
+        self._axes = AttentionAxes(rank, self.attention_axes)
+        self._attention_axes = self._axes.axes
+        if self._sliding_window is not None:
+            self._axes.require_single("sliding_window")
+        if self._dropout > 0:
+            self.seed_generator = keras.random.SeedGenerator(self.seed)
+
+    def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Keys and values as the heads see them, (B, S, ..., N, H) and (B, S, ..., N, V); what a cache keeps."""
+        return self.key_dense(value if key is None else key), self.value_dense(value)
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attends; arguments and results as in `keras.layers.MultiHeadAttention`."""
+        axes = self._axes
+        query_mask = as_boolean_mask(query_mask, "query_mask")
+        value_mask = as_boolean_mask(value_mask, "value_mask")
+        key_mask = as_boolean_mask(key_mask, "key_mask")
+        attention_mask = as_boolean_mask(attention_mask, "attention_mask")
+        query = zero_padding(query, query_mask)
+        value = zero_padding(value, value_mask)
+        key = None if key is None else zero_padding(key, key_mask)
+
+        lengths = axes.lengths(query), axes.lengths(value)
+        source_mask = axes.source_mask(combine_masks(value_mask, key_mask))
+        mask = combine_masks(source_mask, axes.pair_mask(attention_mask, *lengths))
+        heads_key, heads_value = self.project(value, key)
+        output, scores = self._attend(
+            self.query_dense(query),
+            heads_key,
+            heads_value,
+            # Left out where it can be: a (T, 1) mask joined to a (1, S) mask takes T·S memory.
+            combine_masks(mask, axes.target_mask(query_mask))
+            if self.weights_see_all_pairs or return_attention_scores
+            else mask,
+            training=training,
+            return_scores=return_attention_scores,
+            is_causal=use_causal_mask,
+        )
+        if self._use_gate:
+            output = output * self._gate_dense(query)
+        output = self.output_dense(output)
+
+        # The projection's bias must not fill the rows that attended to nothing.
+        rows = query_mask
+        if mask is not None:
+            rows = combine_masks(rows, axes.rows_with_a_key(mask, lengths[0]))
+        elif not all(value.shape[axis] for axis in axes.axes):  # no keys, or a length not known yet
+            rows = combine_masks(rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool"))
+        if rows is not None:
+            features = tuple(range(len(rows.shape), len(output.shape)))
+            output = zero_masked(output, ops.expand_dims(rows, features))
+        return (output, scores) if return_attention_scores else output
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        training: bool | None,
+        return_scores: bool,
+        is_causal: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """From projected tensors (B, T, ..., N, H) and a mask (B, ..., N, T, S) to heads (B, T, ..., N, V)."""
+        axes = self._axes
+        targets, sources = axes.lengths(query), axes.lengths(key)
+        if is_causal:
+            axes.require_single("use_causal_mask")
+        if self._sliding_window is not None:
+            mask = combine_masks(mask, sliding_window_mask(targets[0], sources[0], self._sliding_window))
+        result = self.weigh(
+            axes.heads_first(query),
+            axes.heads_first(key),
+            axes.heads_first(value),
+            mask,
+            is_causal=is_causal,
+            dropout_seed=self.seed_generator.next() if training and self._dropout > 0 else None,
+            return_scores=return_scores,
+        )
+        output, scores = result if return_scores else (result, None)
+        scores = axes.unflatten_scores(scores, targets, sources) if return_scores else None
+        return axes.heads_last(output, targets), scores
+
+    def _compute_attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        use_causal_mask: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        # The extension point that Keras documents, for code that calls it with projected inputs.
+        lengths = self._axes.lengths(query), self._axes.lengths(key)
+        mask = self._axes.pair_mask(as_boolean_mask(attention_mask, "attention_mask"), *lengths)
+        return self._attend(
+            query,
+            key,
+            value,
+            mask,
+            training=training,
+            return_scores=return_attention_scores,
+            is_causal=use_causal_mask,
+        )
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+    ) -> Any:
+        """Symbolic output: (B, T, ..., features), and scores (B, ..., N, T, S)."""
+        check_mask(query_mask, "query_mask")
+        check_mask(value_mask, "value_mask")
+        check_mask(key_mask, "key_mask")
+        check_mask(attention_mask, "attention_mask")
+        key_shape = None if key is None else key.shape
+        shape = self.compute_output_shape(query.shape, value.shape, key_shape)
+        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
+        scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
+        return output, keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "flash_attention": self._requested_flash_attention}

@@ -1,0 +1,52 @@
+"""α and β, the temperatures of a CoDA layer, and how they are scaled by the number of features."""
+
+import math
+from typing import Any, Literal, cast
+
+import keras
+
+from keras_quasiattn.ops.composition import check_choice
+
+Temperature = float | Literal["learned"]
+
+
+def check_temperature(value: Temperature, name: str) -> Temperature:
+    """Returns a finite number ≥ 0, or "learned"; anything else is a `ValueError` that names the argument."""
+    if value == "learned":
+        return "learned"
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
+        raise ValueError(f"`{name}` must be a finite number ≥ 0, or 'learned'. Received: {name}={value!r}")
+    return float(value)
+
+
+def scales(scaling: str, features: int, paper: tuple[float, float]) -> tuple[float, float]:
+    """The factors of the similarity E and of the distance N.
+
+    "mean": 1/√features and 1/features, so that N is the mean difference of a feature and a sigmoid gate of
+    unit normals starts at 2·sigmoid(−1.13) ≈ 0.49 whatever the size. "paper": the factors of the mechanism's
+    own equation. "none": 1 and 1.
+    """
+    check_choice(scaling, ("mean", "paper", "none"), "scaling")
+    return {"mean": (features**-0.5, 1 / features), "paper": paper, "none": (1.0, 1.0)}[scaling]
+
+
+def temperature_weights(
+    layer: keras.layers.Layer, shape: tuple[int, ...], **values: Temperature
+) -> dict[str, Any]:
+    """Makes a weight of `shape`, starting at 1 and kept ≥ 0, for each of the named values that is "learned".
+
+    The weights stay float32 under 16-bit policies: there are few of them, and their steps are small.
+    """
+    return {
+        name: layer.add_weight(
+            shape=shape, initializer="ones", constraint=keras.constraints.NonNeg(), autocast=False, name=name
+        )
+        for name, value in values.items()
+        if value == "learned"
+    }
+
+
+def temperature(value: Temperature, weight: Any | None, scale: float) -> Any:
+    """`scale` times the number, or times the weight where it is learned."""
+    return scale * cast(float, value) if weight is None else scale * weight

@@ -1,0 +1,170 @@
+"""One decoder block of a Transformer with any attention."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.attention_cache import attend_from_cache, start_attention_cache
+from keras_quasiattn.layers.transformer_block import TransformerBlock
+from keras_quasiattn.ops.masking import zero_padding
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class TransformerDecoder(TransformerBlock):
+    """One pre-norm block: attend to the past, attend to the encoder's outputs, then a feed-forward net.
+
+    x = decoder + Dropout(SelfAttention(LayerNorm(decoder))), causal
+    y = x + Dropout(CrossAttention(LayerNorm(x), encoder))
+    output = y + Dropout(FeedForward(LayerNorm(y)))
+
+    Masking: position t sees the positions 0 … t of `decoder` and all of `encoder`, padding excepted; what
+    padding holds never matters. The decoder's mask travels on with the output. Explicit masks replace
+    implicit Keras masks. Where CoDA centres, the cross-attention takes means within a query's own row
+    (`center_per_query`), so that an output never depends on later positions.
+
+    `start_cache` and `step` give, one position at a time, what one call gives for the whole sequence.
+
+    Args:
+        intermediate_dim: positive integer, inner width of the feed-forward net.
+        num_heads: positive integer, number of attention heads. None if `attention` is a layer.
+        attention: "coda", "softmax" or an unbuilt layer, as for `TransformerEncoder`. Both attentions of the
+            block are made from it.
+        attention_options: dict of further constructor arguments for "coda" or "softmax".
+        key_dim: head size. Defaults to width / num_heads.
+        dropout: rate in [0, 1). Defaults to 0.
+        activation: activation of the feed-forward net. Defaults to "relu".
+        layer_norm_epsilon: added to the variance. Defaults to 1e-6.
+        kernel_initializer: for all kernels. Defaults to "glorot_uniform".
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        decoder: (B, T, D), the sequence so far.
+        encoder: (B, S, E), what it is written from.
+        decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
+        encoder_mask: the same for `encoder`, (B, S).
+        training: whether dropout is on.
+
+    Returns:
+        (B, T, D).
+
+    Raises:
+        ValueError: an argument is out of range, the heads do not divide the width, the inputs are not of rank
+        3,
+            or a mask holds floats.
+
+    Example:
+    >>> block = TransformerDecoder(intermediate_dim=64, num_heads=2)
+    >>> block(keras.ops.ones((1, 3, 16)), keras.ops.ones((1, 5, 8))).shape == (1, 3, 16)
+    True
+
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm as in Tensor2Tensor.
+    """
+
+    def build(self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]) -> None:
+        """Makes both attentions with their norms, and the feed-forward net."""
+        check_sequence(decoder_shape, "decoder")
+        check_sequence(encoder_shape, "encoder")
+        self.self_attention_norm, self.self_attention, self.self_attention_dropout = self._attention_half(
+            "self_attention", decoder_shape, decoder_shape
+        )
+        self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = self._attention_half(
+            "cross_attention", decoder_shape, encoder_shape, is_cross=True
+        )
+        self.feed_forward.build(decoder_shape)
+
+    def call(
+        self,
+        decoder: Tensor,
+        encoder: Tensor,
+        decoder_mask: Tensor | None = None,
+        encoder_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Applies the block; see the class."""
+        decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
+        encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
+        # New tensors: no implicit mask reaches an attention beside the ones that count.
+        decoder, encoder = zero_padding(decoder, decoder_mask), zero_padding(encoder, encoder_mask)
+        x = self.self_attention_norm(decoder)
+        x = self.self_attention(
+            x,
+            x,
+            query_mask=decoder_mask,
+            value_mask=decoder_mask,
+            use_causal_mask=True,
+            training=training,
+        )
+        decoder = decoder + self.self_attention_dropout(x, training=training)
+        x = self.cross_attention_norm(decoder)
+        x = self.cross_attention(
+            x, encoder, query_mask=decoder_mask, value_mask=encoder_mask, training=training
+        )
+        decoder = decoder + self.cross_attention_dropout(x, training=training)
+        return self.feed_forward(decoder, mask=decoder_mask, training=training)
+
+    def start_cache(self, encoder: Tensor, length: Any, encoder_mask: Tensor | None = None) -> dict[str, Any]:
+        """What `step` needs to write up to `length` positions from `encoder` (B, S, E).
+
+        The layer must be built. Every leaf of the cache has the batch first.
+        """
+        width = self.self_attention_norm.gamma.shape[0]
+        queries = ops.zeros((ops.shape(encoder)[0], length, width), dtype=self.compute_dtype)
+        encoder = ops.cast(
+            zero_padding(encoder, sequence_mask(encoder_mask, "encoder_mask")), self.compute_dtype
+        )
+        return {
+            "self_attention": start_attention_cache(self.self_attention, queries),
+            "cross_attention": start_attention_cache(self.cross_attention, queries, encoder),
+        }
+
+    def step(
+        self,
+        decoder: Tensor,
+        index: Any,
+        cache: dict[str, Any],
+        decoder_mask: Tensor | None = None,
+        encoder_mask: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """The output at one position, without dropout.
+
+        Args:
+            decoder: (B, 1, D), the input at position `index`.
+            index: scalar integer, counted from 0; the positions before it have been given already.
+            cache: from `start_cache` or the previous step.
+            decoder_mask: optional (B, length), True = a real position; read up to `index`.
+            encoder_mask: optional (B, S).
+
+        Returns:
+            (B, 1, D) and the cache for the next step.
+        """
+        decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
+        encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
+        decoder = ops.cast(decoder, self.compute_dtype)
+        x, self_cache = attend_from_cache(
+            self.self_attention,
+            self.self_attention_norm(decoder),
+            index,
+            cache["self_attention"],
+            decoder_mask,
+            is_causal=True,
+        )
+        decoder = decoder + x
+        x, cross_cache = attend_from_cache(
+            self.cross_attention,
+            self.cross_attention_norm(decoder),
+            index,
+            cache["cross_attention"],
+            encoder_mask,
+        )
+        output = self.feed_forward(decoder + x, training=False)
+        return output, {"self_attention": self_cache, "cross_attention": cross_cache}
+
+    def compute_output_shape(
+        self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]
+    ) -> tuple[int | None, ...]:
+        """The shape of `decoder`."""
+        return tuple(decoder_shape)

@@ -1,0 +1,84 @@
+"""One encoder block of a Transformer with any attention."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.layers.arguments import sequence_mask
+from keras_quasiattn.layers.transformer_block import TransformerBlock
+from keras_quasiattn.ops.masking import zero_padding
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class TransformerEncoder(TransformerBlock):
+    """One pre-norm block: every position attends to all positions, then a feed-forward net.
+
+    x = inputs + Dropout(Attention(LayerNorm(inputs)))
+    output = x + Dropout(FeedForward(LayerNorm(x)))
+
+    Masking: padding is neither attended to nor attends, and counts in no mean; what it holds never matters.
+    The mask travels on with the output. An explicit mask replaces the implicit Keras mask.
+
+    Args:
+        intermediate_dim: positive integer, inner width of the feed-forward net.
+        num_heads: positive integer, number of attention heads. None if `attention` is a layer.
+        attention: "coda" (`MultiHeadCoDA`, the default), "softmax" (`MultiHeadSoftmax`), or any Keras layer
+            with the call arguments and `build(query_shape, value_shape)` of
+            `keras.layers.MultiHeadAttention`, not built yet: the block makes its own copy from the layer's
+            configuration. A configuration as from `keras.saving.serialize_keras_object` will do.
+        attention_options: dict of further constructor arguments for "coda" or "softmax", such as
+            `{"gate_range": "centered"}`; here `use_bias` is False and `dropout` the block's unless given.
+        key_dim: head size. Defaults to width / num_heads.
+        dropout: rate in [0, 1) after each half, on the attention weights and inside the feed-forward net.
+            Defaults to 0.
+        activation: activation of the feed-forward net. Defaults to "relu".
+        layer_norm_epsilon: added to the variance. Defaults to 1e-6.
+        kernel_initializer: for all kernels. Defaults to "glorot_uniform".
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: (B, T, D).
+        mask: optional boolean or 0/1 integer (B, T), True = a real position.
+        training: whether dropout is on.
+
+    Returns:
+        (B, T, D).
+
+    Raises:
+        ValueError: an argument is out of range, the heads do not divide the width, the inputs are not of rank
+        3,
+            or the mask holds floats.
+
+    Example:
+    >>> block = TransformerEncoder(intermediate_dim=64, num_heads=2)
+    >>> tokens = keras.ops.convert_to_tensor([[4, 2, 0], [3, 0, 0]])
+    >>> x = keras.layers.Embedding(10, 16, mask_zero=True)(tokens)
+    >>> block(x).shape == (2, 3, 16)
+    True
+
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm, epsilon and the places
+    of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019, eq. 10.
+    """
+
+    def build(self, inputs_shape: tuple[int | None, ...]) -> None:
+        """Makes the attention, the norm and the feed-forward net."""
+        self.attention_norm, self.attention, self.attention_dropout = self._attention_half(
+            "attention", inputs_shape, inputs_shape
+        )
+        self.feed_forward.build(inputs_shape)
+
+    def call(self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+        """Applies the block; see the class."""
+        mask = sequence_mask(mask, "mask")
+        # A new tensor: no implicit mask reaches the attention beside the one that counts.
+        inputs = zero_padding(inputs, mask)
+        x = self.attention_norm(inputs)
+        x = self.attention(x, x, query_mask=mask, value_mask=mask, training=training)
+        x = inputs + self.attention_dropout(x, training=training)
+        return self.feed_forward(x, mask=mask, training=training)
+
+    def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """The shape of the inputs."""
+        return tuple(inputs_shape)

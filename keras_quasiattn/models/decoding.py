@@ -1,0 +1,208 @@
+"""Greedy and beam search over any model that gives the next token's logits step by step.
+
+Both are one graph (`keras.ops.while_loop`): they run eagerly, under `tf.function` or `jax.jit`, and inside a
+SavedModel.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_positive_integer
+
+Tensor = Any
+Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
+
+
+def greedy_search(
+    step: Step, cache: Any, length: Any, *, start_id: int = 1, end_id: int = 1, padding_id: int = 0
+) -> tuple[Tensor, Tensor]:
+    """Takes the likeliest token at every position until the end token or `length` tokens.
+
+    Args:
+        step: `step(tokens, index, cache) -> (logits, cache)`: tokens (B,) at position `index`, a scalar;
+            logits (B, V) of the next token; the cache is any nested structure of tensors with the batch first
+            and keeps its shapes. `Transformer.step` is one.
+        cache: the cache to begin with, with at least one tensor.
+        length: number of tokens at most; an integer, or on TensorFlow a scalar tensor.
+        start_id: token at position 0, not part of the answer. Defaults to 1.
+        end_id: token after which a row is finished, part of the answer. Defaults to 1.
+        padding_id: fills the rest of a finished row and is never chosen. Defaults to 0.
+
+    Returns:
+        Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to its end.
+        The loop stops when every row is finished.
+
+    Example:
+    >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
+    >>> tokens, log_probability = greedy_search(favours_two, keras.ops.zeros((1, 1)), length=3)
+    >>> keras.ops.convert_to_numpy(tokens).tolist()
+    [[2, 2, 2]]
+    """
+    batch = _batch_size(cache)
+    columns = ops.arange(length, dtype="int32")
+
+    def unfinished(index: Tensor, tokens: Tensor, finished: Tensor, *_: Any) -> Tensor:
+        return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
+
+    def body(
+        index: Tensor, tokens: Tensor, finished: Tensor, sequences: Tensor, total: Tensor, cache: Any
+    ) -> tuple[Any, ...]:
+        logits, cache = step(tokens, index, cache)
+        log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        chosen = ops.cast(ops.argmax(_forbid(log_probabilities, padding_id), axis=-1), "int32")
+        gained = _pick(log_probabilities, chosen)
+        chosen = ops.where(finished, padding_id, chosen)
+        total = ops.where(finished, total, total + gained)
+        sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, 1), sequences)
+        return index + 1, chosen, ops.logical_or(finished, ops.equal(chosen, end_id)), sequences, total, cache
+
+    *_, sequences, total, _ = ops.while_loop(
+        unfinished,
+        body,
+        (
+            ops.convert_to_tensor(0, dtype="int32"),
+            ops.full((batch,), start_id, dtype="int32"),
+            ops.zeros((batch,), dtype="bool"),
+            ops.full((batch, length), padding_id, dtype="int32"),
+            ops.zeros((batch,), dtype="float32"),
+            cache,
+        ),
+    )
+    return sequences, total
+
+
+def beam_search(
+    step: Step,
+    cache: Any,
+    length: Any,
+    *,
+    beam_width: int = 4,
+    alpha: float = 0.6,
+    start_id: int = 1,
+    end_id: int = 1,
+    padding_id: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Keeps the `beam_width` likeliest beginnings at every position; returns the best complete sequence.
+
+    score = log-probability / ((5 + number of tokens) / 6)^alpha, the end token counted
+
+    A sequence is complete at its end token or at `length` tokens. A row stops when none of its beginnings can
+    still beat its best complete sequence, the loop when all rows have stopped. Width 1 with alpha 0 is greedy
+    search.
+
+    Args:
+        step: as for `greedy_search`; it is called with B·beam_width rows.
+        cache: the cache to begin with, B rows; it is repeated for the beams and reordered with them.
+        length: number of tokens at most; an integer, or on TensorFlow a scalar tensor.
+        beam_width: positive integer. Defaults to 4.
+        alpha: length penalty, 0 or more; the larger, the longer the answers. Defaults to 0.6.
+        start_id: token at position 0, not part of the answer. Defaults to 1.
+        end_id: token that completes a sequence, part of the answer. Defaults to 1.
+        padding_id: fills the rest of a sequence and is never chosen. Defaults to 0.
+
+    Returns:
+        Tokens (B, length), int32, and their log-probability (B,), float32, without the penalty.
+
+    Raises:
+        ValueError: `beam_width` is no positive integer, or `alpha` is negative.
+
+    Example:
+    >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
+    >>> tokens, log_probability = beam_search(favours_two, keras.ops.zeros((1, 1)), length=3, beam_width=2)
+    >>> keras.ops.convert_to_numpy(tokens).tolist()
+    [[2, 2, 2]]
+
+    Reference: Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, without coverage; the
+    settings beam 4 and alpha 0.6 are Tensor2Tensor's.
+    """
+    width = check_positive_integer(beam_width, "beam_width")
+    if not alpha >= 0:
+        raise ValueError(f"`alpha` must be 0 or more. Received: alpha={alpha!r}")
+    batch = _batch_size(cache)
+    columns = ops.arange(length, dtype="int32")
+    first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * width, 1)  # (B, 1) into the B·K rows
+
+    def score(log_probability: Tensor, tokens: Any) -> Tensor:
+        return log_probability / ops.power((5.0 + ops.cast(tokens, "float32")) / 6.0, alpha)
+
+    def unfinished(
+        index: Tensor, alive: Tensor, alive_total: Tensor, best: Tensor, best_score: Tensor, *_: Any
+    ) -> Tensor:
+        # Log-probabilities only fall, and the penalty is mildest at full length: no descendant scores higher.
+        hope = ops.any(score(ops.max(alive_total, axis=1), length) > best_score)
+        return ops.logical_and(index < length, hope)
+
+    def body(
+        index: Tensor,
+        alive: Tensor,
+        alive_total: Tensor,
+        best: Tensor,
+        best_score: Tensor,
+        best_total: Tensor,
+        cache: Any,
+    ) -> tuple[Any, ...]:
+        previous = ops.where(index == 0, start_id, ops.take(alive, ops.maximum(index - 1, 0), axis=2))
+        logits, cache = step(ops.reshape(previous, (-1,)), index, cache)
+        log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
+        vocabulary = logits.shape[-1]
+        totals = ops.reshape(_forbid(log_probabilities, padding_id), (-1, width, vocabulary))
+        totals = ops.reshape(totals + ops.expand_dims(alive_total, -1), (-1, width * vocabulary))
+        # Of 2K candidates at most K end, one for each beam, so K beginnings remain.
+        totals, candidates = ops.top_k(totals, min(2 * width, width * vocabulary))
+        candidates = ops.cast(candidates, "int32")
+        beams, chosen = candidates // vocabulary, candidates % vocabulary
+        rows = ops.reshape(alive, (-1, ops.shape(alive)[2]))
+        sequences = ops.take(rows, first_rows + beams, axis=0)
+        sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, -1), sequences)
+
+        ends = ops.equal(chosen, end_id)
+        complete = ops.logical_or(ends, index + 1 >= length)
+        # Only the K best candidates may end: an end token that ranks lower was not worth a beam.
+        scores = ops.where(complete, score(totals, index + 1), -float("inf"))[:, :width]
+        winner = ops.argmax(scores, axis=1)
+        winner_score = _pick(scores, winner)
+        better = winner_score > best_score
+        best_score = ops.where(better, winner_score, best_score)
+        best_total = ops.where(better, _pick(totals, winner), best_total)
+        best = ops.where(ops.expand_dims(better, 1), _pick(sequences, winner), best)
+
+        alive_total, places = ops.top_k(ops.where(ends, -float("inf"), totals), width)
+        alive = ops.take_along_axis(sequences, ops.expand_dims(places, -1), axis=1)
+        parents = ops.reshape(first_rows + ops.take_along_axis(beams, places, axis=1), (-1,))
+        cache = keras.tree.map_structure(lambda leaf: ops.take(leaf, parents, axis=0), cache)
+        return index + 1, alive, alive_total, best, best_score, best_total, cache
+
+    nothing = ops.full((batch,), -float("inf"), dtype="float32")
+    # All beams start alike: only the first may bear children.
+    alive_total = ops.where(ops.arange(width) == 0, ops.zeros((batch, width)), -float("inf"))
+    _, _, _, best, _, best_total, _ = ops.while_loop(
+        unfinished,
+        body,
+        (
+            ops.convert_to_tensor(0, dtype="int32"),
+            ops.full((batch, width, length), padding_id, dtype="int32"),
+            alive_total,
+            ops.full((batch, length), padding_id, dtype="int32"),
+            nothing,
+            nothing,
+            keras.tree.map_structure(lambda leaf: ops.repeat(leaf, width, axis=0), cache),
+        ),
+    )
+    return best, best_total
+
+
+def _batch_size(cache: Any) -> Any:
+    return ops.shape(keras.tree.flatten(cache)[0])[0]
+
+
+def _forbid(log_probabilities: Tensor, token: int) -> Tensor:
+    return ops.where(ops.arange(log_probabilities.shape[-1]) == token, -float("inf"), log_probabilities)
+
+
+def _pick(x: Tensor, positions: Tensor) -> Tensor:
+    """x[b, positions[b]] for every row b."""
+    positions = ops.reshape(positions, (-1,) + (1,) * (len(x.shape) - 1))
+    return ops.squeeze(ops.take_along_axis(x, positions, axis=1), axis=1)

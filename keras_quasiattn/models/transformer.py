@@ -1,0 +1,220 @@
+"""The encoder-decoder Transformer and the Universal Transformer, with any attention."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.attention_choice import AttentionChoice
+from keras_quasiattn.layers.step_signal import StepSignal
+from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.layers.token_embedding import TokenEmbedding
+from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
+from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
+
+Tensor = Any
+PADDING_ID = 0
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class Transformer(keras.Model):
+    """Sequence to sequence: reads a source, predicts each target token from the ones before it.
+
+    x = √D·table[source] + position;  x = EncoderBlock(x), num_layers times;  z = LayerNorm(x)
+    y = √D·table[target] + position;  y = DecoderBlock(y, z), num_layers times;  logits = LayerNorm(y)·tableᵀ
+
+    One table serves source, target and output. Padding is id 0: no position attends to it, and its logits
+    mean nothing; the logits carry the target's mask, so Keras losses and metrics leave padding out. The
+    target that goes in is the wanted output shifted by one, with id 1 (the end of sequence, used as start
+    symbol too) in front. Any length works.
+
+    With `universal=True` a single encoder and a single decoder block are applied `num_layers` times each, and
+    the position and a learned step vector are added before every application (Universal Transformer without
+    adaptive halting).
+
+    Args:
+        vocabulary_size: integer above 1, number of token ids with 0 (padding) and 1 (end).
+        num_layers: positive integer, blocks on each side, or applications of the one block.
+        hidden_dim: positive integer, the width D.
+        intermediate_dim: positive integer, inner width of the feed-forward nets.
+        num_heads: positive integer, attention heads; None if `attention` is a layer.
+        attention: "coda" (the default), "softmax", or an unbuilt layer; see `TransformerEncoder`.
+        attention_options: dict of further constructor arguments for "coda" or "softmax".
+        dropout: rate in [0, 1) everywhere. Defaults to 0.1.
+        universal: whether the blocks share their weights. Defaults to False.
+        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+
+    Call arguments:
+        inputs: dict of `source` (B, S) and `target` (B, T), integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, T, vocabulary_size), float32.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Example:
+    >>> model = Transformer(vocabulary_size=20, num_layers=1, hidden_dim=16, intermediate_dim=32, num_heads=2)
+    >>> ids = keras.ops.ones((2, 5), dtype="int32")
+    >>> model({"source": ids, "target": ids[:, :3]}).shape == (2, 3, 20)
+    True
+
+    Named sizes: `Transformer(vocabulary_size=258, **TRANSFORMER_SIZES["tiny"])`.
+
+    Reference: Vaswani et al. 2017, "Attention Is All You Need"; Dehghani et al. 2019, "Universal
+    Transformers"; details as in Tensor2Tensor, except that no target-space vector is added. CoDA: Tay et al.
+    2019, eq. 10.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_layers: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int | None = None,
+        attention: Any = "coda",
+        attention_options: dict[str, Any] | None = None,
+        dropout: float = 0.1,
+        universal: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        if check_positive_integer(vocabulary_size, "vocabulary_size") < 2:
+            raise ValueError(
+                f"`vocabulary_size` must be above 1. Received: vocabulary_size={vocabulary_size}"
+            )
+        check_positive_integer(num_layers, "num_layers")
+        check_positive_integer(hidden_dim, "hidden_dim")
+        check_rate(dropout, "dropout")
+        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        # A layer given as `attention` becomes plain configuration once, for every block to copy.
+        attention = AttentionChoice(attention, num_heads, None, attention_options).attention
+        self._arguments = {
+            "vocabulary_size": vocabulary_size,
+            "num_layers": num_layers,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "num_heads": num_heads,
+            "attention": attention,
+            "attention_options": attention_options,
+            "dropout": dropout,
+            "universal": universal,
+        }
+        block = {
+            "intermediate_dim": intermediate_dim,
+            "num_heads": num_heads,
+            "attention": attention,
+            "attention_options": attention_options,
+            "dropout": dropout,
+            "dtype": policy,
+        }
+
+        copies = 1 if universal else num_layers
+        layers = {
+            "token_embedding": TokenEmbedding(
+                vocabulary_size, hidden_dim, dtype=policy, name="token_embedding"
+            ),
+            "timing_signal": TimingSignal(dtype=policy, name="timing_signal"),
+            "embedding_dropout": keras.layers.Dropout(dropout, dtype=policy, name="embedding_dropout"),
+            "encoder_blocks": [TransformerEncoder(**block, name=f"encoder_block_{i}") for i in range(copies)],
+            "decoder_blocks": [TransformerDecoder(**block, name=f"decoder_block_{i}") for i in range(copies)],
+            "encoder_norm": keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm"),
+            "decoder_norm": keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),
+        }
+        if universal:
+            for side in ("encoder_step_signal", "decoder_step_signal"):
+                layers[side] = StepSignal(num_layers, dtype=policy, name=side)
+        # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
+        for name, value in layers.items():
+            object.__setattr__(self, name, value)
+        self.num_layers, self.hidden_dim, self.universal = num_layers, hidden_dim, universal
+
+        source = keras.Input((None,), dtype="int32", name="source")
+        target = keras.Input((None,), dtype="int32", name="target")
+        logits = self._decode(target, self.encode(source), is_real(source))
+        super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
+        self.dtype_policy = policy
+
+    def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
+        """The encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
+        mask = is_real(source)
+        x = self._embed(source, training=training)
+        for i in range(self.num_layers):
+            if self.universal:
+                x = self.encoder_step_signal(self.timing_signal(x), step=i)
+            x = self._block(self.encoder_blocks, i)(x, mask=mask, training=training)
+        return self.encoder_norm(x)
+
+    def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
+        """Encodes `source` (B, S) and makes room for `length` target tokens, for `step`.
+
+        Every leaf of the cache has the batch first, so a search may repeat, drop and reorder rows.
+        """
+        source = ops.cast(source, "int32")
+        encoded, source_mask = self.encode(source, training=False), is_real(source)
+        blocks = [
+            self._block(self.decoder_blocks, i).start_cache(encoded, length, source_mask)
+            for i in range(self.num_layers)
+        ]
+        target_mask = ops.zeros((ops.shape(source)[0], length), dtype="bool")
+        return {"source_mask": source_mask, "target_mask": target_mask, "blocks": blocks}
+
+    def step(self, tokens: Tensor, index: Any, cache: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        """One position of the decoder: the logits that a full pass gives there, without dropout.
+
+        Args:
+            tokens: (B,) integers, the target tokens at position `index` (id 1 at index 0).
+            index: scalar integer below the `length` of the cache; earlier positions have been given already.
+            cache: from `start_cache` or the previous step.
+
+        Returns:
+            Logits (B, vocabulary_size), float32, and the cache for the next position.
+        """
+        tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
+        mask = cache["target_mask"]
+        here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
+        mask = ops.where(here, is_real(tokens), mask)
+        x = self._embed(tokens, start_index=index, training=False)
+        blocks = []
+        for i in range(self.num_layers):
+            if self.universal:
+                x = self.decoder_step_signal(self.timing_signal(x, start_index=index), step=i)
+            block = self._block(self.decoder_blocks, i)
+            x, block_cache = block.step(x, index, cache["blocks"][i], mask, cache["source_mask"])
+            blocks.append(block_cache)
+        logits = ops.squeeze(self._logits(x), axis=1)
+        return logits, {"source_mask": cache["source_mask"], "target_mask": mask, "blocks": blocks}
+
+    def _decode(self, target: Tensor, encoded: Tensor, source_mask: Tensor) -> Tensor:
+        mask = is_real(target)
+        x = self._embed(target)
+        for i in range(self.num_layers):
+            if self.universal:
+                x = self.decoder_step_signal(self.timing_signal(x), step=i)
+            block = self._block(self.decoder_blocks, i)
+            x = block(x, encoded, decoder_mask=mask, encoder_mask=source_mask)
+        return self._logits(x)
+
+    def _embed(self, ids: Tensor, start_index: Any = 0, training: bool | None = None) -> Tensor:
+        x = self.token_embedding(ids)
+        if not self.universal:
+            x = self.timing_signal(x, start_index=start_index)
+        return self.embedding_dropout(x, training=training)
+
+    def _block(self, blocks: list[Any], i: int) -> Any:
+        return blocks[0 if self.universal else i]
+
+    def _logits(self, x: Tensor) -> Tensor:
+        return self.token_embedding(self.decoder_norm(x), reverse=True)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}
+
+
+def is_real(ids: Tensor) -> Tensor:
+    """The boolean mask of the ids that are not padding."""
+    return ops.not_equal(ids, PADDING_ID)

@@ -1,0 +1,78 @@
+"""Scaled dot-product attention: the baseline, under the same rules for masks and precision."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.coda import check_lengths
+from keras_quasiattn.ops.distance import check_features
+from keras_quasiattn.ops.dropout import check_dropout, drop_weights
+from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, zero_masked
+from keras_quasiattn.ops.precision import as_dtype, compute_dtype, weighted_sum
+
+Tensor = Any
+
+
+def softmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention in which a row with nothing to attend gives exact zeros, not the mean of the padding.
+
+    A = softmax(scale · query · keyᵀ) over the keys that `mask` shows;  output = A · value
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        scale: factor of the dot products, usually 1/√D.
+        is_causal: query i attends to keys 0 … i only.
+        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
+        return_scores: also return A, before dropout.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, A) with A (..., T, S).
+
+    Raises:
+        ValueError: a float mask, ranks below 2, lengths or features that do not fit, dropout without a seed.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.ones((2, 5, 8), "float32")
+    >>> tuple(ops.softmax_attention(x, x, x, scale=8**-0.5).shape)
+    (2, 5, 8)
+
+    Source: Vaswani et al. 2017, eq. 1.
+    """
+    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    check_features(query, key, "query", "key")
+    check_lengths(key, value)
+    check_dropout(dropout, dropout_seed)
+    mask = as_boolean_mask(mask, "mask")
+    if is_causal:
+        mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
+    dtype = compute_dtype(query, key)
+    query = ops.cast(query, dtype) * as_dtype(scale, dtype)
+    scores = ops.einsum("...td,...sd->...ts", query, ops.cast(key, dtype))
+    weights = _masked_softmax(scores, mask)
+    output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
+    return (output, ops.cast(weights, value.dtype)) if return_scores else output
+
+
+def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    if mask is None:
+        return ops.softmax(scores, axis=-1)
+    # The lowest finite number, not −inf: a row without keys stays finite, and is then cleared.
+    lowest = -3.4e38
+    return zero_masked(ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask)

@@ -1,0 +1,129 @@
+"""From a finished run to a versioned SavedModel that TensorFlow Serving can load."""
+
+import contextlib
+import json
+import re
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_quasiattn._version import __version__
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training import RunFolder
+
+# TensorFlow Serving ignores this folder but for warm-up requests; what is known of the model lies beside them.
+ABOUT = Path("assets.extra") / "about.json"
+
+
+def export(
+    folder: RunFolder, task: Task, target: str | Path, *, name: str | None = None, version: int | None = None
+) -> Path:
+    """Write a finished run's model to `target/name/version/`, strings in and strings out.
+
+    The text handling is part of the graph; a process needs tensorflow and the kernels of tensorflow-text to load
+    it, and neither Keras nor this package. The folder appears under its name only when it is complete, has been
+    loaded again and has answered the task's example as the model itself does; a server that watches
+    `target/name` never sees less.
+
+    Args:
+        folder: the finished run.
+        task: the run's task, `folder.task(data_dir)`.
+        target: folder of all exported models; made if it is missing.
+        name: name of the model; default the name of the run folder.
+        version: positive number of the version; default one more than the highest there is.
+
+    Returns:
+        The folder of the version.
+
+    Raises:
+        UserError: the run is not finished; the name or version does not suit; the version is there already;
+            the folder cannot be written; or the written model does not answer as it should.
+
+    ```python
+    folder = RunFolder.open("runs/mlu-coda", finished=True)
+    export(folder, folder.task("data"), "saved_models")
+    ```
+    """
+    name = folder.path.resolve().name if name is None else name
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UserError(f"the model's name is {name!r}: it must be of letters, digits, '.', '_' and '-'")
+    place = Path(target) / name
+    version = _next_version(place) if version is None else version
+    if version < 1:
+        raise UserError(f"the version is {version}: it must be at least 1")
+    final = place / str(version)
+    if final.exists():
+        raise UserError(f"{final} is there already: name another version, or none for the next")
+    model = folder.load_model()
+    with _appearing(final) as temporary:
+        _write(task, model, temporary)
+        _check(task, model, temporary)
+        _describe(folder, task, temporary / ABOUT)
+    return final
+
+
+def _next_version(place: Path) -> int:
+    if not place.is_dir():
+        return 1
+    versions = [int(entry.name) for entry in place.iterdir() if entry.name.isdecimal()]
+    return max(versions, default=0) + 1
+
+
+@contextlib.contextmanager
+def _appearing(final: Path) -> Iterator[Path]:
+    """A folder to write in, which becomes `final` when all went well, and goes when not."""
+    # Not a number, so that a server takes it for no version.
+    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        temporary.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        temporary.rename(final)
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(f"cannot write {final}: {reason}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def _write(task: Task, model: keras.Model, path: Path) -> None:
+    function, input_signature, trackables = task.serving_signature(model)
+    archive = keras.export.ExportArchive()
+    for trackable in trackables:
+        archive.track(trackable)
+    archive.add_endpoint("serving_default", function, input_signature=input_signature)
+    archive.write_out(str(path), verbose=False)
+
+
+def _check(task: Task, model: keras.Model, path: Path) -> None:
+    """Ask the written model and the model itself the same."""
+    served = tf.saved_model.load(str(path)).signatures["serving_default"]
+    arguments = {spec.name: tf.constant([task.example, ""]) for spec in task.serving_signature(model)[1]}
+    answers = {key: value.numpy()[:1].tolist() for key, value in served(**arguments).items()}
+    expected = task.predict(model, [task.example])[0]
+    for key, (value,) in answers.items():
+        value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        same = abs(value - expected[key]) < 1e-3 if isinstance(value, float) else value == expected[key]
+        if not same:
+            raise UserError(
+                f"the exported model answers {key} {value!r} to {task.example!r}, and the model itself "
+                f"{expected[key]!r}: not exported"
+            )
+
+
+def _describe(folder: RunFolder, task: Task, file: Path) -> None:
+    about: dict[str, Any] = {
+        "keras_quasiattn": __version__,
+        "task": task.name,
+        "task_config": task.config(),
+        "trained_by": folder.config["command"],
+        "metrics": folder.metrics(),
+        "example": task.example,
+    }
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,218 @@
+"""Arithmetic in characters: a question such as `x=85,y=-523,x*y` is answered with `-44455`."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from keras_quasiattn.data import (
+    ArithmeticGrammar,
+    ArithmeticMlu,
+    ArithmeticMluConfig,
+    evaluation_batches,
+    sequence_pair_encoder,
+    split_reader,
+    training_batches,
+)
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics import SequenceAccuracy, exact_match
+from keras_quasiattn.models import TRANSFORMER_SIZES, SequenceCrossentropy, Transformer, greedy_search
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
+from keras_quasiattn.tasks.task import ServingSignature, Task
+from keras_quasiattn.text import ByteTokenizer
+
+_SHUFFLE_BUFFER = 16_000  # the rows lie shuffled on disk already
+_DECODING_BATCH = 500
+_MODEL = {
+    **TRANSFORMER_SIZES["tiny"],
+    "universal_steps": TRANSFORMER_SIZES["universal_tiny"]["num_layers"],
+    "coda_scaling": "mean",
+    "coda_gate_range": "scaled",
+}
+
+
+class Mlu(Task):
+    """Mathematical language understanding, CoDA's Table 6.
+
+    The answer is decoded greedily, one character at a time, and is right only as a whole. Models: "coda" and
+    "softmax" differ in their attention alone; "universal" is the Universal Transformer with softmax, and
+    "universal_coda" with CoDA.
+
+    Source: Wangperawong 2018, "Attending to Mathematical Language with Transformers"; Tay et al. 2019, §3.6.
+    """
+
+    name: ClassVar[str] = "mlu"
+    summary: ClassVar[str] = "arithmetic in characters: two variables and an operation in, a number out"
+    example: ClassVar[str] = "x=85,y=-52,y-x"
+    models: ClassVar[tuple[str, ...]] = ("coda", "softmax", "universal", "universal_coda")
+    presets: ClassVar[dict[str, Preset]] = {
+        "demo": Preset(
+            summary="sums and differences of numbers in [-100, 100); minutes on two cores",
+            data={"low": -100, "high": 100, "operators": "+-", "forms": "all", "validation_examples": 2560},
+            model={**_MODEL, "dropout": 0.0},
+            training=TrainingSettings(
+                steps=1500,
+                batch_size=256,
+                learning_rate=2e-3,
+                warmup_steps=100,
+                schedule="cosine",
+                checkpoint_every=300,
+                jit_compile=True,
+            ),
+        ),
+        "paper": Preset(
+            summary="the paper's: + - * of numbers in [-1000, 1000), Tensor2Tensor's tiny size, 100,000 steps",
+            data={
+                "low": -1000,
+                "high": 1000,
+                "operators": "+-*",
+                "forms": "one",
+                "validation_examples": 2560,
+            },
+            model=_MODEL,
+            training=TrainingSettings(
+                steps=100_000,
+                # Tensor2Tensor fills a batch with 4096 tokens; a question has about 20 and an answer 6.
+                batch_size=160,
+                learning_rate=2e-3,
+                warmup_steps=8000,
+                schedule="inverse_square_root",
+                checkpoint_every=1000,
+                average_checkpoints=8,
+                label_smoothing=0.1,
+                jit_compile=True,
+            ),
+        ),
+    }
+
+    @property
+    def grammar(self) -> ArithmeticGrammar:
+        """Which questions there are."""
+        return self._builder_config.grammar
+
+    @property
+    def _builder_config(self) -> ArithmeticMluConfig:
+        data = {name: value for name, value in self.options.data.items() if name != "validation_examples"}
+        try:
+            return ArithmeticMluConfig(**data)
+        except ValueError as error:
+            raise UserError(f"the options of the data do not suit task mlu: {error}") from None
+
+    def _builder(self) -> ArithmeticMlu:
+        return ArithmeticMlu(config=self._builder_config, data_dir=self.data_dir)
+
+    def prepare(self) -> None:
+        """Generate the questions and answers."""
+        self._builder().download_and_prepare()
+
+    def build_model(self) -> keras.Model:
+        """A Transformer over bytes."""
+        model = dict(self.options.model)
+        universal_steps = model.pop("universal_steps")
+        coda = {"scaling": model.pop("coda_scaling"), "gate_range": model.pop("coda_gate_range")}
+        is_coda, is_universal = "coda" in self.model, "universal" in self.model
+        if is_universal:
+            model["num_layers"] = universal_steps
+        return Transformer(
+            vocabulary_size=ByteTokenizer.vocabulary_size,
+            attention="coda" if is_coda else "softmax",
+            attention_options=coda if is_coda else None,
+            universal=is_universal,
+            **model,
+        )
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of the next character."""
+        return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Accuracy by sequence, the past given; equal to that of greedy decoding."""
+        return [SequenceAccuracy()]
+
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """Questions of the training split, shuffled anew every epoch."""
+        return training_batches(
+            split_reader(self._builder(), "train"),
+            batch_size=self.options.training.batch_size,
+            seed=self.seed,
+            first_step=first_step,
+            encode=self._encode(),
+            shuffle_buffer=_SHUFFLE_BUFFER,
+        )
+
+    def validation_data(self) -> tf.data.Dataset:
+        """The first `data.validation_examples` questions of the validation split, whole batches only."""
+        size = self.options.training.batch_size
+        examples = self._examples("validation")
+        batches = min(self.options.data["validation_examples"], int(examples.cardinality())) // size
+        return evaluation_batches(examples.take(batches * size), batch_size=size, encode=self._encode())
+
+    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """Share of the questions whose decoded answer is right, and the number of questions."""
+        if split not in ("train", "validation", "test"):
+            raise UserError.unknown("split", split, ("train", "validation", "test"))
+        examples = self._examples(split)
+        answer = self._answer_function(model)
+        predictions: list[bytes] = []
+        references: list[bytes] = []
+        for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
+            predictions.extend(answer(batch["expression"])["answer"].numpy())
+            references.extend(batch["answer"].numpy())
+        return {"sequence_accuracy": exact_match(predictions, references), "questions": len(references)}
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answer to each question, and its log-probability."""
+        for text in inputs:
+            self.check_input(text)
+        outputs = self._answer_function(model)(tf.constant(list(inputs), tf.string))
+        return [
+            {"input": text, "answer": answer.decode("latin-1"), "log_probability": float(log_probability)}
+            for text, answer, log_probability in zip(
+                inputs, outputs["answer"].numpy(), outputs["log_probability"].numpy(), strict=True
+            )
+        ]
+
+    def check_input(self, text: str | bytes) -> None:
+        """Refuse what is not a question of the range and operators this model learned."""
+        self.grammar.parse(text)
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """`text` in; `answer` and its `log_probability` out. A text longer than any question is cut."""
+        signature = [tf.TensorSpec((None,), tf.string, name="text")]
+        return ServingSignature(self._answer_function(model), signature, [model])
+
+    def _examples(self, split: str) -> tf.data.Dataset:
+        return split_reader(self._builder(), split)(0)
+
+    @property
+    def _lengths(self) -> tuple[int, int]:
+        """Ids of the longest question and of the longest answer, their ends included."""
+        return self.grammar.longest_expression + 1, self.grammar.longest_answer + 1
+
+    def _encode(self) -> Any:
+        tokenizer = ByteTokenizer()
+        source_length, target_length = self._lengths
+        return sequence_pair_encoder(
+            tokenizer.tokenize,
+            source_key="expression",
+            target_key="answer",
+            start_id=tokenizer.eos_id,
+            # One shape for all batches, so that XLA compiles once.
+            source_length=source_length,
+            target_length=target_length,
+        )
+
+    def _answer_function(self, model: keras.Model) -> Any:
+        tokenizer = ByteTokenizer()
+        source_length, target_length = self._lengths
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
+        def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            source = tokenizer.tokenize(text, source_length)
+            cache = model.start_cache(source, target_length)
+            ids, log_probability = greedy_search(model.step, cache, target_length)
+            return {"answer": tokenizer.detokenize(ids), "log_probability": log_probability}
+
+        return answer

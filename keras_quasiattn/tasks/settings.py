@@ -1,0 +1,79 @@
+"""How long and how fast a task trains."""
+
+import dataclasses
+import math
+from typing import Literal
+
+from keras_quasiattn.errors import UserError
+
+ScheduleName = Literal["inverse_square_root", "linear", "cosine", "constant"]
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainingSettings:
+    """Everything the trainer needs that is neither the model nor the data.
+
+    Args:
+        steps: updates in all; a multiple of `checkpoint_every`.
+        batch_size: examples in an update, over all replicas.
+        learning_rate: the peak rate, which the schedule reaches at update `warmup_steps`.
+        warmup_steps: updates over which the rate rises linearly from zero; 0 starts at the peak.
+        schedule: how the rate goes on after the peak; see `training.schedules.WarmupSchedule`.
+        checkpoint_every: updates between checkpoints, validations and rows of the history.
+        average_checkpoints: the finished model is the mean of this many last checkpoints; 1 takes the last.
+        label_smoothing: share of the target's probability spread over all classes, in [0, 1).
+        clip_norm: largest global norm of a gradient, or None for no clipping.
+        jit_compile: compile the training step with XLA (recompiles for every new length of a batch).
+
+    Raises:
+        UserError: a value that is out of range, or two that do not go together.
+
+    >>> settings = TrainingSettings(
+    ...     steps=200, batch_size=8, learning_rate=1e-3, warmup_steps=20, checkpoint_every=50
+    ... )
+    >>> settings.periods
+    4
+    """
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    warmup_steps: int
+    checkpoint_every: int
+    schedule: ScheduleName = "inverse_square_root"
+    average_checkpoints: int = 1
+    label_smoothing: float = 0.0
+    clip_norm: float | None = None
+    jit_compile: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "checkpoint_every", "average_checkpoints"):
+            self._require(name, getattr(self, name) >= 1, "at least 1")
+        self._require("warmup_steps", self.warmup_steps >= 0, "0 or more")
+        self._require("learning_rate", 0 < self.learning_rate < math.inf, "a number above 0")
+        self._require("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1")
+        self._require("clip_norm", self.clip_norm is None or self.clip_norm > 0, "none or a number above 0")
+        self._require(
+            "steps",
+            self.steps % self.checkpoint_every == 0,
+            f"a multiple of training.checkpoint_every ({self.checkpoint_every})",
+        )
+        self._require(
+            "average_checkpoints",
+            self.average_checkpoints <= self.periods,
+            f"at most the {self.periods} checkpoints that training.steps / training.checkpoint_every give",
+        )
+        self._require(
+            "warmup_steps",
+            self.schedule not in ("linear", "cosine") or self.warmup_steps < self.steps,
+            f"below training.steps ({self.steps}) for the schedule {self.schedule!r}",
+        )
+
+    def _require(self, name: str, holds: bool, right: str) -> None:
+        if not holds:
+            raise UserError(f"training.{name} is {getattr(self, name)!r}: it must be {right}")
+
+    @property
+    def periods(self) -> int:
+        """Checkpoint periods in a whole training run."""
+        return self.steps // self.checkpoint_every

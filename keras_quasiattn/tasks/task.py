@@ -1,0 +1,171 @@
+"""The contract between a task and everything above it: training, serving and the command line."""
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import keras
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.preset import Preset
+
+
+class ServingSignature(NamedTuple):
+    """What an exported model answers with: strings in, strings out.
+
+    Args:
+        function: takes the tensors of `input_signature`, returns a dictionary of tensors.
+        input_signature: one spec an argument, with the batch and the length left open.
+        trackables: what owns the variables and tables that the function uses.
+    """
+
+    function: Callable[..., dict[str, tf.Tensor]]
+    input_signature: list[tf.TensorSpec]
+    trackables: list[Any]
+
+
+class Task(abc.ABC):
+    """One problem with its data, its models, its measures and its presets.
+
+    A task is made from names and values alone, so that `config` rebuilds it in another process; making one
+    reads and writes no file. The folder of the data is a place on one machine and no part of the config.
+
+    Args:
+        preset: name of one of `presets`.
+        model: name of one of `models`.
+        seed: fixes the weights' first values, all noise and the order of the data; in [0, 2**32).
+        data_dir: folder in which the data lie or will be made.
+        overrides: values for single options of the preset, by dotted name, such as `{"model.width": 64}`.
+
+    Attributes:
+        name: what the command line calls the task.
+        summary: one line that says what is asked and what is answered.
+        example: an input that `predict` understands.
+        models: names of the models that can be trained.
+        presets: named sets of options.
+        options: the preset with the overrides applied.
+
+    Raises:
+        UserError: an unknown preset, model or option, a value that does not suit its option, or a bad seed.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    example: ClassVar[str]
+    models: ClassVar[tuple[str, ...]]
+    presets: ClassVar[Mapping[str, Preset]]
+
+    def __init__(
+        self,
+        *,
+        preset: str,
+        model: str,
+        seed: int,
+        data_dir: str | Path,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> None:
+        if preset not in self.presets:
+            raise UserError.unknown(f"preset of task {self.name}", preset, self.presets)
+        if model not in self.models:
+            raise UserError.unknown(f"model of task {self.name}", model, self.models)
+        if not 0 <= seed < 2**32:
+            raise UserError(f"seed is {seed}: it must be at least 0 and below 2**32")
+        self.preset = preset
+        self.model = model
+        self.seed = seed
+        self.data_dir = Path(data_dir)
+        self.options = self.presets[preset].with_overrides(overrides or {})
+
+    def config(self) -> dict[str, Any]:
+        """Everything that fixes the task but the folder of its data, JSON-able.
+
+        All options are written out, so that a preset which changes later changes no run made before.
+        """
+        return {
+            "preset": self.preset,
+            "model": self.model,
+            "seed": self.seed,
+            "options": self.options.options(),
+        }
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], data_dir: str | Path) -> Self:
+        """The task that `config()` described."""
+        return cls(
+            preset=config["preset"],
+            model=config["model"],
+            seed=config["seed"],
+            data_dir=data_dir,
+            overrides=config["options"],
+        )
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Make the data in `data_dir`; does nothing where they are there already."""
+
+    @abc.abstractmethod
+    def build_model(self) -> keras.Model:
+        """A new model, built and not compiled; its first weights follow Keras' global seed."""
+
+    @abc.abstractmethod
+    def loss(self) -> keras.losses.Loss:
+        """What training makes small."""
+
+    @abc.abstractmethod
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """What training and validation report beside the loss."""
+
+    @abc.abstractmethod
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """An infinite stream of batches of `options.training.batch_size` examples, as `fit` takes them.
+
+        It depends on the options and the seed alone. From `first_step` on it gives exactly what an
+        undisturbed stream gives from there, and every iterator over it gives the same: `fit` may begin it
+        twice. (A `shuffle` needs a seed and `reshuffle_each_iteration=False`.)
+
+        Args:
+            first_step: number of batches to leave out at the front, as if they had been used.
+        """
+
+    @abc.abstractmethod
+    def validation_data(self) -> tf.data.Dataset:
+        """A finite set of batches that no training batch shares an example with.
+
+        All batches have `options.training.batch_size` examples: replicas share a batch evenly or weigh it
+        wrongly.
+        """
+
+    @abc.abstractmethod
+    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """The task's own figures, from answers decoded as in `predict` and not from the given target.
+
+        Args:
+            model: a trained model of this task.
+            split: part of the data to measure on.
+            limit: number of examples to measure on; None takes them all.
+
+        Raises:
+            UserError: an unknown split.
+        """
+
+    @abc.abstractmethod
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """One answer an input, with its log-probability or other figures.
+
+        Raises:
+            UserError: an input that `check_input` refuses.
+        """
+
+    @abc.abstractmethod
+    def check_input(self, text: str | bytes) -> None:
+        """Refuse what the task cannot answer.
+
+        Raises:
+            UserError: naming the input and what would be right.
+        """
+
+    @abc.abstractmethod
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """How an exported model is called; strings in and strings out, the text handled inside the graph."""

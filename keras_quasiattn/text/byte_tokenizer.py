@@ -1,0 +1,84 @@
+"""Bytes as tokens."""
+
+from typing import Final
+
+import tensorflow as tf
+import tensorflow_text
+
+_NUM_SPECIAL = 2
+
+
+class ByteTokenizer:
+    """Turns strings into the numbers of their bytes, and back without loss, whatever the bytes are.
+
+    id = byte + 2, with 0 for padding and 1 for the end of the sequence: Tensor2Tensor's byte vocabulary.
+    There is no table and no asset, so the tokenizer runs inside a `tf.function` or a SavedModel as it stands.
+
+    A mask of real positions is `ids != ByteTokenizer.pad_id`; the end of the sequence is real.
+
+    >>> tokenizer = ByteTokenizer()
+    >>> ids = tokenizer.tokenize(tf.constant(["x=1", ""]))
+    >>> ids.numpy().tolist()
+    [[122, 63, 51, 1], [1, 0, 0, 0]]
+    >>> tokenizer.detokenize(ids).numpy().tolist()
+    [b'x=1', b'']
+
+    Source: tensor2tensor, `data_generators/text_encoder.py` (`ByteTextEncoder`).
+    """
+
+    pad_id: Final = 0
+    eos_id: Final = 1
+    vocabulary_size: Final = 256 + _NUM_SPECIAL
+
+    def __init__(self) -> None:
+        self._splitter = tensorflow_text.ByteSplitter()
+
+    def tokenize(
+        self, strings: tf.Tensor, max_length: int | None = None, *, pad_to_max_length: bool = False
+    ) -> tf.Tensor:
+        """Encodes a batch of strings.
+
+        Args:
+            strings: String tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            max_length: Largest number of ids, the end of the sequence included. A longer string loses its
+                tail and keeps the end id last. None keeps everything.
+            pad_to_max_length: Pad to `max_length` instead of the longest sequence of the batch, so that the
+                shape never changes and XLA compiles once.
+
+        Returns:
+            int32 ids (B, L), each row closed by `eos_id` and padded with `pad_id`.
+
+        Raises:
+            ValueError: If `max_length` is less than 1, or missing where it is to be padded to.
+        """
+        if max_length is not None and max_length < 1:
+            raise ValueError(
+                f"max_length must be at least 1, to hold the end of the sequence; got {max_length}"
+            )
+        if pad_to_max_length and max_length is None:
+            raise ValueError("pad_to_max_length needs a max_length; got None")
+        byte_values = self._splitter.split(
+            tf.convert_to_tensor(strings, tf.string)
+        )  # ragged uint8 (B, bytes)
+        if max_length is not None:
+            byte_values = byte_values[:, : max_length - 1]
+        ids = tf.cast(byte_values, tf.int32) + _NUM_SPECIAL
+        ends = tf.fill([ids.nrows(out_type=tf.int32), 1], self.eos_id)
+        ids = tf.concat([ids, ends], axis=1)  # ragged (B, L)
+        return ids.to_tensor(self.pad_id, shape=(None, max_length if pad_to_max_length else None))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Decodes ids up to the first end of the sequence, leaving out padding and ids beyond the vocabulary.
+
+        Args:
+            ids: Integer tensor (..., L).
+
+        Returns:
+            String tensor (...).
+        """
+        ids = tf.cast(ids, tf.int32)
+        ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=-1) > 0
+        is_byte = (ids >= _NUM_SPECIAL) & (ids < self.vocabulary_size) & ~ended
+        alphabet = tf.constant([bytes([value]) for value in range(256)])
+        characters = tf.gather(alphabet, tf.where(is_byte, ids - _NUM_SPECIAL, 0))
+        return tf.strings.reduce_join(tf.where(is_byte, characters, ""), axis=-1)

@@ -1,0 +1,102 @@
+"""The whole state of a training, in one file a checkpoint."""
+
+import re
+import zipfile
+from pathlib import Path
+
+import keras
+import numpy as np
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.files import replacing
+
+_NAME = re.compile(r"step-(\d+)\.npz")
+
+
+class Checkpoints:
+    """The last checkpoints of a run, each an .npz file that is there whole or not at all.
+
+    A checkpoint holds all that the next update depends on, in three groups: `trainable` weights; `state`,
+    which is every other variable of the model, the states of its seed generators included (Keras' own
+    `.keras` and `.weights.h5` files leave these out, so that dropout would go on with other noise); and
+    `optimizer`, with its slots, its count of updates and the loss scale. The data stream follows from the
+    step.
+
+    Args:
+        folder: where the files lie.
+        keep: number of checkpoints to keep.
+    """
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self.folder = folder
+        self.keep = keep
+
+    def steps(self) -> list[int]:
+        """Steps at which there is a checkpoint, rising."""
+        matches = (_NAME.fullmatch(entry.name) for entry in self.folder.glob("*"))
+        return sorted(int(match[1]) for match in matches if match)
+
+    def file(self, step: int) -> Path:
+        """The checkpoint of this step."""
+        return self.folder / f"step-{step:08d}.npz"
+
+    def save(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+        """Write a checkpoint and remove the oldest beyond `keep`.
+
+        Raises:
+            UserError: the folder cannot be written; earlier checkpoints are as they were.
+        """
+        arrays = {
+            f"{group}/{number}": variable.numpy()
+            for group, variables in _groups(model, optimizer).items()
+            for number, variable in enumerate(variables)
+        }
+        with replacing(self.file(step)) as temporary, open(temporary, "wb") as stream:
+            np.savez(stream, **arrays)
+        for old in self.steps()[: -self.keep]:
+            self.file(old).unlink()
+
+    def read(self, step: int, group: str) -> list[np.ndarray]:
+        """The arrays of one group of a checkpoint, in the model's own order.
+
+        Raises:
+            UserError: the file is missing or damaged.
+        """
+        file = self.file(step)
+        try:
+            with np.load(file) as arrays:
+                count = sum(name.startswith(f"{group}/") for name in arrays.files)
+                return [arrays[f"{group}/{number}"] for number in range(count)]
+        except FileNotFoundError:
+            raise UserError(f"the checkpoint {file} is gone: train again in a new folder") from None
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            raise UserError(f"{file} is damaged: remove it to go on from the checkpoint before it") from error
+
+    def restore(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
+        """Give the model and its built optimizer the state they had at this step.
+
+        Raises:
+            UserError: the checkpoint is damaged or is one of another model.
+        """
+        for group, variables in _groups(model, optimizer).items():
+            assign(variables, self.read(step, group), self.file(step))
+
+
+def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Path) -> None:
+    """Give variables the values that were read from a checkpoint.
+
+    Raises:
+        UserError: the shapes are not those of the variables.
+    """
+    if [tuple(variable.shape) for variable in variables] != [array.shape for array in arrays]:
+        raise UserError(f"{source} does not fit the model: it was written by another version of it")
+    for variable, array in zip(variables, arrays, strict=True):
+        variable.assign(array)
+
+
+def _groups(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dict[str, list[keras.Variable]]:
+    return {
+        "trainable": model.trainable_variables,
+        "state": model.non_trainable_variables,
+        "optimizer": optimizer.variables,
+    }

@@ -1,0 +1,60 @@
+"""The history of a run as TensorBoard curves."""
+
+import contextlib
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+
+
+class Curves:
+    """Writes rows of the history for TensorBoard: training and validation as two runs, by step.
+
+    It begins from nothing with the rows so far, so that after a kill the curves miss no row and double none.
+
+    Args:
+        folder: where the event files go; what lies there is removed.
+        rows: the history so far.
+
+    Raises:
+        UserError: the folder cannot be written.
+    """
+
+    def __init__(self, folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+        self._folder = folder
+        shutil.rmtree(folder, ignore_errors=True)
+        with self._writing():
+            self._training = tf.summary.create_file_writer(str(folder / "training"))
+            self._validation = tf.summary.create_file_writer(str(folder / "validation"))
+        for row in rows:
+            self.add(row)
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Draw one row's values at its step."""
+        with self._writing():
+            for name, value in row.items():
+                if name == "step":
+                    continue
+                writer = self._validation if name.startswith("val_") else self._training
+                with writer.as_default():
+                    tf.summary.scalar(name.removeprefix("val_"), value, step=row["step"])
+            self._training.flush()
+            self._validation.flush()
+
+    def close(self) -> None:
+        """Close the event files."""
+        with self._writing():
+            self._training.close()
+            self._validation.close()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except tf.errors.OpError as error:
+            reason = error.message.strip().splitlines()[0].rpartition("}} ")[2]
+            raise UserError(f"cannot write {self._folder}: {reason}") from error

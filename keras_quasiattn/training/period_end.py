@@ -1,0 +1,64 @@
+"""What is kept at the end of every checkpoint period."""
+
+import math
+import time
+from typing import Any
+
+import keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.checkpoints import Checkpoints
+from keras_quasiattn.training.curves import Curves
+from keras_quasiattn.training.run_folder import RunFolder
+
+
+class PeriodEnd(keras.callbacks.Callback):
+    """Writes the history, then the checkpoint, then the curves at the end of a Keras epoch.
+
+    The checkpoint decides: rows of the history beyond it belong to a period that a kill undid, and the next
+    start drops them. So nothing is lost or doubled wherever between the writes the process ends.
+
+    Args:
+        folder: the run.
+        checkpoints: the run's checkpoints.
+        start: the step that training goes on from.
+        period: steps in an epoch.
+
+    Raises:
+        UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be written.
+    """
+
+    def __init__(self, folder: RunFolder, checkpoints: Checkpoints, start: int, period: int) -> None:
+        super().__init__()
+        self.folder = folder
+        self.checkpoints = checkpoints
+        self.period = period
+        self.rows = [row for row in folder.history() if row["step"] <= start]
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Draw the history so far."""
+        self.curves = Curves(self.folder.tensorboard, self.rows)
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Start the period's clock."""
+        self.started = time.monotonic()
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Keep the period's figures and the state at its end."""
+        step = (epoch + 1) * self.period
+        row: dict[str, Any] = {"step": step, **{name: float(value) for name, value in (logs or {}).items()}}
+        if not math.isfinite(row["loss"]):
+            raise UserError(
+                f"the loss is {row['loss']} in the period up to step {step}: "
+                f"train in a new folder with a lower training.learning_rate or the policy float32"
+            )
+        row["learning_rate"] = float(self.model.optimizer.learning_rate)
+        row["seconds"] = round(time.monotonic() - self.started, 3)
+        self.rows.append(row)
+        self.folder.write_history(self.rows)
+        self.checkpoints.save(step, self.model, self.model.optimizer)
+        self.curves.add(row)
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Close the curves."""
+        self.curves.close()

@@ -1,0 +1,30 @@
+"""The number formats a run computes in."""
+
+import contextlib
+from collections.abc import Iterator
+
+import keras
+
+from keras_quasiattn.errors import UserError
+
+POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
+
+
+@contextlib.contextmanager
+def dtype_policy(name: str) -> Iterator[None]:
+    """Make a policy Keras' global one for the body, and give back the old one after it.
+
+    Args:
+        name: one of `POLICIES`; weights are float32 under all of them.
+
+    Raises:
+        UserError: an unknown policy.
+    """
+    if name not in POLICIES:
+        raise UserError.unknown("precision policy", name, POLICIES)
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -1,0 +1,55 @@
+"""One row of a results file: what was measured, and everything needed to measure it again."""
+
+import datetime
+import json
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.run_folder import RunFolder
+
+
+def result_row(folder: RunFolder, split: str, figures: Mapping[str, float]) -> dict[str, Any]:
+    """The figures of a finished run on one split, with its command, seed, options, budget and machine.
+
+    Args:
+        folder: the finished run.
+        split: part of the data that was measured on.
+        figures: what came out.
+
+    Returns:
+        A JSON-able row. `seconds` is the time of training and validation, start-up and compilation of the first
+        period included.
+    """
+    task_config = folder.config["task_config"]
+    history = folder.history()
+    return {
+        "task": folder.config["task"],
+        **{name: task_config[name] for name in ("preset", "model", "seed")},
+        "split": split,
+        **figures,
+        "steps": history[-1]["step"],
+        "seconds": round(sum(row["seconds"] for row in history)),
+        "parameters": folder.load_model().count_params(),
+        "options": task_config["options"],
+        **folder.config["options"],
+        "versions": folder.config["versions"],
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "date": datetime.date.today().isoformat(),
+        "command": folder.config["command"],
+    }
+
+
+def append_result(file: str | Path, row: Mapping[str, Any]) -> None:
+    """Add a row to a file of JSON lines, whole or not at all.
+
+    Raises:
+        UserError: the file cannot be written.
+    """
+    file = Path(file)
+    rows = file.read_text(encoding="utf-8") if file.exists() else ""
+    with replacing(file) as temporary:
+        temporary.write_text(f"{rows}{json.dumps(dict(row))}\n", encoding="utf-8")

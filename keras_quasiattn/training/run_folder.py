@@ -1,0 +1,271 @@
+"""The folder that a training run leaves behind, and that everything after training reads."""
+
+import contextlib
+import fcntl
+import json
+import shlex
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_quasiattn import tasks
+from keras_quasiattn._version import __version__
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training.files import is_temporary, replacing, write_json
+
+FORMAT = 1
+
+
+class RunFolder:
+    """A training run on disk; made by `create` or `open`.
+
+    ```
+    config.json       format, versions, task with all its options, precision, strategy, command line
+    history.jsonl     a row for every checkpoint period: step, losses, metrics, learning rate, seconds
+    checkpoints/      the last checkpoints, whole state of the training
+    tensorboard/      the history as curves
+    metrics.json      figures of the finished model, by split
+    model.keras       the finished model (averaged, not compiled); written last
+    ```
+
+    Every file appears whole or not at all.
+
+    ```python
+    folder = RunFolder.open("runs/mlu", finished=True)
+    task = folder.task("data")
+    task.predict(folder.load_model(), [task.example])
+    ```
+    """
+
+    def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
+        self.path = path
+        self.config = config
+
+    @classmethod
+    def create(
+        cls, path: str | Path, task: Task, *, options: Mapping[str, Any], command: Sequence[str] = ()
+    ) -> "RunFolder":
+        """Begin a run in a folder that is new or empty.
+
+        Args:
+            path: the folder; its parents are made too.
+            task: what will be trained.
+            options: what the trainer was told beside the task; JSON-able.
+            command: the command line that asked for the run, for the record.
+
+        Raises:
+            UserError: the folder holds something, or cannot be written.
+        """
+        path = Path(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            found = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry))
+        except OSError as error:
+            raise UserError(f"cannot make the run folder {path}: {error.strerror}") from error
+        if "config.json" in found:
+            raise UserError(f"{path} already holds a run: name a new folder")
+        if found:
+            raise UserError(f"{path} holds other files (such as {found[0]}) and no run: name a new folder")
+        config = {
+            "format": FORMAT,
+            "versions": {
+                "keras_quasiattn": __version__,
+                "keras": keras.__version__,
+                "tensorflow": tf.__version__,
+            },
+            **_identity(task, options),
+            "command": shlex.join(command),
+        }
+        write_json(path / "config.json", config)
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: str | Path, *, finished: bool = False) -> "RunFolder":
+        """Read the run in a folder.
+
+        Args:
+            path: the folder.
+            finished: whether the run must have ended, so that `load_model` has something to load.
+
+        Raises:
+            UserError: the folder is missing, half-written, of a newer format, or not finished though it must
+                be.
+        """
+        path = Path(path)
+        if not path.is_dir():
+            raise UserError(f"{path} is not there: name the folder of a training run")
+        file = path / "config.json"
+        try:
+            config = json.loads(file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise UserError(f"{path} is not a run folder: it has no config.json") from None
+        except OSError as error:
+            raise UserError(f"cannot read {file}: {error.strerror}") from error
+        except ValueError:
+            config = None
+        written = config.get("format") if isinstance(config, dict) else None
+        if isinstance(written, int) and written > FORMAT:
+            raise UserError(
+                f"{path} has format {written} and this version ({__version__}) reads up to {FORMAT}: "
+                f"use a newer keras_quasiattn"
+            )
+        if not isinstance(written, int) or not {"task", "task_config", "options"} <= config.keys():
+            raise UserError(f"{file} is damaged: it is not the config of a training run")
+        folder = cls(path, config)
+        if finished:
+            folder.require_finished()
+        return folder
+
+    @classmethod
+    def exists(cls, path: str | Path) -> bool:
+        """Whether a run was begun in the folder."""
+        return (Path(path) / "config.json").exists()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the run has ended and its model is there."""
+        return self.model_file.exists()
+
+    @property
+    def model_file(self) -> Path:
+        """Where the finished model lies."""
+        return self.path / "model.keras"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Folder of the TensorBoard curves."""
+        return self.path / "tensorboard"
+
+    def require_finished(self) -> None:
+        """Check that the run has ended.
+
+        Raises:
+            UserError: it has not; the message says how far it is.
+        """
+        if not self.finished:
+            step = max((row["step"] for row in self.history()), default=0)
+            steps = self.config["task_config"]["options"]["training.steps"]
+            raise UserError(
+                f"{self.path} is not finished (step {step} of {steps}): run the train command again to go on"
+            )
+
+    def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
+        """Check that the run was begun with this task and these options.
+
+        Raises:
+            UserError: naming every value that differs.
+        """
+        begun = _flat(self.config)
+        asked = _flat(json.loads(json.dumps(_identity(task, options))))
+        differences = [
+            f"{name} {begun.get(name)!r}, not {asked.get(name)!r}"
+            for name in sorted(begun.keys() | asked.keys())
+            if begun.get(name) != asked.get(name)
+        ]
+        if differences:
+            raise UserError(
+                f"{self.path} was begun with {'; '.join(differences)}: "
+                f"give the same options again or name a new folder"
+            )
+
+    def task(self, data_dir: str | Path) -> Task:
+        """The task that was trained, rebuilt from the config.
+
+        Args:
+            data_dir: where the task's data lie on this machine.
+        """
+        return tasks.get(self.config["task"]).from_config(self.config["task_config"], data_dir)
+
+    def history(self) -> list[dict[str, Any]]:
+        """One row for every checkpoint period so far."""
+        file = self.path / "history.jsonl"
+        if not file.exists():
+            return []
+        try:
+            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError):
+            raise UserError(f"{file} is damaged: its lines are not JSON") from None
+
+    def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the rows of the history."""
+        with replacing(self.path / "history.jsonl") as temporary:
+            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Figures of the finished model, by split."""
+        file = self.path / "metrics.json"
+        if not file.exists():
+            return {}
+        try:
+            return json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            raise UserError(f"{file} is damaged: it is not JSON") from None
+
+    def write_metrics(self, split: str, figures: Mapping[str, float]) -> None:
+        """Add the figures of one split, or replace them."""
+        write_json(self.path / "metrics.json", {**self.metrics(), split: dict(figures)})
+
+    def load_model(self) -> keras.Model:
+        """The finished model, not compiled.
+
+        Raises:
+            UserError: the run is not finished, or the file is damaged.
+        """
+        self.require_finished()
+        tasks.get(self.config["task"])  # brings the classes that the file names
+        try:
+            return keras.saving.load_model(self.model_file, compile=False)
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{self.model_file} does not load: {reason}") from error
+
+    def save_model(self, model: keras.Model) -> None:
+        """Write the finished model; from now on the run is finished."""
+        with replacing(self.model_file) as temporary:
+            keras.saving.save_model(model, temporary)
+
+    @contextlib.contextmanager
+    def lock(self) -> Iterator[None]:
+        """Keep other processes from training here, and clear away what a killed one left half-written.
+
+        The lock ends with the process that holds it, however that ends.
+
+        Raises:
+            UserError: another process trains here.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(open(self.path / ".lock", "w"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for entry in (*self.path.glob("*"), *self.checkpoints.glob("*")):
+                    if is_temporary(entry):
+                        entry.unlink()
+            except BlockingIOError:
+                raise UserError(
+                    f"another process is training in {self.path}: wait for it or stop it"
+                ) from None
+            except OSError as error:
+                raise UserError(f"cannot write {self.path}: {error.strerror}") from error
+            yield
+
+
+def _identity(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What has to stay the same from one start of a run to the next."""
+    return {"task": task.name, "task_config": task.config(), "options": dict(options)}
+
+
+def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of `_identity` by the names that a user gives them."""
+    task_config = config["task_config"]
+    named = {name: value for name, value in task_config.items() if name != "options"}
+    return {"task": config["task"], **named, **task_config["options"], **config["options"]}

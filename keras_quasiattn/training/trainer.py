@@ -1,0 +1,143 @@
+"""Training a task in a run folder, to the end or from where it stopped."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import keras
+
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training.averaging import average
+from keras_quasiattn.training.checkpoints import Checkpoints, assign
+from keras_quasiattn.training.loss_scale import ReplicaLossScaleOptimizer
+from keras_quasiattn.training.period_end import PeriodEnd
+from keras_quasiattn.training.precision import dtype_policy
+from keras_quasiattn.training.run_folder import RunFolder
+from keras_quasiattn.training.schedules import WarmupSchedule
+from keras_quasiattn.training.strategy import make_strategy
+
+
+def train(
+    task: Task,
+    path: str | Path,
+    *,
+    policy: str = "float32",
+    strategy: str = "one",
+    resume: bool = True,
+    progress: bool = True,
+    command: Sequence[str] = (),
+) -> RunFolder:
+    """Train a task with `model.fit` until its model is finished.
+
+    A second start with the same arguments goes on from the last checkpoint, whenever and however the first
+    one ended. On a CPU with one replica the finished weights are, bit for bit, those of a run that was never
+    stopped, as long as TensorFlow has the same number of threads (that number changes the order of its
+    sums). On a finished run it does nothing. The optimizer is Adam with Tensor2Tensor's β 0.9 and 0.997 and
+    ε 1e-9. The finished model has the mean of the last checkpoints' trainable weights; its loss and metrics
+    on the validation data go to `metrics.json`.
+
+    Keras' global seed is set to the task's; the global precision policy is as before when training ends.
+
+    Args:
+        task: what to train.
+        path: the run folder; new, empty, or begun with the same arguments.
+        policy: "float32", "mixed_float16" or "mixed_bfloat16".
+        strategy: "one" or "mirrored"; see `strategy.make_strategy`.
+        resume: whether a run that was begun in the folder may go on; otherwise the folder must be new.
+        progress: whether to show Keras' progress bar and to say what is resumed or already finished.
+        command: the command line, for the record.
+
+    Returns:
+        The finished run.
+
+    Raises:
+        UserError: the folder holds something else, was begun with other arguments or cannot be written; the
+            task's settings do not suit the strategy; the loss is no longer finite.
+
+    ```python
+    task = tasks.get("mlu")(preset="demo", model="coda", seed=1, data_dir="data")
+    folder = train(task, "runs/mlu-coda")
+    folder.load_model()
+    ```
+    """
+    settings = task.options.training
+    with dtype_policy(policy):
+        distribution = make_strategy(strategy, settings)
+        options = {"policy": policy, "strategy": strategy, "replicas": distribution.num_replicas_in_sync}
+        if resume and RunFolder.exists(path):
+            folder = RunFolder.open(path)
+            folder.require_same(task, options)
+        else:
+            folder = RunFolder.create(path, task, options=options, command=command)
+        with folder.lock():
+            if folder.finished:
+                _say(progress, f"{path} is finished: nothing to train")
+                return folder
+            task.prepare()
+            keras.utils.set_random_seed(task.seed)
+            with distribution.scope():
+                model = _compiled(task, policy)
+            # One more than the last at least, so that a damaged file does not cost the run.
+            checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
+            start = max(checkpoints.steps(), default=0)
+            if start:
+                checkpoints.restore(start, model, model.optimizer)
+                _say(progress, f"{path}: going on from step {start} of {settings.steps}")
+            model.fit(
+                task.training_data(start),
+                initial_epoch=start // settings.checkpoint_every,
+                epochs=settings.periods,
+                steps_per_epoch=settings.checkpoint_every,
+                validation_data=task.validation_data(),
+                callbacks=[PeriodEnd(folder, checkpoints, start, settings.checkpoint_every)],
+                shuffle=False,
+                verbose=_verbosity(progress),
+            )
+            _finish(task, model, folder, checkpoints)
+    return folder
+
+
+def _compiled(task: Task, policy: str) -> keras.Model:
+    """A model ready to train, with every variable of its optimizer made."""
+    settings = task.options.training
+    model = task.build_model()
+    optimizer = keras.optimizers.Adam(
+        WarmupSchedule.from_settings(settings),
+        beta_1=0.9,
+        beta_2=0.997,
+        epsilon=1e-9,
+        global_clipnorm=settings.clip_norm,
+    )
+    if policy == "mixed_float16":
+        optimizer = ReplicaLossScaleOptimizer(optimizer)
+    model.compile(optimizer, loss=task.loss(), metrics=task.metrics(), jit_compile=settings.jit_compile)
+    optimizer.build(model.trainable_variables)
+    return model
+
+
+def _finish(task: Task, model: keras.Model, folder: RunFolder, checkpoints: Checkpoints) -> None:
+    """Average, measure and save; the model's file comes last, since it marks the run as finished."""
+    settings = task.options.training
+    steps = range(settings.steps, 0, -settings.checkpoint_every)[: settings.average_checkpoints]
+    weights = average(checkpoints, steps)
+    source = checkpoints.file(settings.steps)
+    assign(model.trainable_variables, weights, source)
+    figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
+    folder.write_metrics("validation", {name: float(value) for name, value in figures.items()})
+    # A new model, since the trained one would take its optimizer, loss and strategy along into the file.
+    finished = task.build_model()
+    assign(finished.trainable_variables, weights, source)
+    assign(finished.non_trainable_variables, checkpoints.read(settings.steps, "state"), source)
+    folder.save_model(finished)
+
+
+def _verbosity(progress: bool) -> int:
+    """Keras' bar on a terminal, a line a period in a log file."""
+    if not progress:
+        return 0
+    return 1 if sys.stdout.isatty() else 2
+
+
+def _say(progress: bool, line: str) -> None:
+    if progress:
+        print(line, flush=True)

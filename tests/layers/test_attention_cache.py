@@ -1,0 +1,88 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax
+from keras_quasiattn.layers.attention_cache import attend_from_cache, start_attention_cache
+
+B, T, S, D, E = 3, 5, 7, 12, 8
+
+
+class DistanceMean(keras.layers.Layer):
+    """A layer with the call contract, whose weights depend on where query and key stand."""
+
+    def build(self, query_shape, value_shape):
+        self.dense = keras.layers.Dense(query_shape[-1])
+        self.dense.build(value_shape)
+
+    def call(self, query, value, query_mask=None, value_mask=None, use_causal_mask=False, training=None):
+        distance = ops.arange(query.shape[1])[:, None] - ops.arange(value.shape[1])[None]
+        weights = 1.0 / (1.0 + ops.cast(ops.abs(distance), "float32"))
+        weights = ops.where(distance < 0, 0.0, weights) if use_causal_mask else weights
+        if value_mask is not None:
+            weights = weights * ops.cast(value_mask[:, None], "float32")
+        return ops.matmul(weights, self.dense(value)) + query
+
+
+LAYERS = {
+    "coda": lambda: MultiHeadCoDA(2, 3, value_dim=4, alpha="learned", scaling="paper"),
+    "centered": lambda: MultiHeadCoDA(
+        2, 3, gate_range="centered", center_similarity=True, center_per_query=True
+    ),
+    "coda gate": lambda: MultiHeadCoDA(2, 3, use_gate=True),
+    "coda window": lambda: MultiHeadCoDA(2, 3, sliding_window=2),
+    "softmax": lambda: MultiHeadSoftmax(2, 3, value_dim=4),
+    "keras": lambda: keras.layers.MultiHeadAttention(2, 3),
+    "gate": lambda: keras.layers.MultiHeadAttention(2, 3, use_gate=True),
+    "window": lambda: keras.layers.MultiHeadAttention(2, 3, sliding_window=2),
+    "other": DistanceMean,
+}
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("is_causal", [True, False])
+@pytest.mark.parametrize("masked", [True, False])
+def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked):
+    layer = LAYERS[name]()
+    queries = ops.convert_to_tensor(random(B, T, D))
+    values = queries if is_causal else ops.convert_to_tensor(random(B, S, E, seed=1))
+    length = T if is_causal else S
+    mask = np.random.default_rng(2).random((B, length)) < 0.7
+    mask[:, 0] = True
+    mask = ops.convert_to_tensor(mask) if masked else None
+    layer.build(queries.shape, values.shape)
+    want = ops.convert_to_numpy(
+        layer(queries, values, value_mask=mask, use_causal_mask=is_causal, training=False)
+    )
+    room = ops.full((B, T, D), 1e3)
+    cache = start_attention_cache(layer, room, None if is_causal else values)
+    assert all(leaf.shape[0] == B for leaf in cache.values())
+    for index in range(T):
+        query = queries[:, index : index + 1]
+        row, cache = attend_from_cache(layer, query, index, cache, mask, is_causal=is_causal)
+        np.testing.assert_allclose(ops.convert_to_numpy(row)[:, 0], want[:, index], atol=1e-5)
+
+
+@pytest.mark.parametrize("layer", [MultiHeadCoDA(2, 3, bias_initializer="ones"), MultiHeadSoftmax(2, 3)])
+def test_a_query_with_nothing_to_attend_gets_zeros(layer):
+    layer.build((B, T, D), (B, S, E))
+    cache = start_attention_cache(layer, ops.zeros((B, T, D)), ops.ones((B, S, E)))
+    mask = ops.convert_to_tensor(np.array([[True] * S, [False] * S, [True] * S]))
+    row, _ = attend_from_cache(layer, ops.ones((B, 1, D)), 0, cache, mask)
+    row = ops.convert_to_numpy(row)
+    assert (row[1] == 0).all() and (row[[0, 2]] != 0).any()
+
+
+def test_keys_and_values_are_projected_once():
+    layer = MultiHeadSoftmax(2, 3, value_dim=4)
+    layer.build((B, T, D), (B, S, E))
+    cache = start_attention_cache(layer, ops.zeros((B, T, D)), ops.zeros((B, S, E)))
+    assert {name: tuple(leaf.shape) for name, leaf in cache.items()} == {
+        "key": (B, S, 2, 3),
+        "value": (B, S, 2, 4),
+    }

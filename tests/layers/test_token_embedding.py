@@ -1,0 +1,35 @@
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.layers import TokenEmbedding
+
+
+@pytest.mark.parametrize("policy", ["float32", "mixed_float16"])
+def test_one_table_both_ways(policy):
+    layer = TokenEmbedding(7, 4, dtype=policy)
+    ids = np.array([[1, 6, 0]], "int32")
+    vectors = layer(ids)
+    (table,) = layer.get_weights()
+    np.testing.assert_allclose(ops.convert_to_numpy(vectors), 2 * table[ids], atol=2e-3)
+    logits = layer(vectors, reverse=True)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32"
+    want = ops.convert_to_numpy(vectors).astype("float32") @ table.T
+    np.testing.assert_allclose(ops.convert_to_numpy(logits), want, atol=1e-6 if policy == "float32" else 1e-3)
+
+
+def test_symbolic_types_are_the_real_ones():
+    layer = TokenEmbedding(7, 4, dtype="mixed_bfloat16")
+    vectors = layer(keras.Input((None,), dtype="int32"))
+    logits = layer(vectors, reverse=True)
+    assert (vectors.shape, vectors.dtype) == ((None, None, 4), "bfloat16")
+    assert (logits.shape, logits.dtype) == ((None, None, 7), "float32")
+
+
+def test_configuration_survives():
+    layer = TokenEmbedding(7, 4, embeddings_initializer="ones", name="table")
+    copy = TokenEmbedding.from_config(layer.get_config())
+    assert copy.get_config() == layer.get_config()
+    copy(np.zeros((1, 1), "int32"))
+    np.testing.assert_array_equal(copy.get_weights()[0], np.ones((7, 4)))

@@ -1,0 +1,174 @@
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.layers import TransformerDecoder, TransformerEncoder
+
+CENTERED = {"gate_range": "centered", "center_similarity": True}
+ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED)]
+B, T, S, D, E = 3, 5, 7, 12, 8
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+@pytest.mark.parametrize("padding", [0.0, 1e4, np.nan])
+def test_masked_input_gives_what_the_sliced_input_gives(attention, options, padding):
+    block = TransformerDecoder(7, 2, attention, options)
+    x, z = random(B, T, D), random(B, S, E, seed=1)
+    lengths, source_lengths = [3, 5, 1], [7, 2, 4]
+    mask = np.arange(T) < np.array(lengths)[:, None]
+    source_mask = np.arange(S) < np.array(source_lengths)[:, None]
+    got = numpy(
+        block(
+            np.where(mask[..., None], x, np.float32(padding)),
+            np.where(source_mask[..., None], z, np.float32(padding)),
+            decoder_mask=mask,
+            encoder_mask=source_mask,
+        )
+    )
+    for row, (t, s) in enumerate(zip(lengths, source_lengths, strict=True)):
+        want = numpy(block(x[row : row + 1, :t], z[row : row + 1, :s]))
+        np.testing.assert_allclose(got[row, :t], want[0], atol=2e-6)
+
+
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+def test_later_positions_change_nothing(attention, options):
+    block = TransformerDecoder(7, 2, attention, options)
+    x, z = random(B, T, D), random(B, S, E, seed=1)
+    changed = x.copy()
+    changed[:, 3:] = 9 * random(B, T - 3, D, seed=2)
+    np.testing.assert_allclose(numpy(block(x, z))[:, :3], numpy(block(changed, z))[:, :3], atol=2e-6)
+    assert np.abs(numpy(block(x, z))[:, 3:] - numpy(block(changed, z))[:, 3:]).max() > 0.1
+
+
+def test_centring_in_cross_attention_stays_within_a_row_for_a_template_too():
+    coda = TransformerEncoder(7, 2, "coda", CENTERED)
+    coda.build((None, None, D))
+    template = coda.attention.__class__.from_config(coda.attention.get_config())
+    block = TransformerDecoder(7, attention=template)
+    x, z = random(B, T, D), random(B, S, E, seed=1)
+    changed = x.copy()
+    changed[:, 3:] *= -4
+    np.testing.assert_allclose(numpy(block(x, z))[:, :3], numpy(block(changed, z))[:, :3], atol=2e-6)
+
+
+def test_implicit_masks_count_travel_on_and_yield_to_explicit_ones():
+    ids, source_ids = np.array([[4, 2, 0, 0], [3, 1, 2, 0]]), np.array([[1, 2, 0], [3, 0, 0]])
+    embedding = keras.layers.Embedding(5, D, mask_zero=True)
+    x, z = embedding(ids), embedding(source_ids)
+    bare_x, bare_z = ops.convert_to_tensor(numpy(x)), ops.convert_to_tensor(numpy(z))
+    block, second = TransformerDecoder(7, 2, "softmax"), TransformerEncoder(7, 2, "softmax")
+    implicit = block(x, z)
+    explicit = block(bare_x, bare_z, decoder_mask=ids != 0, encoder_mask=source_ids != 0)
+    np.testing.assert_allclose(numpy(implicit), numpy(explicit), atol=1e-6)
+    want = numpy(second(ops.convert_to_tensor(numpy(implicit)), mask=ids != 0))
+    for outputs in (implicit, explicit):
+        np.testing.assert_allclose(numpy(second(outputs)), want, atol=1e-6)
+    everything = block(x, z, decoder_mask=np.ones((2, 4), bool), encoder_mask=np.ones((2, 3), bool))
+    np.testing.assert_allclose(numpy(everything), numpy(block(bare_x, bare_z)), atol=1e-6)
+
+
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+def test_an_empty_source_adds_nothing(attention, options):
+    block = TransformerDecoder(7, 2, attention, options)
+    x, z = random(2, T, D), random(2, S, E, seed=1)
+    mask = np.array([[False] * S, [True] * S])
+    out = numpy(block(x, z, encoder_mask=mask))
+    other = numpy(block(x, -5 * z, encoder_mask=mask))
+    assert np.isfinite(out).all()
+    np.testing.assert_array_equal(out[0], other[0])
+    x = ops.convert_to_tensor(x[:1])
+    y = block.self_attention_norm(x)
+    y = x + block.self_attention(y, y, use_causal_mask=True)
+    np.testing.assert_allclose(out[:1], numpy(block.feed_forward(y)), atol=2e-6)
+
+
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+def test_steps_give_what_one_call_gives(attention, options, policy):
+    block = TransformerDecoder(7, 2, attention, options, dropout=0.5, dtype=policy)
+    x, z = random(B, T, D), random(B, S, E, seed=1)
+    mask = np.array([[True, True, True, False, False], [True] * T, [True, False, True, False, True]])
+    source_mask = np.array([[True] * S, [True] * 3 + [False] * 4, [False] * S])
+    want = numpy(ops.cast(block(x, z, decoder_mask=mask, encoder_mask=source_mask), "float32"))
+    cache = block.start_cache(ops.convert_to_tensor(z), T + 2, source_mask)
+    room = np.pad(mask, ((0, 0), (0, 2)))
+    tolerance = 1e-5 if policy == "float32" else 2.0**-5
+    for index in range(T):
+        step = ops.convert_to_tensor(x[:, index : index + 1])
+        out, cache = block.step(step, index, cache, decoder_mask=room, encoder_mask=source_mask)
+        real = mask[:, index]
+        out = numpy(ops.cast(out, "float32"))
+        np.testing.assert_allclose(out[real, 0], want[real, index], atol=tolerance)
+
+
+NON_DEFAULT = {
+    "intermediate_dim": 9,
+    "num_heads": 3,
+    "attention": "softmax",
+    "attention_options": {"use_bias": True, "value_dim": 2},
+    "key_dim": 5,
+    "dropout": 0.25,
+    "activation": "gelu",
+    "layer_norm_epsilon": 1e-3,
+    "kernel_initializer": keras.initializers.serialize(keras.initializers.HeNormal(seed=3)),
+}
+
+
+def test_every_constructor_argument_survives_save_and_load(tmp_path):
+    parameters = inspect.signature(TransformerDecoder.__init__).parameters
+    assert set(parameters) - {"self", "kwargs"} == set(NON_DEFAULT)
+    assert not [n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]]
+    inputs = [keras.Input((None, D)), keras.Input((None, E))]
+    model = keras.Model(inputs, TransformerDecoder(**NON_DEFAULT)(*inputs))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    arrays = [random(B, T, D), random(B, S, E, seed=1)]
+    np.testing.assert_allclose(model.predict(arrays, verbose=0), loaded.predict(arrays, verbose=0), atol=1e-6)
+    config = loaded.layers[-1].get_config()
+    for name, value in NON_DEFAULT.items():
+        assert config[name] == value, name
+
+
+def test_symbolic_shapes():
+    block = TransformerDecoder(7, 2, "softmax")
+    symbolic = block(keras.Input((None, D), batch_size=4), keras.Input((3, E), batch_size=4))
+    assert symbolic.shape == (4, None, D)
+    assert block.compute_output_shape((2, 3, D), (2, 4, E)) == (2, 3, D)
+
+
+@pytest.mark.parametrize("attention", ["softmax", "coda"])
+def test_build_makes_every_weight_and_each_one_learns(attention):
+    block = TransformerDecoder(7, 2, attention)
+    block.build((None, None, D), (None, None, E))
+    count = len(block.weights)
+    inputs = [keras.Input((None, D)), keras.Input((None, E))]
+    model = keras.Model(inputs, block(*inputs))
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    before = [numpy(w) for w in block.trainable_weights]
+    model.fit([random(B, T, D), random(B, S, E, seed=1)], random(B, T, D, seed=2), verbose=0)
+    assert len(block.weights) == count
+    for weight, old in zip(block.trainable_weights, before, strict=True):
+        assert np.abs(numpy(weight) - old).max() > 0, weight.path
+
+
+@pytest.mark.parametrize("name", ["decoder_mask", "encoder_mask"])
+def test_bad_calls_are_named(name):
+    block = TransformerDecoder(7, 2, "softmax")
+    x, z = random(B, T, D), random(B, S, E)
+    with pytest.raises(ValueError, match=f"`{name}` must be boolean"):
+        block(x, z, **{name: np.ones((B, T if name == "decoder_mask" else S), "float32")})
+    with pytest.raises(ValueError, match="`encoder` must have shape"):
+        TransformerDecoder(7, 2)(x, z[:, 0])
+    with pytest.raises(ValueError, match="`decoder` must have shape"):
+        TransformerDecoder(7, 2)(x[:, 0], z)

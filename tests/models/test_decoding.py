@@ -1,0 +1,195 @@
+import itertools
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.models import Transformer, beam_search, greedy_search
+
+V, L, END = 4, 3, 1
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+def random_model(rows, seed, vocabulary=V, length=L, spread=2.0):
+    """A step whose logits depend on the row, the position and the last two tokens (the cache remembers one)."""
+    generator = np.random.default_rng(seed)
+    shape = (rows, length, vocabulary, vocabulary, vocabulary)
+    table = spread * generator.normal(size=shape).astype("float32")
+    flat = ops.convert_to_tensor(table.reshape(-1, vocabulary))
+
+    def step(tokens, index, cache):
+        row, before = cache["row"], cache["before"]
+        place = ((row * length + index) * vocabulary + before) * vocabulary + tokens
+        return ops.take(flat, place, axis=0), {"row": row, "before": tokens}
+
+    cache = {"row": ops.arange(rows, dtype="int32"), "before": ops.zeros((rows,), dtype="int32")}
+    return table, step, cache
+
+
+def log_probability(table, sequence):
+    """Of a sequence up to its end token, by the definition."""
+    total, before, last = 0.0, 0, END
+    for index, token in enumerate(sequence):
+        logits = table[index, before, last].astype("float64")
+        total += logits[token] - np.log(np.exp(logits).sum())
+        before, last = last, token
+        if token == END:
+            break
+    return total
+
+
+def complete_sequences():
+    for length in range(1, L + 1):
+        for body in itertools.product([2, 3], repeat=length - 1):
+            yield (*body, END)
+    yield from itertools.product([2, 3], repeat=L)
+
+
+def score(table, sequence, alpha):
+    return log_probability(table, sequence) / ((5 + len(sequence)) / 6) ** alpha
+
+
+def strip(row):
+    """A returned row up to its end token; what follows must be padding."""
+    row = list(map(int, row))
+    length = row.index(END) + 1 if END in row else len(row)
+    assert not any(row[length:]) and 0 not in row[:length]
+    return tuple(row[:length])
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_a_wide_beam_finds_the_best_of_all_sequences(alpha):
+    table, step, cache = random_model(20, seed=1)
+    tokens, total = beam_search(step, cache, L, beam_width=16, alpha=alpha)
+    lengths = set()
+    for row, (sequence, gained) in enumerate(zip(numpy(tokens), numpy(total), strict=True)):
+        best = max(complete_sequences(), key=lambda s: score(table[row], s, alpha))
+        assert strip(sequence) == best
+        assert gained == pytest.approx(log_probability(table[row], best), abs=1e-5)
+        lengths.add(len(best))
+    assert len(lengths) == 3  # every length was the right one for some row
+
+
+def test_the_length_penalty_prefers_longer_answers():
+    _, step, cache = random_model(200, seed=2)
+    lengths = [
+        (numpy(beam_search(step, cache, L, beam_width=16, alpha=alpha)[0]) != 0).sum() for alpha in (0.0, 3.0)
+    ]
+    assert lengths[0] < lengths[1]
+
+
+def test_greedy_takes_the_likeliest_token_and_stops_at_the_end():
+    table, step, cache = random_model(20, seed=3)
+    tokens, total = greedy_search(step, cache, L)
+    ended = 0
+    for row, (sequence, gained) in enumerate(zip(numpy(tokens), numpy(total), strict=True)):
+        before, last, want = 0, END, []
+        for index in range(L):
+            token = 1 + int(np.argmax(table[row, index, before, last][1:]))  # 0 is padding and never chosen
+            want.append(token)
+            before, last = last, token
+            if token == END:
+                ended += 1
+                break
+        assert strip(sequence) == tuple(want)
+        assert gained == pytest.approx(log_probability(table[row], want), abs=1e-5)
+    assert 0 < ended < 20
+
+
+def test_beam_of_one_without_penalty_is_greedy():
+    _, step, cache = random_model(100, seed=4)
+    greedy, beam = greedy_search(step, cache, L), beam_search(step, cache, L, beam_width=1, alpha=0.0)
+    np.testing.assert_array_equal(numpy(greedy[0]), numpy(beam[0]))
+    np.testing.assert_allclose(numpy(greedy[1]), numpy(beam[1]), atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6])
+def test_beam_of_four_is_never_worse_than_greedy(alpha):
+    _, step, cache = random_model(200, seed=5)
+
+    def scores(result):
+        tokens, total = numpy(result[0]), numpy(result[1])
+        return total / ((5 + (tokens != 0).sum(1)) / 6) ** alpha
+
+    greedy = scores(greedy_search(step, cache, L))
+    beam = scores(beam_search(step, cache, L, beam_width=4, alpha=alpha))
+    assert (beam >= greedy - 1e-5).all() and (beam > greedy + 1e-3).any()
+
+
+@pytest.mark.parametrize("search", [greedy_search, beam_search])
+def test_the_loop_stops_when_every_row_is_finished(search):
+    seen = []
+
+    def step(tokens, index, cache):
+        # Row r ends after r + 1 tokens.
+        ends = ops.cast(cache["row"] <= index, "float32") * 40.0
+        seen.append(1)
+        logits = ops.one_hot(ops.full_like(tokens, 3), V) * 20.0
+        return logits + ops.expand_dims(ends, 1) * ops.one_hot(ops.full_like(tokens, END), V), cache
+
+    cache = {"row": ops.arange(3, dtype="int32")}
+    tokens, total = search(step, cache, 50)
+    np.testing.assert_array_equal(numpy(tokens)[:, :4], [[1, 0, 0, 0], [3, 1, 0, 0], [3, 3, 1, 0]])
+    assert not numpy(tokens)[:, 4:].any() and tokens.shape == (3, 50)
+    np.testing.assert_allclose(numpy(total), 0, atol=1e-5)
+    if keras.backend.backend() != "jax":  # which traces the body even outside of jit
+        assert len(seen) == 3
+
+
+def test_other_special_tokens():
+    table = np.full((V, V), -9.0, "float32")
+    table[3, 1], table[1, 0], table[0, 2], table[:, 3] = 0, 0, 0, 5  # 3 would always win
+    rows = ops.convert_to_tensor(table)
+    for search in (greedy_search, beam_search):
+        tokens, _ = search(
+            lambda tokens, index, cache: (ops.take(rows, tokens, axis=0), cache),
+            ops.zeros((1, 1)),
+            5,
+            start_id=3,
+            end_id=2,
+            padding_id=3,
+        )
+        assert numpy(tokens).tolist() == [[1, 0, 2, 3, 3]]
+
+
+@pytest.mark.parametrize("universal", [False, True])
+@pytest.mark.parametrize("attention", ["softmax", "coda"])
+def test_log_probabilities_are_those_of_a_full_pass(attention, universal):
+    keras.utils.set_random_seed(7)
+    model = Transformer(9, 2, 12, 20, 2, attention=attention, universal=universal)
+    # Spread the logits, or an untrained model says one thing to every source.
+    model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
+    source = np.random.default_rng(0).integers(2, 9, (4, 6))
+    source[1, 3:], source[2] = 0, 0
+    for search, options in ((greedy_search, {}), (beam_search, {"beam_width": 3})):
+        tokens, total = search(model.step, model.start_cache(source, 6), 6, **options)
+        tokens, total = numpy(tokens), numpy(total)
+        target = np.concatenate([np.ones((4, 1), int), tokens[:, :-1]], axis=1)
+        every = numpy(ops.log_softmax(model({"source": source, "target": target}), axis=-1))
+        want = np.take_along_axis(every, tokens[..., None], axis=2)[..., 0]
+        np.testing.assert_allclose(total, (want * (tokens != 0)).sum(1), atol=1e-4)
+        assert np.isfinite(total).all()
+
+
+def test_a_row_decodes_alike_alone_and_in_a_batch():
+    keras.utils.set_random_seed(8)
+    model = Transformer(9, 1, 12, 20, 2)
+    model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
+    source = np.random.default_rng(0).integers(2, 9, (4, 6))
+    source[1, 3:] = 0
+    tokens, total = beam_search(model.step, model.start_cache(source, 6), 6)
+    alone, alone_total = beam_search(model.step, model.start_cache(source[1:2, :3], 6), 6)
+    np.testing.assert_array_equal(numpy(tokens)[1:2], numpy(alone))
+    np.testing.assert_allclose(numpy(total)[1:2], numpy(alone_total), atol=1e-5)
+
+
+def test_bad_arguments_are_named():
+    _, step, cache = random_model(2, seed=0)
+    with pytest.raises(ValueError, match="beam_width=0"):
+        beam_search(step, cache, L, beam_width=0)
+    with pytest.raises(ValueError, match="alpha=-1"):
+        beam_search(step, cache, L, alpha=-1)

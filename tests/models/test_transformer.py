@@ -1,0 +1,210 @@
+import inspect
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.models import TRANSFORMER_SIZES, Transformer
+
+CENTERED = {"gate_range": "centered", "center_similarity": True}
+ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED), ("coda", {"similarity": "sigmoid"})]
+V, B, S, T = 11, 3, 7, 5
+SMALL = {"vocabulary_size": V, "num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2}
+
+
+def ids(seed=0):
+    generator = np.random.default_rng(seed)
+    source, target = generator.integers(2, V, (B, S)), generator.integers(2, V, (B, T))
+    source[1, 4:] = 0  # a padded row
+    source[2] = 0  # a row of nothing but padding
+    target[:, 0] = 1
+    target[1, 3:] = 0
+    return {"source": source.astype("int32"), "target": target.astype("int32")}
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+@pytest.mark.parametrize("universal", [False, True])
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+def test_steps_from_the_cache_give_the_full_pass(attention, options, universal):
+    model = Transformer(**SMALL, attention=attention, attention_options=options, universal=universal)
+    inputs = ids()
+    want = numpy(model(inputs))
+    cache = model.start_cache(inputs["source"], T + 2)
+    assert all(leaf.shape[0] == B for leaf in keras.tree.flatten(cache))
+    for index in range(T):
+        logits, cache = model.step(inputs["target"][:, index], index, cache)
+        real = inputs["target"][:, index] != 0
+        np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
+
+
+def test_steps_give_the_full_pass_for_any_attention_layer():
+    model = Transformer(
+        **{**SMALL, "num_heads": None}, attention=keras.layers.MultiHeadAttention(2, 5, sliding_window=3)
+    )
+    inputs = ids()
+    inputs["source"][2] = 3
+    want = numpy(model(inputs))
+    cache = model.start_cache(inputs["source"], T)
+    for index in range(T):
+        logits, cache = model.step(inputs["target"][:, index], index, cache)
+        real = inputs["target"][:, index] != 0
+        np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
+
+
+@pytest.mark.parametrize("universal", [False, True])
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+def test_padded_rows_give_what_short_rows_give(attention, options, universal):
+    model = Transformer(**SMALL, attention=attention, attention_options=options, universal=universal)
+    inputs = ids()
+    out = numpy(model(inputs))
+    short = numpy(model({"source": inputs["source"][1:2, :4], "target": inputs["target"][1:2, :3]}))
+    np.testing.assert_allclose(out[1:2, :3], short, atol=1e-5)
+    assert np.isfinite(out).all()
+
+
+@pytest.mark.parametrize("universal", [False, True])
+def test_later_target_tokens_change_nothing(universal):
+    model = Transformer(**SMALL, attention_options=CENTERED, universal=universal)
+    inputs = ids()
+    changed = {**inputs, "target": inputs["target"].copy()}
+    changed["target"][0, 3:] = 2
+    first, second = numpy(model(inputs)), numpy(model(changed))
+    np.testing.assert_allclose(first[:, :3], second[:, :3], atol=1e-5)
+
+
+def test_order_and_repetition_are_told_apart():
+    model = Transformer(**SMALL)
+    inputs = ids()
+    swapped = {**inputs, "source": inputs["source"][:, ::-1]}
+    assert np.abs(numpy(model(inputs))[0] - numpy(model(swapped))[0]).max() > 1e-2
+
+
+def test_universal_shares_one_block_and_counts_its_steps():
+    one = Transformer(**{**SMALL, "num_layers": 1}, universal=True)
+    three = Transformer(**{**SMALL, "num_layers": 3}, universal=True)
+    assert three.count_params() - one.count_params() == 2 * 2 * SMALL["hidden_dim"]
+    # With the step vectors alike the block cannot tell its applications apart; with them it can.
+    inputs = ids()
+    out = numpy(three(inputs))
+    table = three.encoder_step_signal.get_weights()[0]
+    three.encoder_step_signal.set_weights([table[::-1]])
+    assert np.abs(numpy(three(inputs)) - out).max() > 1e-3
+
+
+def test_one_table_embeds_and_predicts():
+    model = Transformer(**SMALL)
+    tables = [w for w in model.trainable_weights if V in w.shape]
+    assert len(tables) == 1 and tuple(tables[0].shape) == (V, SMALL["hidden_dim"])
+
+
+NON_DEFAULT = {
+    "vocabulary_size": 9,
+    "num_layers": 3,
+    "hidden_dim": 6,
+    "intermediate_dim": 5,
+    "num_heads": 3,
+    "attention": "softmax",
+    "attention_options": {"use_bias": True},
+    "dropout": 0.25,
+    "universal": True,
+}
+
+
+def test_every_constructor_argument_survives_save_and_load(tmp_path):
+    parameters = inspect.signature(Transformer.__init__).parameters
+    assert set(parameters) - {"self", "kwargs"} == set(NON_DEFAULT)
+    assert not [n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]]
+    model = Transformer(**NON_DEFAULT, name="reader", dtype="mixed_bfloat16")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    config = loaded.get_config()
+    for name, value in NON_DEFAULT.items():
+        assert config[name] == value, name
+    assert loaded.name == "reader" and loaded.dtype_policy.name == "mixed_bfloat16"
+    assert loaded.encoder_blocks[0].attention.use_bias and loaded.encoder_blocks[0].dtype_policy.name == (
+        "mixed_bfloat16"
+    )
+    inputs = {name: value % 9 for name, value in ids().items()}
+    np.testing.assert_array_equal(numpy(model(inputs)), numpy(loaded(inputs)))
+
+
+def test_a_template_layer_survives_save_and_load(tmp_path):
+    template = keras.layers.MultiHeadAttention(num_heads=3, key_dim=2)
+    model = Transformer(**{**SMALL, "num_heads": None}, attention=template)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numpy(model(ids())), numpy(loaded(ids())))
+
+
+@pytest.mark.parametrize("attention", ["softmax", "coda"])
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_low_precision_gives_finite_float32_logits(attention, policy):
+    model = Transformer(**SMALL, attention=attention, dtype=policy)
+    inputs = ids()
+    logits = model(inputs)
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32" == model.output.dtype
+    assert np.isfinite(numpy(logits)).all()
+    step, _ = model.step(inputs["target"][:, 0], 0, model.start_cache(inputs["source"], T))
+    np.testing.assert_allclose(numpy(step), numpy(logits)[:, 0], atol=0.2)
+
+
+@pytest.mark.parametrize("universal", [False, True])
+def test_one_training_step_moves_every_weight(universal):
+    model = Transformer(**SMALL, dropout=0.0, universal=universal)
+    assert model.output.shape == (None, None, V)
+    model.compile(
+        keras.optimizers.SGD(1.0),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        metrics=["accuracy"],
+    )
+    inputs = ids()
+    labels = np.roll(inputs["target"], -1, axis=1)
+    before = [numpy(w) for w in model.trainable_weights]
+    model.fit(inputs, labels, verbose=0)
+    for weight, old in zip(model.trainable_weights, before, strict=True):
+        assert np.abs(numpy(weight) - old).max() > 0, weight.path
+        assert np.isfinite(numpy(weight)).all(), weight.path
+
+
+def test_losses_leave_target_padding_out():
+    model = Transformer(**SMALL)
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    inputs = ids()
+    labels = np.where(inputs["target"] != 0, 4, 0)
+    loss = model.evaluate(inputs, labels, verbose=0)
+    real = inputs["target"] != 0
+    log_probability = numpy(ops.log_softmax(model(inputs), axis=-1))[..., 4]
+    assert loss == pytest.approx(-log_probability[real].mean(), rel=1e-5)
+
+
+def test_named_sizes_are_tensor2tensors():
+    model = Transformer(vocabulary_size=258, **TRANSFORMER_SIZES["tiny"], attention="softmax")
+    block = 4 * 128 * 128 + 2 * 128 * 512 + 512 + 128  # attention without biases, feed-forward with
+    norms = (2 * 2 + 2 * 3 + 2) * 2 * 128
+    assert model.count_params() == 258 * 128 + 2 * block + 2 * (block + 4 * 128 * 128) + norms
+    table = numpy(model.token_embedding.embeddings)
+    assert abs(table.std() - 128**-0.5) < 0.002
+    assert set(TRANSFORMER_SIZES) == {"tiny", "small", "base", "universal_tiny", "universal_small"}
+    small = {"vocabulary_size": 5, "hidden_dim": 4, "intermediate_dim": 3, "num_heads": 1, "num_layers": 1}
+    for size in TRANSFORMER_SIZES.values():
+        assert Transformer(**{**size, **small}).universal == size.get("universal", False)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"vocabulary_size": 1},
+        {"num_layers": 0},
+        {"hidden_dim": 0},
+        {"intermediate_dim": -1},
+        {"dropout": 1.5},
+    ],
+)
+def test_bad_arguments_are_named(arguments):
+    ((name, value),) = arguments.items()
+    with pytest.raises(ValueError, match=f"{name}={value}"):
+        Transformer(**{**SMALL, **arguments})

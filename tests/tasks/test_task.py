@@ -1,0 +1,176 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keras_quasiattn import tasks
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Preset, Task, TrainingSettings
+
+TRAINING = TrainingSettings(
+    steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2, clip_norm=1.0
+)
+
+
+class Sums(Task):
+    name = "sums"
+    summary = "numbers to their sum"
+    example = "1+1"
+    models = ("coda", "softmax")
+    presets = {
+        "demo": Preset(
+            "for tests", {"operators": ("+", "-")}, {"width": 8, "rate": 0.1, "causal": True}, TRAINING
+        ),
+        "paper": Preset(
+            "not for tests", {"operators": ("*",)}, {"width": 99, "rate": 0.1, "causal": True}, TRAINING
+        ),
+    }
+
+
+Sums.__abstractmethods__ = frozenset()  # the contract's own half is what is tested here
+
+
+def make(preset: str = "demo", model: str = "coda", seed: int = 1, **overrides: Any) -> Task:
+    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
+    return Sums(preset=preset, model=model, seed=seed, data_dir="data", overrides=dotted)
+
+
+def test_config_survives_json(tmp_path: Path) -> None:
+    task = make(seed=3, model__width=64, data__operators=("*", "-"), training__clip_norm=None)
+    config = json.loads(json.dumps(task.config()))
+    again = Sums.from_config(config, tmp_path)
+    assert again.config() == task.config()
+    assert again.options == task.options
+    assert again.options.data["operators"] == ("*", "-")
+    assert (again.preset, again.model, again.seed, again.data_dir) == ("demo", "coda", 3, tmp_path)
+
+
+def test_run_keeps_its_values_when_the_preset_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = make().config()
+    monkeypatch.setitem(Sums.presets, "demo", Sums.presets["paper"])
+    assert Sums.from_config(config, "data").options.model["width"] == 8
+
+
+def test_overrides_leave_the_preset_alone() -> None:
+    assert make(model__width=64).options.model == {"width": 64, "rate": 0.1, "causal": True}
+    assert Sums.presets["demo"].model["width"] == 8
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "value"),
+    [
+        ("model.width", "64", 64),
+        ("model.rate", "1", 1.0),
+        ("model.rate", "2e-1", 0.2),
+        ("model.causal", "false", False),
+        ("data.operators", "['*', '+']", ("*", "+")),
+        ("training.clip_norm", "none", None),
+        ("training.clip_norm", "2", 2.0),
+        ("training.schedule", "cosine", "cosine"),
+        ("training.jit_compile", "True", True),
+    ],
+)
+def test_text_of_the_command_line_is_read_as_the_type_of_the_option(
+    option: str, text: str, value: Any
+) -> None:
+    task = Sums(preset="demo", model="coda", seed=1, data_dir="data", overrides={option: text})
+    got = task.options.options()[option]
+    assert got == value
+    assert type(got) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("model.width", "wide", "model.width is 'wide': it must be of type int"),
+        ("model.width", 1.5, "model.width is 1.5: it must be of type int"),
+        ("model.causal", 1, "model.causal is 1: it must be of type bool"),
+        ("model.width", True, "model.width is True: it must be of type int"),
+        ("data.operators", "+", r"data.operators is '\+': it must be of type tuple"),
+        ("training.clip_norm", "x", "training.clip_norm is 'x': it must be of type float or none"),
+        (
+            "training.schedule",
+            "cosin",
+            r"unknown training.schedule 'cosin' \(did you mean 'cosine'\?\): choose",
+        ),
+        (
+            "model.with",
+            3,
+            r"unknown option 'model.with' \(did you mean 'model.width'\?\): choose from data.oper",
+        ),
+        ("width", 3, "unknown option 'width'"),
+    ],
+)
+def test_wrong_overrides_are_named(option: str, value: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        Sums(preset="demo", model="coda", seed=1, data_dir="data", overrides={option: value})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"preset": "dem"},
+            r"unknown preset of task sums 'dem' \(did you mean 'demo'\?\): choose from demo, paper",
+        ),
+        ({"model": "lstm"}, "unknown model of task sums 'lstm': choose from coda, softmax"),
+        ({"seed": -1}, r"seed is -1: it must be at least 0 and below 2\*\*32"),
+        ({"seed": 2**32}, "seed is 4294967296"),
+    ],
+)
+def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        ({"steps": 0}, "training.steps is 0: it must be at least 1"),
+        ({"steps": 9}, r"training.steps is 9: it must be a multiple of training.checkpoint_every \(2\)"),
+        ({"batch_size": -4}, "training.batch_size is -4"),
+        ({"checkpoint_every": 0}, "training.checkpoint_every is 0"),
+        (
+            {"average_checkpoints": 5},
+            "training.average_checkpoints is 5: it must be at most the 4 checkpoints",
+        ),
+        ({"learning_rate": 0.0}, "training.learning_rate is 0.0: it must be a number above 0"),
+        ({"learning_rate": float("nan")}, "training.learning_rate is nan"),
+        ({"warmup_steps": -1}, "training.warmup_steps is -1: it must be 0 or more"),
+        (
+            {"warmup_steps": 8, "schedule": "linear"},
+            r"training.warmup_steps is 8: it must be below training.steps",
+        ),
+        ({"label_smoothing": 1.0}, "training.label_smoothing is 1.0: it must be at least 0 and below 1"),
+        ({"clip_norm": 0.0}, "training.clip_norm is 0.0: it must be none or a number above 0"),
+    ],
+)
+def test_settings_out_of_range_are_named(overrides: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        make(**{f"training__{name}": value for name, value in overrides.items()})
+
+
+def test_registry_brings_a_task_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
+    assert tasks.get("sums") is Sums
+    assert "sums" in tasks.available()
+
+
+def test_every_task_of_the_registry_is_there() -> None:
+    for name in tasks.available():
+        assert tasks.get(name).name == name
+
+
+def test_registry_names_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
+    with pytest.raises(UserError, match=r"unknown task 'sum' \(did you mean 'sums'\?\): choose from .*sums"):
+        tasks.get("sum")
+
+
+def test_contract_has_to_be_kept() -> None:
+    class Half(Task):
+        name = "half"
+
+    with pytest.raises(TypeError, match="abstract"):
+        Half(preset="demo", model="coda", seed=1, data_dir="data")

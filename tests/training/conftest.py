@@ -1,0 +1,9 @@
+import pytest
+import toy_task
+
+from keras_quasiattn import tasks
+
+
+@pytest.fixture(autouse=True)
+def toy_is_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(tasks._TASKS, "toy", f"{toy_task.__name__}:ToyTask")

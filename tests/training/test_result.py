@@ -1,0 +1,30 @@
+import json
+from pathlib import Path
+
+import pytest
+import toy_task
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training import append_result, result_row, train
+
+
+def test_row_says_how_to_measure_again(tmp_path: Path) -> None:
+    task = toy_task.make(tmp_path, training__steps=8, training__average_checkpoints=2)
+    folder = train(task, tmp_path / "run", progress=False, command=["quasiattn", "train", "toy"])
+    row = result_row(folder, "test", {"accuracy": 0.5})
+    assert row["accuracy"] == 0.5 and row["split"] == "test"
+    assert row["steps"] == 8 and row["seed"] == task.seed and row["model"] == task.model
+    assert row["parameters"] == task.build_model().count_params()
+    assert row["command"] == "quasiattn train toy"
+    assert row["options"] == task.options.options()
+    file = tmp_path / "results.jsonl"
+    append_result(file, row)
+    append_result(file, {**row, "seed": 8})
+    assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [task.seed, 8]
+
+
+def test_results_file_that_cannot_be_written_keeps_its_rows(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("rows")
+    with pytest.raises(UserError, match="cannot write"):
+        append_result(tmp_path / "file" / "results.jsonl", {})
+    assert (tmp_path / "file").read_text() == "rows"

@@ -1,0 +1,153 @@
+import json
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toy_task
+
+from keras_quasiattn import __version__
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training import RunFolder, train
+
+OPTIONS = {"policy": "float32"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path / "run", toy_task.make(tmp_path), options=OPTIONS)
+
+
+def test_config_round_trip(folder: RunFolder) -> None:
+    again = RunFolder.open(folder.path)
+    assert again.config == folder.config
+    again.require_same(toy_task.make("another/data/folder"), OPTIONS)
+
+
+def test_every_difference_is_named(folder: RunFolder) -> None:
+    other = toy_task.make("data", seed=1, model__width=16)
+    message = "model.width 8, not 16; policy 'float32', not 'mixed_float16'; seed 7, not 1: give the same"
+    with pytest.raises(UserError, match=message):
+        folder.require_same(other, {"policy": "mixed_float16"})
+
+
+def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(
+        UserError, match=r"holds other files \(such as thesis.tex\) and no run: name a new folder"
+    ):
+        RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_begun_run_is_not_overwritten(folder: RunFolder) -> None:
+    with pytest.raises(UserError, match="already holds a run"):
+        RunFolder.create(folder.path, toy_task.make("data"), options=OPTIONS)
+
+
+def test_kill_before_the_config_counts_leaves_an_empty_folder(tmp_path: Path) -> None:
+    (tmp_path / ".tmp-123-config.json").write_text('{"form')
+    RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
+    with RunFolder.open(tmp_path).lock():
+        assert {entry.name for entry in tmp_path.iterdir()} == {".lock", "config.json"}
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="nowhere is not there: name the folder of a training run"):
+        RunFolder.open(tmp_path / "nowhere")
+
+
+def test_folder_without_config(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"is not a run folder: it has no config.json"):
+        RunFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", ["", '{"format": 1', "[]", '{"format": 1}', '{"format": "1"}', "\x00\xff"]
+)
+def test_damaged_config(tmp_path: Path, content: str) -> None:
+    (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
+    with pytest.raises(UserError, match=r"config.json is damaged: it is not the config of a training run"):
+        RunFolder.open(tmp_path)
+
+
+def test_newer_format(folder: RunFolder) -> None:
+    (folder.path / "config.json").write_text(json.dumps({"format": 2}))
+    with pytest.raises(UserError, match=rf"has format 2 and this version \({__version__}\) reads up to 1"):
+        RunFolder.open(folder.path)
+
+
+def test_unfinished_run_says_how_far_it_is(folder: RunFolder) -> None:
+    RunFolder.open(folder.path)
+    with pytest.raises(UserError, match=r"not finished \(step 0 of 24\)"):
+        folder.load_model()
+    folder.write_history([{"step": 4}, {"step": 8}])
+    with pytest.raises(UserError, match=r"not finished \(step 8 of 24\): run the train command again"):
+        RunFolder.open(folder.path, finished=True)
+
+
+def test_damaged_model_history_and_metrics(folder: RunFolder) -> None:
+    for name in ("model.keras", "history.jsonl", "metrics.json"):
+        (folder.path / name).write_bytes(b"PK\x03\x04 cut off")
+    with pytest.raises(UserError, match=r"model.keras does not load"):
+        folder.load_model()
+    with pytest.raises(UserError, match=r"history.jsonl is damaged"):
+        folder.history()
+    with pytest.raises(UserError, match=r"metrics.json is damaged"):
+        folder.write_metrics("test", {"accuracy": 1.0})
+
+
+def test_metrics_of_splits_stand_side_by_side(folder: RunFolder) -> None:
+    folder.write_metrics("validation", {"loss": 1.5})
+    folder.write_metrics("test", {"accuracy": 0.5})
+    folder.write_metrics("test", {"accuracy": 0.75})
+    assert folder.metrics() == {"validation": {"loss": 1.5}, "test": {"accuracy": 0.75}}
+
+
+def test_two_processes_do_not_train_in_one_folder(folder: RunFolder) -> None:
+    with (
+        folder.lock(),
+        pytest.raises(UserError, match="another process is training in"),
+        RunFolder.open(folder.path).lock(),
+    ):
+        pass
+    with folder.lock():
+        pass
+
+
+def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(UserError, match=f"cannot make the run folder {path}: "):
+            train(toy_task.make("data"), path, progress=False)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+FULL_DISK = """
+import resource, sys
+import toy_task
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training import train
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
+try:
+    train(toy_task.make(sys.argv[1] + "/data", model__width=16), sys.argv[1] + "/run", progress=False)
+except UserError as error:
+    print("UserError:", error)
+"""
+
+
+def test_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a disk on which a checkpoint no longer fits."""
+    here = Path(__file__)
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path), "4096"]
+    environment = {"PYTHONPATH": f"{here.parent}:{here.parents[2]}", "PATH": ""}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert ended.stdout == (
+        f"UserError: cannot write {tmp_path}/run/checkpoints/step-00000004.npz: File too large\n"
+    ), ended.stderr
+    run = tmp_path / "run"
+    assert list((run / "checkpoints").iterdir()) == []
+    assert [row["step"] for row in RunFolder.open(run).history()] == [4]
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

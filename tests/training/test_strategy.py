@@ -1,0 +1,62 @@
+"""Several replicas learn what one device learns; all in one process with two logical devices."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCRIPT = Path(__file__).with_name("train_mirrored.py")
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])])}
+    ended = subprocess.run(
+        [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("mirrored"))],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        env=environment,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def test_two_replicas_learn_what_one_device_does(result: dict[str, Any]) -> None:
+    assert result["replicas"] == 2
+    assert result["difference"] < 1e-5
+    for one, mirrored in (result["losses"], result["validation"]):
+        assert mirrored == pytest.approx(one, abs=1e-5)
+
+
+def test_mirrored_run_resumes(result: dict[str, Any]) -> None:
+    assert result["resumed"] < 1e-6
+
+
+def test_mirrored_float16_stays_finite(result: dict[str, Any]) -> None:
+    assert result["float16"]
+
+
+def test_overflow_on_one_replica_skips_the_update_on_all(result: dict[str, Any]) -> None:
+    weight, scale = result["ours"]
+    assert (weight, scale) == (1.0, 4.0)
+
+
+def test_keras_still_believes_the_first_replica_alone(result: dict[str, Any]) -> None:
+    """Why ReplicaLossScaleOptimizer exists: once this fails, Keras has mended its own and ours can go."""
+    weight, _ = result["keras"]
+    assert not math.isfinite(weight)
+
+
+def test_settings_that_replicas_cannot_keep_are_refused(result: dict[str, Any]) -> None:
+    assert result["refusals"] == {
+        "batch_size": "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas",
+        "jit_compile": "training.jit_compile is True: strategy 'mirrored' needs it to be False",
+        "clip_norm": "training.clip_norm is 1.0: strategy 'mirrored' needs it to be None",
+    }
+    assert not result["refused_folder"]

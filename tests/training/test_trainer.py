@@ -1,0 +1,194 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import toy_task
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.training import trainer as trainer_module
+from keras_quasiattn.training.checkpoints import Checkpoints
+from keras_quasiattn.training.loss_scale import ReplicaLossScaleOptimizer
+from keras_quasiattn.training.precision import dtype_policy
+
+SHORT = {"training__steps": 8, "training__average_checkpoints": 2, "model__batch_normalization": False}
+
+SMOOTH = {"model__dropout": 0.0, "model__batch_normalization": False}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    train(
+        toy_task.make(folder, **SHORT), folder / "run", progress=False, command=["quasiattn", "train", "a b"]
+    )
+    return folder / "run"
+
+
+def test_run_folder_holds_everything(trained: Path) -> None:
+    assert {entry.name for entry in trained.iterdir()} == {
+        ".lock",
+        "checkpoints",
+        "config.json",
+        "history.jsonl",
+        "metrics.json",
+        "model.keras",
+        "tensorboard",
+    }
+    config = json.loads((trained / "config.json").read_text())
+    assert config["format"] == 1
+    assert config["versions"]["keras"] == keras.__version__
+    assert config["command"] == "quasiattn train 'a b'"
+    assert config["options"] == {"policy": "float32", "strategy": "one", "replicas": 1}
+    assert RunFolder.open(trained).metrics()["validation"].keys() == {"loss", "accuracy"}
+
+
+def test_folder_alone_rebuilds_the_task(trained: Path, tmp_path: Path) -> None:
+    task = RunFolder.open(trained).task(tmp_path)
+    assert task.config() == toy_task.make("elsewhere", **SHORT).config()
+    assert task.data_dir == tmp_path
+
+
+def test_finished_model_is_the_mean_of_the_last_checkpoints(trained: Path) -> None:
+    checkpoints = Checkpoints(trained / "checkpoints", keep=2)
+    assert checkpoints.steps() == [4, 8]
+    model = RunFolder.open(trained, finished=True).load_model()
+    assert not model.compiled
+    pairs = zip(checkpoints.read(4, "trainable"), checkpoints.read(8, "trainable"), strict=True)
+    for weight, (one, other) in zip(model.trainable_weights, pairs, strict=True):
+        assert np.abs(one - other).max() > 0
+        np.testing.assert_allclose(weight.numpy(), (one.astype("float64") + other) / 2, rtol=1e-6, atol=1e-8)
+
+
+def test_figures_are_those_of_the_finished_model(trained: Path, tmp_path: Path) -> None:
+    folder = RunFolder.open(trained)
+    task = folder.task(tmp_path)
+    model = folder.load_model()
+    model.compile(loss=task.loss(), metrics=task.metrics())
+    figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
+    assert figures == pytest.approx(folder.metrics()["validation"], rel=1e-5)
+
+
+def test_finished_run_is_left_alone(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {entry: entry.stat().st_mtime_ns for entry in trained.rglob("*") if entry.name != ".lock"}
+    train(toy_task.make(trained.parent, **SHORT), trained)
+    assert capsys.readouterr().out == f"{trained} is finished: nothing to train\n"
+    assert before == {entry: entry.stat().st_mtime_ns for entry in before}
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "named"),
+    [
+        ({"training__learning_rate": 0.5}, {}, "training.learning_rate 0.01, not 0.5"),
+        ({"seed": 8}, {}, "seed 7, not 8"),
+        ({"model": "dense"}, {}, "model 'softmax', not 'dense'"),
+        ({}, {"policy": "mixed_bfloat16"}, "policy 'float32', not 'mixed_bfloat16'"),
+    ],
+)
+def test_other_options_in_the_same_folder_are_refused(
+    trained: Path, change: dict[str, Any], options: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(UserError, match=f"{trained} was begun with {named}: give the same options again"):
+        train(toy_task.make(trained.parent, **{**SHORT, **change}), trained, progress=False, **options)
+
+
+def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> None:
+    with pytest.raises(UserError, match="already holds a run: name a new folder"):
+        train(toy_task.make(trained.parent, **SHORT), trained, resume=False, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"policy": "float8"}, "unknown precision policy 'float8'.*: choose from float32, mixed_"),
+        ({"strategy": "mirored"}, r"unknown strategy 'mirored' \(did you mean 'mirrored'\?\): choose from"),
+        (
+            {"strategy": "mirrored"},
+            "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'",
+        ),
+    ],
+)
+def test_unknown_or_impossible_options_make_no_folder(
+    tmp_path: Path, options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        train(toy_task.make(tmp_path), tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+    assert keras.config.dtype_policy().name == "float32"
+
+
+@pytest.fixture(scope="module")
+def float32_losses(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
+    folder = tmp_path_factory.mktemp("float32")
+    run = train(toy_task.make(folder, **SMOOTH), folder / "run", progress=False)
+    return [row["val_loss"] for row in run.history()]
+
+
+@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+def test_low_precision_learns_as_float32_does(
+    tmp_path: Path, policy: str, float32_losses: list[float]
+) -> None:
+    folder = train(toy_task.make(tmp_path, **SMOOTH), tmp_path / "run", policy=policy, progress=False)
+    assert keras.config.dtype_policy().name == "float32"
+    model = folder.load_model()
+    assert model.layers[1].compute_dtype == policy.removeprefix("mixed_")
+    assert all(np.isfinite(weight).all() and weight.dtype == np.float32 for weight in model.get_weights())
+    losses = [row["val_loss"] for row in folder.history()]
+    np.testing.assert_allclose(losses, float32_losses, atol=0.01)
+    assert max(float32_losses) - min(float32_losses) > 0.1
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [("mixed_float16", ReplicaLossScaleOptimizer), ("mixed_bfloat16", keras.optimizers.Adam)],
+)
+def test_float16_alone_scales_the_loss(tmp_path: Path, policy: str, expected: type) -> None:
+    with dtype_policy(policy):
+        assert type(trainer_module._compiled(toy_task.make(tmp_path), policy).optimizer) is expected
+
+
+def test_optimizer_is_that_of_the_settings(tmp_path: Path) -> None:
+    optimizer = trainer_module._compiled(toy_task.make(tmp_path), "float32").optimizer
+    assert (optimizer.beta_1, optimizer.beta_2, optimizer.epsilon) == (0.9, 0.997, 1e-9)
+    assert float(optimizer.learning_rate) == pytest.approx(1e-2 / 4)
+
+
+def test_jit_compile_reaches_the_model(tmp_path: Path) -> None:
+    task = toy_task.make(tmp_path, training__jit_compile=True)
+    assert trainer_module._compiled(task, "float32").jit_compile is True
+
+
+def test_clipping_reaches_the_optimizer(tmp_path: Path) -> None:
+    model = trainer_module._compiled(toy_task.make(tmp_path, training__clip_norm=0.25), "float32")
+    assert model.optimizer.global_clipnorm == 0.25
+
+
+def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> None:
+    task = toy_task.make(tmp_path, **SHORT, training__learning_rate=1e38)
+    with pytest.raises(
+        UserError, match=r"the loss is nan in the period up to step .* training.learning_rate"
+    ):
+        train(task, tmp_path / "run", progress=False)
+    for file in (tmp_path / "run" / "checkpoints").glob("*"):
+        with np.load(file) as arrays:
+            assert all(
+                np.isfinite(arrays[name]).all() for name in arrays.files if name.startswith("trainable")
+            )
+
+
+def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(tmp_path: Path) -> None:
+    task = toy_task.make(tmp_path, **SHORT)
+    run = tmp_path / "run"
+    folder = train(task, run, progress=False)
+    expected = folder.load_model().get_weights()
+    folder.model_file.unlink()
+    last = run / "checkpoints" / "step-00000008.npz"
+    last.write_bytes(last.read_bytes()[:-200])
+    with pytest.raises(UserError, match=r"step-00000008.npz is damaged: remove it to go on"):
+        train(task, run, progress=False)
+    last.unlink()
+    for one, other in zip(expected, train(task, run, progress=False).load_model().get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)

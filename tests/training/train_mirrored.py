@@ -1,0 +1,100 @@
+"""Two logical CPU devices in a process of its own; prints what came out as JSON."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+
+import toy_task  # noqa: E402
+
+from keras_quasiattn import tasks  # noqa: E402
+from keras_quasiattn.errors import UserError  # noqa: E402
+from keras_quasiattn.training import RunFolder, train  # noqa: E402
+from keras_quasiattn.training.loss_scale import ReplicaLossScaleOptimizer  # noqa: E402
+from keras_quasiattn.training.period_end import PeriodEnd  # noqa: E402
+from keras_quasiattn.training.strategy import make_strategy  # noqa: E402
+
+FOLDER = Path(sys.argv[1])
+PLAIN = {
+    "model__dropout": 0.0,
+    "model__batch_normalization": False,
+    "training__steps": 16,
+    "training__average_checkpoints": 2,
+}
+
+
+def run(name: str, strategy: str, policy: str = "float32", **overrides: Any) -> RunFolder:
+    task = toy_task.make(FOLDER, **{**PLAIN, **overrides})
+    return train(task, FOLDER / name, strategy=strategy, policy=policy, progress=False)
+
+
+def largest_difference(one: RunFolder, other: RunFolder) -> float:
+    """Over all weights but the keys' bias: softmax cancels it, and Adam scales its rounding errors up."""
+    pairs = zip(one.load_model().weights, other.load_model().weights, strict=True)
+    compared = [(left, right) for left, right in pairs if not left.path.endswith("key/bias")]
+    return float(max(np.abs(left.numpy() - right.numpy()).max() for left, right in compared))
+
+
+def stopped_and_resumed(name: str) -> RunFolder:
+    def stop(self: PeriodEnd, batch: int, logs: Any = None) -> None:
+        if self.model.optimizer.iterations.numpy() == 10:
+            raise KeyboardInterrupt
+
+    PeriodEnd.on_train_batch_end = stop
+    try:
+        run(name, "mirrored")
+    except KeyboardInterrupt:
+        del PeriodEnd.on_train_batch_end
+    return run(name, "mirrored")
+
+
+def overflow_on_the_second_replica(optimizer_class: type[keras.optimizers.LossScaleOptimizer]) -> list[float]:
+    """The weight and the loss scale after an update in which one replica's gradient alone is infinite."""
+    strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
+    with strategy.scope():
+        weight = keras.Variable(1.0)
+        optimizer = optimizer_class(keras.optimizers.SGD(1.0), initial_scale=8.0)
+        optimizer.build([weight])
+
+    def update() -> None:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        optimizer.apply([tf.where(tf.equal(replica, 1), np.inf, 8.0)], [weight])
+
+    strategy.run(tf.function(update))
+    return [float(weight.numpy()), float(optimizer.dynamic_scale.numpy())]
+
+
+def refusals() -> dict[str, str]:
+    messages = {}
+    for name, value in (("batch_size", 7), ("jit_compile", True), ("clip_norm", 1.0)):
+        try:
+            run("refused", "mirrored", **{f"training__{name}": value})
+        except UserError as error:
+            messages[name] = str(error)
+    return messages
+
+
+tasks._TASKS["toy"] = "toy_task:ToyTask"
+one, mirrored = run("one", "one"), run("mirrored", "mirrored")
+half = run("float16", "mirrored", policy="mixed_float16", training__steps=8)
+result = {
+    "replicas": mirrored.config["options"]["replicas"],
+    "difference": largest_difference(one, mirrored),
+    "losses": [[row["loss"] for row in folder.history()] for folder in (one, mirrored)],
+    "validation": [[row["val_loss"] for row in folder.history()] for folder in (one, mirrored)],
+    "resumed": largest_difference(mirrored, stopped_and_resumed("resumed")),
+    "float16": all(bool(np.isfinite(weight).all()) for weight in half.load_model().get_weights()),
+    "keras": overflow_on_the_second_replica(keras.optimizers.LossScaleOptimizer),
+    "ours": overflow_on_the_second_replica(ReplicaLossScaleOptimizer),
+    "refusals": refusals(),
+    "refused_folder": (FOLDER / "refused").exists(),
+}
+print(json.dumps(result))
