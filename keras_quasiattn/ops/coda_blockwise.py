@@ -129,7 +129,7 @@ def _masks(
         lead,
         target,
         source,
-        keys_a_tile(),
+        keys_a_tile(target),
         None if key_mask is None else flatten_leading(key_mask, lead, 1, source),
         None if row_mask is None else flatten_leading(row_mask, lead, target, 1),
         full,

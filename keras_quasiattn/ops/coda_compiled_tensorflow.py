@@ -78,7 +78,9 @@ def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Te
     return tuple(pooled(*(tensors[name] for name in names)))
 
 
-def _call(function: Callable[..., list[Array]], inputs: tuple[Tensor, ...], dtype: Any, count: int) -> list[Tensor]:
+def _call(
+    function: Callable[..., list[Array]], inputs: tuple[Tensor, ...], dtype: Any, count: int
+) -> list[Tensor]:
     results = tf.numpy_function(function, inputs, [dtype] * count)
     return [results] if tf.is_tensor(results) else list(results)  # a list of one comes back bare when eager
 

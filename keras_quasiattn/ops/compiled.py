@@ -11,6 +11,7 @@ from keras_quasiattn.ops.executor import runs_op_by_op
 
 Tensor = Any
 
+_INSTALLED = importlib.util.find_spec("numba") is not None
 _allowed_in_graphs = False
 
 
@@ -56,7 +57,7 @@ def choose_implementation(implementation: str, alpha: float | Tensor, beta: floa
 def _missing() -> str | None:
     if keras.backend.backend() != "tensorflow":
         return f"the TensorFlow backend. Received: {keras.backend.backend()}"
-    if importlib.util.find_spec("numba") is None:
+    if not _INSTALLED:
         return "Numba: pip install 'keras-quasiattn[compiled]'"
     import tensorflow as tf
 

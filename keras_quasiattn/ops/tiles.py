@@ -3,6 +3,7 @@
 All tensors here are (B, length, features) with every batch and head in one axis B.
 """
 
+import math
 from typing import Any
 
 from keras import ops
@@ -14,12 +15,15 @@ Tensor = Any
 
 KEYS_A_TILE = 32  # columns of M made at a time; what XLA does best with
 KEYS_A_TILE_OP_BY_OP = 128  # where every operation is a call of its own
+LONG = 2048  # queries beyond which wide tiles cost more memory than time
+FEATURES_AT_ONCE = 4  # (T, tile) tensors alive in a backward step where every operation is a call of its own
 STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
 
 
-def keys_a_tile() -> int:
-    """How many keys a tile should have in the way this code is being run."""
-    return KEYS_A_TILE_OP_BY_OP if runs_op_by_op() else KEYS_A_TILE
+def keys_a_tile(target: Any) -> int:
+    """How many keys a tile should have, for `target` queries and the way this code is being run."""
+    short = isinstance(target, int) and target <= LONG
+    return KEYS_A_TILE_OP_BY_OP if short and runs_op_by_op() else KEYS_A_TILE
 
 
 def tile_count(length: Any, size: int) -> Any:
@@ -112,16 +116,25 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
     """Both directions of `sum_of_signs` with fewer, larger operations: slow under XLA, fast without.
 
     Args:
-        x: (B, T, F).
+        x: (B, T, F), F a multiple of the step that `pad_features` made.
         y: (B, s, F).
         factors: (B, T, s).
     """
-    of_x, of_y = [], []
-    for feature in range(x.shape[-1]):
-        signs = ops.sign(x[:, :, None, feature] - y[:, None, :, feature]) * factors
-        of_x.append(ops.sum(signs, axis=2))
-        of_y.append(-ops.sum(signs, axis=1))
-    return ops.stack(of_x, axis=-1), ops.stack(of_y, axis=-1)
+    step = math.gcd(FEATURES_AT_ONCE, x.shape[2])
+    x, y = (ops.transpose(side, (0, 2, 1)) for side in (x, y))
+
+    def add(index: Any, sums: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        rows, columns = take(x, index, step), take(y, index, step)
+        of_x, of_y = [], []
+        for feature in range(step):
+            signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
+            of_x.append(ops.sum(signs, axis=2))
+            of_y.append(-ops.sum(signs, axis=1))
+        return put(sums[0], index, ops.stack(of_x, axis=1)), put(sums[1], index, ops.stack(of_y, axis=1))
+
+    # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
+    sums = ops.fori_loop(0, x.shape[1] // step, add, (ops.zeros_like(x), ops.zeros_like(y)))
+    return ops.transpose(sums[0], (0, 2, 1)), ops.transpose(sums[1], (0, 2, 1))
 
 
 class DistanceTiles:
