@@ -1,48 +1,71 @@
 """The command line, `quasiattn`: train a task, measure it, ask it, export it."""
 
 import json
+import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
+import tensorflow as tf
 
 from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import UserError
+
+
+class _Folder(click.Path):
+    """A path that TensorFlow can take."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            os.fspath(value).encode()
+        except UnicodeEncodeError:
+            self.fail(f"the path {os.fspath(value)!r} must be UTF-8", param, ctx)
+        return super().convert(value, param, ctx)
+
 
 _DATA_DIR = click.option(
     "--data-dir",
     default="data",
     show_default=True,
     envvar="QUASIATTN_DATA_DIR",
-    type=click.Path(path_type=Path),
+    type=_Folder(),
     help="Folder in which the data lie or will be made.",
 )
-_RUN = click.argument("run", type=click.Path(path_type=Path))
+_RUN = click.argument("run", type=_Folder())
 
 
-class _Group(click.Group):
-    """Examples keep their lines in `--help`."""
+class _Stopped(click.ClickException):
+    """Control-C; click itself would write an empty line first."""
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _write_examples(self, formatter)
+    exit_code = 130
 
 
 class _Command(click.Command):
+    """A command whose `--help` ends with examples, line by line as they were written."""
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        _write_examples(self, formatter)
+        with formatter.section("Examples"):
+            for line in (self.epilog or "").splitlines():
+                formatter.write(f"  {line}\n")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Stopped(
+                "stopped; a training goes on from its last checkpoint when started again"
+            ) from None
 
 
-def _write_examples(command: click.Command, formatter: click.HelpFormatter) -> None:
-    with formatter.section("Examples"):
-        for line in (command.epilog or "").splitlines():
-            formatter.write(f"  {line}\n")
-
-
-_Group.command_class = _Command
+class _Group(_Command, click.Group):
+    command_class = _Command
 
 
 @click.group(
@@ -67,8 +90,20 @@ def list_tasks() -> None:
         click.echo(f"  models: {', '.join(task.models)}")
         for preset_name, preset in task.presets.items():
             click.echo(f"  preset {preset_name}: {preset.summary}")
-            for option, value in preset.options().items():
-                click.echo(f"    {option} = {value}")
+            options = {model: preset.for_model(model).options() for model in task.models}
+            for option in sorted(set().union(*options.values())):
+                for value, models in _models_by_value(options, option).items():
+                    whose = "" if len(models) == len(task.models) else f"  ({', '.join(models)})"
+                    click.echo(f"    {option} = {value}{whose}")
+
+
+def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[str, list[str]]:
+    """Which models have which value of an option."""
+    models: dict[str, list[str]] = {}
+    for model, values in options.items():
+        if option in values:
+            models.setdefault(str(values[option]), []).append(model)
+    return models
 
 
 @cli.command(
@@ -85,7 +120,7 @@ def list_tasks() -> None:
     "--run",
     "path",
     required=True,
-    type=click.Path(path_type=Path),
+    type=_Folder(),
     help="Folder of the run; made if missing.",
 )
 @click.option("--seed", default=0, show_default=True, help="Fixes weights, noise and the order of the data.")
@@ -103,7 +138,9 @@ def list_tasks() -> None:
 )
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @_DATA_DIR
+@click.pass_obj
 def train(
+    arguments: Sequence[str],
     task: str,
     model: str | None,
     preset: str,
@@ -132,7 +169,7 @@ def train(
         policy=policy,
         strategy=strategy,
         progress=not quiet,
-        command=["quasiattn", *sys.argv[1:]],
+        command=["quasiattn", *arguments],
     )
     click.echo(json.dumps({"run": str(folder.path), **folder.metrics()}))
 
@@ -169,13 +206,12 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
 )
 @_RUN
 @click.argument("inputs", nargs=-1, required=True)
-@_DATA_DIR
-def predict(run: Path, inputs: tuple[str, ...], data_dir: Path) -> None:
+def predict(run: Path, inputs: tuple[str, ...]) -> None:
     """Ask the finished run in folder RUN; '-' reads one input a line from standard input.
 
     Prints one JSON object an input.
     """
-    folder, made = _finished(run, data_dir)
+    folder, made = _finished(run)
     texts = list(_lines(inputs))
     for text in texts:
         made.check_input(text)
@@ -193,21 +229,20 @@ def predict(run: Path, inputs: tuple[str, ...], data_dir: Path) -> None:
     "target",
     default="saved_models",
     show_default=True,
-    type=click.Path(path_type=Path),
-    help="Folder.",
+    type=_Folder(),
+    help="Folder of all exported models.",
 )
 @click.option("--name", help="Name of the model; default that of the run folder.")
 @click.option("--version", type=int, help="Number of the version; default the next.")
-@_DATA_DIR
-def export(run: Path, target: Path, name: str | None, version: int | None, data_dir: Path) -> None:
+def export(run: Path, target: Path, name: str | None, version: int | None) -> None:
     """Write the finished run in folder RUN as a SavedModel for TensorFlow Serving; prints its folder."""
     from keras_quasiattn import serving
 
-    folder, made = _finished(run, data_dir)
+    folder, made = _finished(run)
     click.echo(serving.export(folder, made, target, name=name, version=version))
 
 
-def _finished(run: Path, data_dir: Path) -> tuple[Any, tasks.Task]:
+def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:
     from keras_quasiattn.training import RunFolder
 
     folder = RunFolder.open(run, finished=True)
@@ -232,30 +267,43 @@ def _lines(inputs: Iterable[str]) -> Iterable[str]:
             yield text
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Run the command line: an error is one line on standard error and an exit code that is not 0."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    code = _run(lambda: cli.main(arguments, prog_name="quasiattn", standalone_mode=False))
-    sys.exit(code)
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: an error is one line on standard error and an exit code that is not 0.
+
+    Args:
+        arguments: what follows the program's name; default those of the process.
+
+    Raises:
+        SystemExit: always, with the exit code.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    logging.getLogger("absl").setLevel(logging.ERROR)  # TFDS warns of every config that has no fixed name
+    sys.exit(
+        _run(lambda: cli.main(list(arguments), prog_name="quasiattn", obj=arguments, standalone_mode=False))
+    )
 
 
 def _run(command: Callable[[], Any]) -> int:
     try:
         result = command()
         return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
     except click.ClickException as error:
-        return _fail(error.format_message().replace("\n", " "), error.exit_code)
+        return _fail(error.format_message(), error.exit_code)
     except UserError as error:
         return _fail(str(error), 1)
-    except (KeyboardInterrupt, click.Abort):
-        return _fail("stopped; the same command goes on from the last checkpoint", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
+    except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.ResourceExhaustedError) as error:
+        # Data files that were damaged or removed, or not enough memory.
+        return _fail(f"TensorFlow stopped: {error.message}", 1)
 
 
 def _fail(message: str, code: int) -> int:
-    click.echo(f"quasiattn: {message}", err=True)
+    click.echo(f"quasiattn: {' '.join(message.splitlines())}", err=True)
     return code

@@ -1,14 +1,54 @@
 """From examples to batches: the same stream for the same seed, from any step on."""
 
+import contextlib
+import fcntl
+import io
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from keras_quasiattn.errors import UserError
+
 ExamplesFrom = Callable[[int], tf.data.Dataset]
 Encode = Callable[[Any], Any]
 Tokenize = Callable[..., tf.Tensor]
+
+
+def prepare(
+    make_builder: Callable[[], tfds.core.DatasetBuilder], data_dir: str | Path
+) -> tfds.core.DatasetBuilder:
+    """Writes the data of a TFDS builder to its folder, whole or not at all; does nothing where they are.
+
+    Of several processes that need the same data at once, one writes them and the others wait.
+
+    Args:
+        make_builder: Makes the builder; called when no other process writes, since a builder reads what there is
+            when it is made.
+        data_dir: The folder that the builder keeps its data in.
+
+    Returns:
+        The builder, its data ready.
+
+    Raises:
+        UserError: If the folder cannot be written or the disk is full.
+    """
+    try:
+        if (builder := make_builder()).is_prepared():  # then the folder need not be writable
+            return builder
+        Path(data_dir).mkdir(parents=True, exist_ok=True)
+        with open(Path(data_dir) / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the file, or with the process
+            builder = make_builder()
+            # TFDS prints that all sizes are unknown.
+            with contextlib.redirect_stdout(io.StringIO()):
+                builder.download_and_prepare()
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(f"cannot write the data to {data_dir}: {reason}") from error
+    return builder
 
 
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:

@@ -86,9 +86,16 @@ class AttentionAxes:
         leading = ops.shape(mask)[: -2 * count]
         return ops.reshape(mask, (*leading, _product(target_lengths), _product(source_lengths)))
 
-    def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...]) -> Tensor:
+    def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...], is_causal: bool) -> Tensor:
         """From a mask (B, free…, N, T, S): which queries may attend to anything in any head, (B, d1, …, dn)."""
-        rows = ops.any(mask, axis=(-3, -1))  # (B, free…, T or 1)
+        # From the first key of each row, so that a causal mask need not be joined to a (1, S) mask.
+        never = 2**31 - 1
+        keys = ops.where(mask, ops.arange(ops.shape(mask)[-1], dtype="int32"), never)
+        # One row and one key more, which is never seen: of nothing there would be no minimum.
+        keys = ops.pad(keys, [(0, 0)] * (len(mask.shape) - 2) + [(0, 1), (0, 1)], constant_values=never)
+        first = ops.min(keys, axis=(-3, -1))[..., :-1]  # (B, free…, T or 1)
+        last = ops.arange(_product(lengths), dtype="int32") if is_causal else never - 1
+        rows = ops.less_equal(first, last)
         if len(lengths) > 1:
             rows = ops.logical_and(rows, ops.ones((_product(lengths),), dtype="bool"))
             rows = ops.reshape(rows, (*ops.shape(rows)[:-1], *lengths))

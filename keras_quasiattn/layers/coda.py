@@ -38,8 +38,8 @@ class CoDA(keras.layers.Layer):
         kernel_initializer: initializer of the projection kernels.
         alpha: factor of E beside the scaling: a number ≥ 0, or "learned", starting at 1.
         beta: factor of N, likewise.
-        scaling: "mean" multiplies E by 1/√units and N by 1/units, so that N is a mean difference; "paper" and
-            "none" multiply neither (eqs. 1–2), with which gates start nearly closed at usual sizes.
+        scaling: "mean" multiplies E and N by 1/units, so that they are a mean product and a mean difference;
+            "paper" and "none" multiply neither (eqs. 1–2), with which gates start nearly closed at usual sizes.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves others; "centered" subtracts N's mean over
@@ -143,7 +143,10 @@ class CoDA(keras.layers.Layer):
     ) -> list[Tensor]:
         """Aligns the pair `inputs` = [a, b]."""
         masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
-        a, b = (zero_padding(x, m) for x, m in zip(inputs, masks, strict=True))
+        a, b = (
+            zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # integers are not cast by Keras
+            for x, m in zip(inputs, masks, strict=True)
+        )
         similarity_a, similarity_b = self.similarity_projection(a), self.similarity_projection(b)
         separate = not self.share_projections
         alpha_scale, beta_scale = scales(self.scaling, self._units, paper=(1.0, 1.0))

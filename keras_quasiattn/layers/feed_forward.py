@@ -11,6 +11,7 @@ from keras_quasiattn.layers.arguments import (
     copy_initializer,
     sequence_mask,
 )
+from keras_quasiattn.ops.masking import check_mask
 
 Tensor = Any
 
@@ -97,6 +98,16 @@ class FeedForward(keras.layers.Layer):
         x = self.norm(inputs)
         x = self.intermediate_dropout(self.intermediate_dense(x), training=training)
         return inputs + self.output_dropout(self.output_dense(x), training=training)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Symbolic output, of the shape and dtype of the first input."""
+        check_mask(mask, "mask")
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """The shape of the inputs."""

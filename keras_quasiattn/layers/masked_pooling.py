@@ -1,5 +1,6 @@
 """Pooling over real positions only."""
 
+import math
 from typing import Any
 
 import keras
@@ -59,6 +60,7 @@ class MaskedPooling(keras.layers.Layer):
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pools `inputs` (B, L, features) to (B, features)."""
         mask = as_boolean_mask(mask, "mask")
+        inputs = ops.cast(inputs, self.compute_dtype)  # integers are not cast by Keras
         if self.mode == "max":
             return self._maximum(inputs, mask)
         precise = ops.cast(inputs, "float64" if self.compute_dtype == "float64" else "float32")
@@ -70,13 +72,12 @@ class MaskedPooling(keras.layers.Layer):
         return ops.cast(pooled, inputs.dtype)
 
     def _maximum(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
-        lowest = ops.cast(-65504.0, inputs.dtype)  # the lowest float16
         real = ops.ones_like(inputs[..., :1], dtype="bool")
         if mask is not None:
             real = ops.logical_and(real, ops.expand_dims(mask, -1))
         # One position more, so that a length of 0 has a maximum too.
-        guarded = ops.where(real, inputs, lowest)
-        pooled = ops.max(ops.pad(guarded, ((0, 0), (0, 1), (0, 0)), constant_values=-65504.0), axis=1)
+        guarded = ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype))
+        pooled = ops.max(ops.pad(guarded, ((0, 0), (0, 1), (0, 0)), constant_values=-math.inf), axis=1)
         return zero_masked(pooled, ops.any(real, axis=1))
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:

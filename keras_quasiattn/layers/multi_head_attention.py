@@ -5,7 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.layers.arguments import check_rate
 from keras_quasiattn.layers.attention_axes import AttentionAxes
+from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     check_mask,
@@ -32,8 +34,11 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     - A row with nothing to attend, or masked itself, gives exact zeros after the output projection too.
     - Asking for the attention scores changes nothing but the shape of the answer.
 
+    The projections' first values are those of the matrices they are; Keras' are smaller (`ProjectionInitializer`).
+
     Raises:
-        ValueError: `flash_attention=True`, which these weights do not have; ranks or lengths that do not fit.
+        ValueError: `flash_attention=True`, which these weights do not have; `dropout` outside [0, 1); ranks or
+            lengths that do not fit.
     """
 
     def __init__(self, *args: Any, flash_attention: bool | None = None, **kwargs: Any) -> None:
@@ -43,6 +48,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
                 "Received: flash_attention=True"
             )
         super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        check_rate(self._dropout, "dropout")
         self._requested_flash_attention = flash_attention
 
     @property
@@ -96,6 +102,21 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         if self._use_gate:
             self._gate_dense.supports_masking = True
 
+    def _get_common_kwargs_for_sublayer(self) -> dict[str, Any]:
+        common = super()._get_common_kwargs_for_sublayer()
+        return {
+            **common,
+            "kernel_initializer": ProjectionInitializer(common["kernel_initializer"], input_axes=1),
+        }
+
+    def _make_output_dense(
+        self, query_shape: Shape, common_kwargs: dict[str, Any], name: str | None = None
+    ) -> Any:
+        initializer = ProjectionInitializer(common_kwargs["kernel_initializer"].initializer, input_axes=2)
+        return super()._make_output_dense(
+            query_shape, {**common_kwargs, "kernel_initializer": initializer}, name
+        )
+
     def _build_attention(self, rank: int) -> None:
         self._axes = AttentionAxes(rank, self.attention_axes)
         self._attention_axes = self._axes.axes
@@ -133,7 +154,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
 
         lengths = axes.lengths(query), axes.lengths(value)
         source_mask = axes.source_mask(combine_masks(value_mask, key_mask))
-        mask = combine_masks(source_mask, axes.pair_mask(attention_mask, *lengths))
+        mask = combine_masks(source_mask, axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
         heads_key, heads_value = self.project(value, key)
         output, scores = self._attend(
             self.query_dense(query),
@@ -154,13 +175,19 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         # The projection's bias must not fill the rows that attended to nothing.
         rows = query_mask
         if mask is not None:
-            rows = combine_masks(rows, axes.rows_with_a_key(mask, lengths[0]))
-        elif not all(value.shape[axis] for axis in axes.axes):  # no keys, or a length not known yet
+            rows = combine_masks(rows, axes.rows_with_a_key(mask, lengths[0], use_causal_mask))
+        if not all(value.shape[axis] for axis in axes.axes):  # no keys, or a length not known yet
             rows = combine_masks(rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool"))
         if rows is not None:
             features = tuple(range(len(rows.shape), len(output.shape)))
             output = zero_masked(output, ops.expand_dims(rows, features))
         return (output, scores) if return_attention_scores else output
+
+    def _window(self, targets: tuple[Any, ...], sources: tuple[Any, ...]) -> Tensor | None:
+        if self._sliding_window is None:
+            return None
+        window = sliding_window_mask(targets[0], sources[0], self._sliding_window)
+        return self._axes.pair_mask(window, targets, sources)
 
     def _attend(
         self,
@@ -178,8 +205,6 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         targets, sources = axes.lengths(query), axes.lengths(key)
         if is_causal:
             axes.require_single("use_causal_mask")
-        if self._sliding_window is not None:
-            mask = combine_masks(mask, sliding_window_mask(targets[0], sources[0], self._sliding_window))
         result = self.weigh(
             axes.heads_first(query),
             axes.heads_first(key),
@@ -206,6 +231,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         # The extension point that Keras documents, for code that calls it with projected inputs.
         lengths = self._axes.lengths(query), self._axes.lengths(key)
         mask = self._axes.pair_mask(as_boolean_mask(attention_mask, "attention_mask"), *lengths)
+        mask = combine_masks(mask, self._window(*lengths))
         return self._attend(
             query,
             key,

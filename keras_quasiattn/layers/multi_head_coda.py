@@ -53,9 +53,9 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         seed: seed of the dropout.
         alpha: factor of E beside the scaling: a number ≥ 0, or "learned" for one a head, starting at 1.
         beta: factor of N, likewise.
-        scaling: "mean" multiplies E by 1/√H and N by 1/H, so that N is a mean difference and gates start open;
-            "paper" multiplies both by 1/√H (eq. 10), with which gates start nearly closed at usual head sizes;
-            "none" leaves both.
+        scaling: "mean" multiplies E and N by 1/H, so that they are a mean product and a mean difference and
+            neither tanh nor gates start saturated; "paper" multiplies both by 1/√H (eq. 10), with which gates
+            start nearly closed at usual head sizes; "none" leaves both.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate and leaves others; "centered" subtracts N's mean; "raw" neither.
@@ -156,6 +156,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         self.gate_range = gate_range
         self.center_similarity = center_similarity
         self.center_per_query = center_per_query
+        check_choice(center_per_query, (False, True), "center_per_query")
         check_choice(implementation, IMPLEMENTATIONS, "implementation")
         self.implementation = implementation
         self._composition = Composition(similarity, gate, gate_range, center_similarity)

@@ -8,7 +8,7 @@ from keras import ops
 from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
 from keras_quasiattn.layers.attention_cache import attend_from_cache, start_attention_cache
 from keras_quasiattn.layers.transformer_block import TransformerBlock
-from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any
 
@@ -162,6 +162,21 @@ class TransformerDecoder(TransformerBlock):
         )
         output = self.feed_forward(decoder + x, training=False)
         return output, {"self_attention": self_cache, "cross_attention": cross_cache}
+
+    def compute_output_spec(
+        self,
+        decoder: Tensor,
+        encoder: Tensor,
+        decoder_mask: Tensor | None = None,
+        encoder_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Symbolic output, of the shape and dtype of the first input."""
+        check_mask(decoder_mask, "decoder_mask")
+        check_mask(encoder_mask, "encoder_mask")
+        return keras.KerasTensor(
+            self.compute_output_shape(decoder.shape, encoder.shape), dtype=self.compute_dtype
+        )
 
     def compute_output_shape(
         self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]

@@ -6,7 +6,7 @@ import keras
 
 from keras_quasiattn.layers.arguments import sequence_mask
 from keras_quasiattn.layers.transformer_block import TransformerBlock
-from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any
 
@@ -78,6 +78,16 @@ class TransformerEncoder(TransformerBlock):
         x = self.attention(x, x, query_mask=mask, value_mask=mask, training=training)
         x = inputs + self.attention_dropout(x, training=training)
         return self.feed_forward(x, mask=mask, training=training)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Symbolic output, of the shape and dtype of the first input."""
+        check_mask(mask, "mask")
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """The shape of the inputs."""

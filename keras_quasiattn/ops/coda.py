@@ -8,7 +8,7 @@ from keras_quasiattn.ops.coda_blockwise import blockwise_sums
 from keras_quasiattn.ops.coda_reference import quasi_attention_weights
 from keras_quasiattn.ops.compiled import choose_implementation
 from keras_quasiattn.ops.composition import Composition, check_choice
-from keras_quasiattn.ops.distance import check_features
+from keras_quasiattn.ops.distance import check_features, check_rank
 from keras_quasiattn.ops.dropout import check_dropout, drop_weights
 from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, pair_mask, zero_padding
 from keras_quasiattn.ops.precision import weighted_sum
@@ -176,7 +176,7 @@ def coda_pair(
         (a', b') of shapes (..., T, V) and (..., S, V), or (a', b', M) with M (..., T, S).
 
     Raises:
-        ValueError: an unknown option, a float mask, ranks below 2, or features that do not fit.
+        ValueError: an unknown option, a float mask, ranks below 2, lengths or features that do not fit.
 
     Example:
     >>> import numpy as np
@@ -191,8 +191,8 @@ def coda_pair(
     check_choice(implementation, IMPLEMENTATIONS, "implementation")
     implementation = choose_implementation(implementation, alpha, beta)
     mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
-    a, distance_a, value_a = _sides(a, distance_a, value_a, mask_a)
-    b, distance_b, value_b = _sides(b, distance_b, value_b, mask_b)
+    a, distance_a, value_a = _sides("a", a, distance_a, value_a, mask_a)
+    b, distance_b, value_b = _sides("b", b, distance_b, value_b, mask_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
     if implementation != "reference" and not return_scores:
@@ -227,23 +227,25 @@ def coda_pair(
 
 
 def _sides(
-    x: Tensor, distance: Tensor | None, value: Tensor | None, mask: Tensor | None
+    name: str, x: Tensor, distance: Tensor | None, value: Tensor | None, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """The three roles of one sequence, padding cleared."""
-    x = zero_padding(ops.convert_to_tensor(x), mask)
-    others = (
-        x if other is None else zero_padding(ops.convert_to_tensor(other), mask)
-        for other in (distance, value)
-    )
-    return (x, *others)
+    x = ops.convert_to_tensor(x)
+    check_rank(x, name)
+    sides = [x]
+    for other, role in ((distance, "distance"), (value, "value")):
+        sides.append(x if other is None else ops.convert_to_tensor(other))
+        check_lengths(x, sides[-1], name, f"{role}_{name}")
+    x, distance, value = (zero_padding(side, mask) for side in sides)
+    return x, distance, value
 
 
-def check_lengths(key: Tensor, value: Tensor) -> None:
+def check_lengths(key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value") -> None:
     """Raises a `ValueError` unless `value` has the length of `key`."""
     if len(value.shape) < 2 or (
         None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
     ):
         raise ValueError(
-            "`value` must have shape (..., S, features) with the length S of `key`. "
-            f"Received value.shape={tuple(value.shape)} and key.shape={tuple(key.shape)}."
+            f"`{value_name}` must have shape (..., length, features) with the length of `{key_name}`. "
+            f"Received {value_name}.shape={tuple(value.shape)} and {key_name}.shape={tuple(key.shape)}."
         )

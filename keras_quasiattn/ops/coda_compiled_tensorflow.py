@@ -121,7 +121,7 @@ class _Problem:
         if "full_mask" in arrays:
             full = self._pad(arrays["full_mask"][..., : self.source].astype(np.uint8), 1, self.rows)
             full, index = self._pad(full, 2, self.columns), arrays["full_index"].astype(np.int64)
-            seen = full.any(1)[index] if full.shape[0] else key_mask.astype(bool)
+            seen = np.any(full, axis=1)[index] if full.shape[0] else key_mask.astype(bool)
             key_mask &= seen.astype(np.uint8)
         masked = bool(self.columns != self.source or len({"key_mask", "row_mask", "full_mask"} & set(arrays)))
         self.real = key_mask[:, :, None].astype(bool) if masked else None
@@ -190,7 +190,8 @@ class _Problem:
         if len(upstreams) == 2:
             g_other = self._pad(upstreams[1], 1, self.columns)
         gradients = {name: self._zeros(name) for name in _NAMES}
-        compiled_attention.backward(*self.arguments, *_read_only(g, g_other), *gradients.values())
+        arguments = (*self.arguments, *_read_only(g, g_other), *gradients.values())
+        compiled_attention.backward(*arguments)  # type: ignore[call-arg]  # Numba declares no variadic call
         results = []
         for name in names:
             if name in _ROWS_SIDE:

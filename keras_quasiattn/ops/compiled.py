@@ -50,7 +50,8 @@ def choose_implementation(implementation: str, alpha: float | Tensor, beta: floa
             raise ValueError(f"`implementation='compiled'` needs {missing}.")
     if implementation != "auto":
         return implementation
-    vary = any(getattr(factor, "shape", None) and factor.shape[-1] != 1 for factor in (alpha, beta))
+    shapes = (tuple(getattr(factor, "shape", ())) for factor in (alpha, beta))
+    vary = any(shape and shape[-1] != 1 for shape in shapes)
     return "blockwise" if vary or _missing() or not _vouched() else "compiled"
 
 

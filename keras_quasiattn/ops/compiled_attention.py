@@ -101,10 +101,10 @@ def _transposed(x: Any, out: Any) -> None:
 
 
 @njit(parallel=True, fastmath=FAST, error_model="numpy", cache=True)
-def forward(
+def forward(  # type: ignore[no-untyped-def]
     q, k, x, y, v, other, beta, off_e, off_n, codes, scale, masked, key_mask, row_mask, full, of, causal,
     keys, threshold, kept, chunks, width, out, out_other,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Adds M · v to `out` (B, T, V) and Mᵀ · other to `out_other` (B · chunks, S, W)."""
     target = out.shape[1]
     step = -(-target // (ROWS * chunks)) * ROWS
@@ -137,11 +137,11 @@ def forward(
 
 
 @njit(parallel=True, fastmath=FAST, error_model="numpy", cache=True)
-def backward(
+def backward(  # type: ignore[no-untyped-def]
     q, k, x, y, v, other, beta, off_e, off_n, codes, scale, masked, key_mask, row_mask, full, of, causal,
     keys, threshold, kept, chunks, width, g, g_other,
     dq, dk, dx, dy, dv, d_other, d_beta, d_off_e, d_off_n,
-):  # type: ignore[no-untyped-def]  # fmt: skip
+):  # fmt: skip
     """Adds the gradients of Σ g · (M · v) + Σ g_other · (Mᵀ · other); key-side ones are (B · chunks, S, ·)."""
     target = g.shape[1]
     step = -(-target // (ROWS * chunks)) * ROWS

@@ -36,7 +36,8 @@ def pairwise_l1(
         (..., T, S), float64 for float64 inputs and otherwise float32.
 
     Raises:
-        ValueError: an unknown implementation, ranks below 2, or last dimensions that differ.
+        ValueError: an unknown implementation, ranks below 2, last dimensions that differ, or `weights` of
+            another shape.
 
     Example:
     >>> import numpy as np
@@ -50,6 +51,15 @@ def pairwise_l1(
     x, y = ops.convert_to_tensor(x), ops.convert_to_tensor(y)
     check_features(x, y, "x", "y")
     check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    if weights is not None:
+        weights = ops.convert_to_tensor(weights)
+        if len(weights.shape) != 1 or (
+            None not in (weights.shape[0], x.shape[-1]) and weights.shape[0] != x.shape[-1]
+        ):
+            raise ValueError(
+                f"`weights` must have shape ({x.shape[-1]},), one factor a feature. "
+                f"Received weights.shape={tuple(weights.shape)}."
+            )
     dtype = compute_dtype(x, y)
     if weights is not None:
         weights = as_dtype(weights, dtype)
@@ -64,13 +74,18 @@ def pairwise_l1(
     return ops.sum(magnitude, axis=-1)
 
 
+def check_rank(x: Tensor, name: str) -> None:
+    """Raises a `ValueError` unless `x` is (..., length, features)."""
+    if len(x.shape) < 2:
+        raise ValueError(
+            f"`{name}` must have shape (..., length, features). Received shape {tuple(x.shape)}."
+        )
+
+
 def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
     """Raises a `ValueError` unless both are (..., length, D) with the same D."""
-    for tensor, name in ((x, x_name), (y, y_name)):
-        if len(tensor.shape) < 2:
-            raise ValueError(
-                f"`{name}` must have shape (..., length, features). Received shape {tuple(tensor.shape)}."
-            )
+    check_rank(x, x_name)
+    check_rank(y, y_name)
     if None not in (x.shape[-1], y.shape[-1]) and x.shape[-1] != y.shape[-1]:
         raise ValueError(
             f"`{x_name}` and `{y_name}` must have the same number of features (last dimension). "

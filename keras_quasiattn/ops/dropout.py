@@ -31,7 +31,9 @@ def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
         batch_size: the product of the leading dimensions (batch and heads).
     """
     seed = ops.cast(seed, "int32")
-    return _mix(ops.bitwise_xor(_mix(ops.arange(batch_size, dtype="int32") + seed[0]), seed[1]))
+    # Seeds are mixed before the index is added: otherwise seed n + 1 gives the patterns of seed n, one head on.
+    start = _mix(ops.bitwise_xor(_mix(seed[0]), seed[1]))
+    return _mix(ops.arange(batch_size, dtype="int32") + start)
 
 
 def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Tensor:

@@ -52,8 +52,8 @@ def mean_l1(x: Tensor, y: Tensor, mask_x: Tensor | None = None, mask_y: Tensor |
     shift = ops.stop_gradient(_mean_position(x, mask_x))
     x, y = zero_padding(x - shift, mask_x), zero_padding(y - shift, mask_y)
     share_x, share_y = _shares(x, mask_x), _shares(y, mask_y)
-    balance_x = ops.stop_gradient(_share_below_less_above(x, y, share_y))
-    balance_y = ops.stop_gradient(_share_below_less_above(y, x, share_x))
+    balance_x = ops.stop_gradient(_share_below_less_above(x, y, mask_y))
+    balance_y = ops.stop_gradient(_share_below_less_above(y, x, mask_x))
     total = ops.sum(x * share_x * balance_x, axis=(-2, -1), keepdims=True)
     return total + ops.sum(y * share_y * balance_y, axis=(-2, -1), keepdims=True)
 
@@ -65,28 +65,39 @@ def _mean_position(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def _shares(x: Tensor, mask: Tensor | None) -> Tensor:
     """What each position counts in a mean: 1 / (number of real ones), or 0. Shape (..., L, 1)."""
-    real = ops.ones_like(x[..., :1])
-    if mask is not None:
-        real = real * ops.cast(ops.expand_dims(mask, -1), x.dtype)
-    return real / ops.maximum(ops.sum(real, axis=-2, keepdims=True), ops.cast(1, x.dtype))
+    real = _real(x[..., :1], mask)
+    return ops.cast(real, x.dtype) / _count(real, x.dtype)
 
 
-def _share_below_less_above(x: Tensor, y: Tensor, share_y: Tensor) -> Tensor:
+def _real(x: Tensor, mask: Tensor | None) -> Tensor:
+    """1 for each number at a real position and 0 for the others, as integers."""
+    ones = ops.ones_like(x, dtype="int32")
+    return ones if mask is None else ones * ops.cast(ops.expand_dims(mask, -1), "int32")
+
+
+def _count(real: Tensor, dtype: str) -> Tensor:
+    count = ops.sum(real, axis=-2, keepdims=True)
+    return ops.cast(ops.where(count > 0, count, ops.ones_like(count)), dtype)
+
+
+def _share_below_less_above(x: Tensor, y: Tensor, mask_y: Tensor | None) -> Tensor:
     """For every x and feature: the share of y below it less the share above it, (..., T, D)."""
-    share_y = share_y * ops.ones_like(y)
-    total = ops.sum(share_y, axis=-2, keepdims=True)
+    # Counted in integers: on PyTorch `ops.cumsum` rounds float64 to float32.
+    real = _real(y, mask_y)
+    total = ops.sum(real, axis=-2, keepdims=True)
     # A tie counts as above in one order and as below in the other; the sum of both makes it 0.
-    return _share_before(x, y, share_y, x_first=True) + _share_before(x, y, share_y, x_first=False) - total
+    balance = _count_before(x, y, real, x_first=True) + _count_before(x, y, real, x_first=False) - total
+    return ops.cast(balance, x.dtype) / _count(real, x.dtype)
 
 
-def _share_before(x: Tensor, y: Tensor, share_y: Tensor, x_first: bool) -> Tensor:
-    parts = [(x, ops.zeros_like(x)), (y, share_y)]
+def _count_before(x: Tensor, y: Tensor, real: Tensor, x_first: bool) -> Tensor:
+    parts = [(x, ops.zeros_like(x, dtype="int32")), (y, real)]
     if not x_first:
         parts.reverse()
     values = ops.concatenate([part[0] for part in parts], axis=-2)
-    shares = ops.concatenate([part[1] for part in parts], axis=-2)
+    counts = ops.concatenate([part[1] for part in parts], axis=-2)
     order = ops.argsort(values, axis=-2)  # stable, so equal values keep their place
-    before = ops.cumsum(ops.take_along_axis(shares, order, axis=-2), axis=-2)
+    before = ops.cumsum(ops.take_along_axis(counts, order, axis=-2), axis=-2)
     back = ops.argsort(order, axis=-2)
     in_place = ops.take_along_axis(before, back, axis=-2)
     length = ops.shape(x)[-2]

@@ -19,6 +19,7 @@ from keras_quasiattn.training import RunFolder
 
 # TensorFlow Serving ignores this folder but for warm-up requests; what is known of the model lies beside them.
 ABOUT = Path("assets.extra") / "about.json"
+_ROUNDING = 1e-3
 
 
 def export(
@@ -80,6 +81,7 @@ def _appearing(final: Path) -> Iterator[Path]:
     """A folder to write in, which becomes `final` when all went well, and goes when not."""
     # Not a number, so that a server takes it for no version.
     temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
+    missing = [parent for parent in final.parents if not parent.exists()]
     try:
         temporary.parent.mkdir(parents=True, exist_ok=True)
         yield temporary
@@ -89,6 +91,9 @@ def _appearing(final: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {final}: {reason}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+        for parent in missing:  # those that another process uses by now are not empty
+            with contextlib.suppress(OSError):
+                parent.rmdir()
 
 
 def _write(task: Task, model: keras.Model, path: Path) -> None:
@@ -103,15 +108,16 @@ def _write(task: Task, model: keras.Model, path: Path) -> None:
 def _check(task: Task, model: keras.Model, path: Path) -> None:
     """Ask the written model and the model itself the same."""
     served = tf.saved_model.load(str(path)).signatures["serving_default"]
-    arguments = {spec.name: tf.constant([task.example, ""]) for spec in task.serving_signature(model)[1]}
-    answers = {key: value.numpy()[:1].tolist() for key, value in served(**arguments).items()}
+    (name,) = served.structured_input_signature[1]
     expected = task.predict(model, [task.example])[0]
-    for key, (value,) in answers.items():
-        value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        same = abs(value - expected[key]) < 1e-3 if isinstance(value, float) else value == expected[key]
+    for key, value in served(**{name: tf.constant([task.example])}).items():
+        got = value.numpy()[0]
+        if isinstance(got, bytes):
+            got = got.decode("utf-8", "replace")
+        same = got == expected[key] if isinstance(got, str) else abs(got - expected[key]) < _ROUNDING
         if not same:
             raise UserError(
-                f"the exported model answers {key} {value!r} to {task.example!r}, and the model itself "
+                f"the exported model answers {key} {got!r} to {task.example!r}, and the model itself "
                 f"{expected[key]!r}: not exported"
             )
 
@@ -121,7 +127,7 @@ def _describe(folder: RunFolder, task: Task, file: Path) -> None:
         "keras_quasiattn": __version__,
         "task": task.name,
         "task_config": task.config(),
-        "trained_by": folder.config["command"],
+        "trained_by": folder.config.get("command", ""),
         "metrics": folder.metrics(),
         "example": task.example,
     }

@@ -25,12 +25,26 @@ class Preset:
         data: options of the data, by name; JSON-able values.
         model: options of the model, by name; JSON-able values.
         training: the training settings.
+        by_model: further options of the model, or other values, for single models of the task, by the model's
+            name. A model has no option that it would not use.
+
+    >>> training = TrainingSettings(
+    ...     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2
+    ... )
+    >>> preset = Preset("small", {}, {"width": 8}, training, by_model={"coda": {"gate_range": "scaled"}})
+    >>> preset.for_model("softmax").model, preset.for_model("coda").model
+    ({'width': 8}, {'width': 8, 'gate_range': 'scaled'})
     """
 
     summary: str
     data: Mapping[str, Any]
     model: Mapping[str, Any]
     training: TrainingSettings
+    by_model: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+
+    def for_model(self, model: str) -> "Preset":
+        """The preset with the options of one model of the task."""
+        return dataclasses.replace(self, model={**self.model, **self.by_model.get(model, {})}, by_model={})
 
     def options(self) -> dict[str, Any]:
         """All options and their values, by dotted name, JSON-able."""

@@ -42,7 +42,6 @@ class Task(abc.ABC):
     Attributes:
         name: what the command line calls the task.
         summary: one line that says what is asked and what is answered.
-        example: an input that `predict` understands.
         models: names of the models that can be trained.
         presets: named sets of options.
         options: the preset with the overrides applied.
@@ -53,7 +52,6 @@ class Task(abc.ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
-    example: ClassVar[str]
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
 
@@ -76,7 +74,7 @@ class Task(abc.ABC):
         self.model = model
         self.seed = seed
         self.data_dir = Path(data_dir)
-        self.options = self.presets[preset].with_overrides(overrides or {})
+        self.options = self.presets[preset].for_model(model).with_overrides(overrides or {})
 
     def config(self) -> dict[str, Any]:
         """Everything that fixes the task but the folder of its data, JSON-able.
@@ -101,13 +99,26 @@ class Task(abc.ABC):
             overrides=config["options"],
         )
 
+    @property
+    @abc.abstractmethod
+    def example(self) -> str:
+        """An input that `predict` understands under these options."""
+
     @abc.abstractmethod
     def prepare(self) -> None:
-        """Make the data in `data_dir`; does nothing where they are there already."""
+        """Make the data in `data_dir`; does nothing where they are there already.
+
+        Raises:
+            UserError: the folder cannot be written, or the data are too few for the options.
+        """
 
     @abc.abstractmethod
     def build_model(self) -> keras.Model:
-        """A new model, built and not compiled; its first weights follow Keras' global seed."""
+        """A new model, built and not compiled; its first weights follow Keras' global seed.
+
+        Raises:
+            UserError: values of the model's options that do not go together.
+        """
 
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
@@ -147,7 +158,7 @@ class Task(abc.ABC):
             limit: number of examples to measure on; None takes them all.
 
         Raises:
-            UserError: an unknown split.
+            UserError: an unknown split, or a limit below 1.
         """
 
     @abc.abstractmethod

@@ -47,6 +47,24 @@ class RunFolder:
         self.config = config
 
     @classmethod
+    def make_room(cls, path: str | Path) -> None:
+        """Make the folder of a new run, or see that there is an empty one.
+
+        Raises:
+            UserError: the folder holds something, or cannot be written.
+        """
+        path = Path(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            found = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry))
+        except OSError as error:
+            raise UserError(f"cannot make the run folder {path}: {error.strerror}") from error
+        if "config.json" in found:
+            raise UserError(f"{path} already holds a run: name a new folder")
+        if found:
+            raise UserError(f"{path} holds other files (such as {found[0]}) and no run: name a new folder")
+
+    @classmethod
     def create(
         cls, path: str | Path, task: Task, *, options: Mapping[str, Any], command: Sequence[str] = ()
     ) -> "RunFolder":
@@ -62,15 +80,7 @@ class RunFolder:
             UserError: the folder holds something, or cannot be written.
         """
         path = Path(path)
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            found = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry))
-        except OSError as error:
-            raise UserError(f"cannot make the run folder {path}: {error.strerror}") from error
-        if "config.json" in found:
-            raise UserError(f"{path} already holds a run: name a new folder")
-        if found:
-            raise UserError(f"{path} holds other files (such as {found[0]}) and no run: name a new folder")
+        cls.make_room(path)
         config = {
             "format": FORMAT,
             "versions": {
@@ -114,7 +124,7 @@ class RunFolder:
                 f"{path} has format {written} and this version ({__version__}) reads up to {FORMAT}: "
                 f"use a newer keras_quasiattn"
             )
-        if not isinstance(written, int) or not {"task", "task_config", "options"} <= config.keys():
+        if not isinstance(written, int) or not _is_whole(config):
             raise UserError(f"{file} is damaged: it is not the config of a training run")
         folder = cls(path, config)
         if finished:
@@ -154,7 +164,7 @@ class RunFolder:
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
-            steps = self.config["task_config"]["options"]["training.steps"]
+            steps = self.config["task_config"]["options"].get("training.steps", "unknown")
             raise UserError(
                 f"{self.path} is not finished (step {step} of {steps}): run the train command again to go on"
             )
@@ -183,8 +193,15 @@ class RunFolder:
 
         Args:
             data_dir: where the task's data lie on this machine.
+
+        Raises:
+            UserError: this version does not know the task or one of its options, or the config is damaged.
         """
-        return tasks.get(self.config["task"]).from_config(self.config["task_config"], data_dir)
+        task = tasks.get(self.config["task"])
+        try:
+            return task.from_config(self.config["task_config"], data_dir)
+        except (KeyError, TypeError) as error:
+            raise UserError(f"{self.path / 'config.json'} is damaged: its task is not whole") from error
 
     def history(self) -> list[dict[str, Any]]:
         """One row for every checkpoint period so far."""
@@ -262,6 +279,17 @@ class RunFolder:
 def _identity(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
     """What has to stay the same from one start of a run to the next."""
     return {"task": task.name, "task_config": task.config(), "options": dict(options)}
+
+
+def _is_whole(config: Mapping[str, Any]) -> bool:
+    """Whether a config read from a file has what `_identity` wrote."""
+    task_config, options = config.get("task_config"), config.get("options")
+    return (
+        isinstance(config.get("task"), str)
+        and isinstance(options, dict)
+        and isinstance(task_config, dict)
+        and isinstance(task_config.get("options"), dict)
+    )
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:

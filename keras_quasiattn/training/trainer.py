@@ -68,6 +68,11 @@ def train(
             folder = RunFolder.open(path)
             folder.require_same(task, options)
         else:
+            RunFolder.make_room(path)
+            _say(progress, f"{path}: preparing the data in {task.data_dir}")
+            # A run keeps its options; those that the data or the model refuse must not become a run.
+            task.prepare()
+            task.build_model()
             folder = RunFolder.create(path, task, options=options, command=command)
         with folder.lock():
             if folder.finished:

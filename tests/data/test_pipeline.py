@@ -1,3 +1,4 @@
+import concurrent.futures
 import itertools
 
 import numpy as np
@@ -7,6 +8,7 @@ import tensorflow as tf
 from keras_quasiattn.data.mlu import ArithmeticMlu, ArithmeticMluConfig
 from keras_quasiattn.data.pipeline import (
     evaluation_batches,
+    prepare,
     sequence_pair_encoder,
     split_reader,
     training_batches,
@@ -166,3 +168,20 @@ def test_fixed_lengths_give_one_static_shape_for_any_batch():
 def test_start_symbol_may_not_be_padding():
     with pytest.raises(ValueError, match=r"start_id must differ from pad_id.*got 0"):
         sequence_pair_encoder(ByteTokenizer().tokenize, source_key="q", target_key="a", start_id=0)
+
+
+def test_processes_that_need_the_same_data_write_them_once(tmp_path):
+    config = ArithmeticMluConfig(low=-20, high=20, operators="+-")
+    made = []
+
+    def make_builder():
+        made.append(ArithmeticMlu(config=config, data_dir=tmp_path))
+        return made[-1]
+
+    with concurrent.futures.ThreadPoolExecutor() as threads:
+        builders = [threads.submit(prepare, make_builder, tmp_path) for _ in range(3)]
+        sizes = {sum(split.num_examples for split in b.result().info.splits.values()) for b in builders}
+    assert sizes == {config.num_expressions}
+    again = len(made)
+    assert prepare(make_builder, tmp_path).is_prepared()
+    assert len(made) == again + 1

@@ -1,0 +1,49 @@
+"""Ask an exported model one question: `python examples/ask.py saved_models/mlu/1 'x=85,y=-52,y-x'`.
+
+This is all that a server needs: `pip install tensorflow==2.21.* 'tensorflow-text>=2.21.1,<2.22'`. Of
+tensorflow-text only the compiled kernels are loaded, and neither Keras nor keras_quasiattn is used, which the
+script proves by making their import impossible. Prints the answer and the logarithm of its probability.
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+
+def load_text_kernels() -> None:
+    """Make the ops of tensorflow-text known to TensorFlow; `import tensorflow_text` would bring Keras along."""
+    import tensorflow as tf
+
+    package = importlib.util.find_spec("tensorflow_text")
+    if package is None or package.origin is None:
+        sys.exit("ask.py: tensorflow-text is not installed: pip install 'tensorflow-text>=2.21.1,<2.22'")
+    for library in sorted(Path(package.origin).parent.glob("python/ops/_*.so")):
+        tf.load_op_library(str(library))
+
+
+def main() -> None:
+    """Load the model, ask, print."""
+    if len(sys.argv) != 3:
+        sys.exit("usage: python ask.py FOLDER QUESTION, such as: ask.py saved_models/mlu/1 'x=85,y=-52,y-x'")
+    folder, question = sys.argv[1:]
+    if not (Path(folder) / "saved_model.pb").is_file():
+        sys.exit(f"ask.py: {folder!r} is not a SavedModel: it has no saved_model.pb")
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    sys.modules["keras"] = sys.modules["keras_quasiattn"] = None  # type: ignore[assignment]
+    import tensorflow as tf
+
+    load_text_kernels()
+    try:
+        model = tf.saved_model.load(folder).signatures["serving_default"]
+    except (OSError, KeyError, tf.errors.OpError) as error:
+        sys.exit(f"ask.py: {folder!r} does not load: {str(error).splitlines()[0]}")
+    # Any bytes are a question, those too that are not UTF-8.
+    answers = model(text=tf.constant([os.fsencode(question)]))
+    print(answers["answer"].numpy()[0].decode("utf-8", "replace"))
+    print(f"log-probability {answers['log_probability'].numpy()[0]:.4f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The command `quasiattn`, which is also `python -m quasiattn`: the command line without TensorFlow's chatter.
+
+TensorFlow writes notes to file descriptor 2 while it loads, before any setting of its own is read, and importing
+any part of `keras_quasiattn` loads it. So this module stands outside the package.
+"""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def _silent_unless_it_fails() -> Iterator[None]:
+    """Hold back what is written to standard error, by C++ too, and write it after all if the body raises."""
+    sys.stderr.flush()
+    standard_error = os.dup(2)
+    with tempfile.TemporaryFile() as held_back:
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            held_back.seek(0)
+            os.write(standard_error, held_back.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(standard_error, 2)
+            os.close(standard_error)
+
+
+def main() -> None:
+    """Run the command line on the arguments of the process."""
+    # C++ errors reach Python as exceptions; logged at this level they are about machines without a GPU.
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    try:
+        with _silent_unless_it_fails():
+            from keras_quasiattn import cli
+    except KeyboardInterrupt:
+        sys.exit(130)
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

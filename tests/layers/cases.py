@@ -1,0 +1,318 @@
+"""Every layer the laws are checked on. A new layer adds one or more cases to CASES and one entry to NON_DEFAULT.
+
+Sizes are unequal primes, so that swapped dimensions cannot cancel.
+"""
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_quasiattn import layers
+
+BATCH, TARGET, SOURCE, FEATURES = 3, 5, 7, 11
+
+
+@dataclasses.dataclass(frozen=True)
+class Style:
+    """How a layer is called.
+
+    Args:
+        call: (layer, sequences, masks, **options) → whatever the layer returns.
+        build_arguments: shapes of the sequences → positional arguments of `build` and `compute_output_shape`.
+        mask_names: how an error names the mask of each sequence.
+        lengths: length of each sequence.
+        owners: for each output, the sequence whose positions it has; None = pooled.
+    """
+
+    call: Callable[..., Any]
+    build_arguments: Callable[[list[tuple]], tuple]
+    mask_names: tuple[str, ...]
+    lengths: tuple[int, ...]
+    owners: tuple[int | None, ...]
+
+
+def _call_self(layer, sequences, masks, **options):
+    (x,), (mask,) = sequences, masks
+    return layer(x, x, query_mask=mask, value_mask=mask, **options)
+
+
+def _call_cross(layer, sequences, masks, **options):
+    return layer(*sequences, query_mask=masks[0], value_mask=masks[1], **options)
+
+
+def _call_pair(layer, sequences, masks, **options):
+    mask = None if all(mask is None for mask in masks) else list(masks)
+    return layer(list(sequences), mask=mask, **options)
+
+
+def _call_single(layer, sequences, masks, **options):
+    return layer(sequences[0], mask=masks[0], **options)
+
+
+def _call_decoder(layer, sequences, masks, **options):
+    return layer(*sequences, decoder_mask=masks[0], encoder_mask=masks[1], **options)
+
+
+SELF = Style(_call_self, lambda shapes: (shapes[0], shapes[0]), ("query_mask",), (TARGET,), (0,))
+CROSS = Style(_call_cross, tuple, ("query_mask", "value_mask"), (TARGET, SOURCE), (0,))
+PAIR = Style(_call_pair, lambda shapes: (list(shapes),), ("mask[0]", "mask[1]"), (TARGET, SOURCE), (0, 1))
+SINGLE = Style(_call_single, tuple, ("mask",), (TARGET,), (0,))
+DECODER = Style(_call_decoder, tuple, ("decoder_mask", "encoder_mask"), (TARGET, SOURCE), (0,))
+POOLED = dataclasses.replace(SINGLE, owners=(None,))
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerCase:
+    """One layer with one set of arguments.
+
+    Args:
+        name: identifier of the tests.
+        layer: the class.
+        style: how it is called.
+        arguments: constructor arguments.
+        options: further call arguments.
+        has_scores: whether `return_attention_scores=True` is understood and appends the weights.
+        empty_rows_are_zero: False for layers with a residual path, whose rows are then only finite.
+        positions_matter: True if deleting positions in the middle moves the others with respect to what the
+            layer sees, so that only padding at the end can be deleted.
+        largest_input: the scale of normal inputs whose sums over 512 positions still fit float16. Gates that
+            close at a distance allow more than those that do not.
+    """
+
+    name: str
+    layer: type
+    style: Style
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    has_scores: bool = True
+    empty_rows_are_zero: bool = True
+    positions_matter: bool = False
+    largest_input: float = 1e3
+
+    @property
+    def parameters(self) -> set[str]:
+        """The names of all constructor arguments of the class."""
+        return constructor_parameters(self.layer)
+
+    def make(self, seed: int = 0, **overrides: Any) -> Any:
+        """A built layer in which every weight, biases too, is a random number."""
+        layer = self.layer(**{**self.arguments, **overrides})
+        layer.build(*self.style.build_arguments([(None, None, FEATURES)] * len(self.style.lengths)))
+        randomize(layer, seed)
+        return layer
+
+    def run(self, layer: Any, sequences: Any, masks: Any = None, **options: Any) -> list:
+        """The outputs as a list; the scores, if asked for, come last."""
+        masks = [None] * len(sequences) if masks is None else masks
+        return keras.tree.flatten(
+            self.style.call(layer, list(sequences), list(masks), **{**self.options, **options})
+        )
+
+    def sequences(self, seed: int = 1, lengths: Any = None, batch: int = BATCH, scale: float = 1.0) -> list:
+        """Unit normals (batch, length, FEATURES), one array a sequence."""
+        random = np.random.default_rng(seed)
+        lengths = self.style.lengths if lengths is None else lengths
+        return [(scale * random.normal(size=(batch, n, FEATURES))).astype("float32") for n in lengths]
+
+    def masks(self) -> list:
+        """A mask with holes, a mask of lengths, and a last example whose last sequence is all padding."""
+        masks = []
+        for length in self.style.lengths:
+            mask = np.ones((BATCH, length), "bool")
+            mask[0, [length - 1] if self.positions_matter else [0, 3]] = False
+            mask[1, length // 2 + 1 :] = False
+            mask[2, -1] = False
+            masks.append(mask)
+        masks[-1][-1] = False
+        return masks
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def constructor_parameters(layer: type) -> set[str]:
+    """Every named argument of every `__init__` from `layer` up to `keras.layers.Layer`, and the base's own."""
+    names = {"name", "dtype", "trainable", "activity_regularizer"}
+    for base in layer.__mro__[: layer.__mro__.index(keras.layers.Layer)]:
+        if "__init__" in vars(base):
+            for name, parameter in inspect.signature(base.__init__).parameters.items():
+                if name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                    names.add(name)
+    return names
+
+
+def randomize(layer: Any, seed: int = 0) -> None:
+    """Fills every weight with normals; constrained ones with what their constraint allows."""
+    random = np.random.default_rng(seed)
+    for weight in layer.weights:
+        value = random.normal(scale=0.4, size=weight.shape)
+        weight.assign(np.abs(value) if weight.constraint is not None else value)
+
+
+HEADS = {"num_heads": 2, "key_dim": 3}
+OPEN_GATES = 30.0
+
+CASES = [
+    LayerCase("coda", layers.CoDA, PAIR),
+    LayerCase(
+        "coda_learned",
+        layers.CoDA,
+        PAIR,
+        {"units": 13, "share_projections": False, "use_bias": True, "alpha": "learned", "beta": "learned"},
+    ),
+    LayerCase(
+        "coda_centered",
+        layers.CoDA,
+        PAIR,
+        {"gate_range": "centered", "center_similarity": True, "activation": "relu"},
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase("multi_head_coda", layers.MultiHeadCoDA, SELF, HEADS),
+    LayerCase("multi_head_coda_cross", layers.MultiHeadCoDA, CROSS, HEADS),
+    LayerCase("multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, {"use_causal_mask": True}),
+    LayerCase(
+        "multi_head_coda_centered",
+        layers.MultiHeadCoDA,
+        CROSS,
+        {**HEADS, "gate_range": "centered", "center_similarity": True},
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase(
+        "multi_head_coda_centered_causal",
+        layers.MultiHeadCoDA,
+        SELF,
+        {**HEADS, "gate_range": "centered", "center_similarity": True},
+        {"use_causal_mask": True},
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase(
+        "multi_head_coda_centered_per_query",
+        layers.MultiHeadCoDA,
+        CROSS,
+        {**HEADS, "gate_range": "centered", "center_per_query": True, "gate": "algebraic"},
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase(
+        "multi_head_coda_learned",
+        layers.MultiHeadCoDA,
+        CROSS,
+        {**HEADS, "alpha": "learned", "beta": "learned", "scaling": "paper", "similarity": "sigmoid"},
+    ),
+    LayerCase(
+        "multi_head_coda_sizes",
+        layers.MultiHeadCoDA,
+        CROSS,
+        {**HEADS, "value_dim": 5, "output_shape": 13, "gate": "arctan"},
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase(
+        "multi_head_coda_gated",
+        layers.MultiHeadCoDA,
+        SELF,
+        {**HEADS, "use_gate": True, "gate": "tanh"},
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase(
+        "multi_head_coda_window",
+        layers.MultiHeadCoDA,
+        SELF,
+        {**HEADS, "sliding_window": 2},
+        positions_matter=True,
+    ),
+    LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
+    LayerCase("multi_head_softmax_cross", layers.MultiHeadSoftmax, CROSS, HEADS),
+    LayerCase("multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, {"use_causal_mask": True}),
+    *(
+        LayerCase(f"pooling_{mode}", layers.MaskedPooling, POOLED, {"mode": mode}, has_scores=False)
+        for mode in ("mean", "sum", "max")
+    ),
+]
+
+BLOCK = {"intermediate_dim": 13, **HEADS}
+RESIDUAL = {"has_scores": False, "empty_rows_are_zero": False}
+CASES += [
+    LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
+    LayerCase(
+        "encoder_softmax", layers.TransformerEncoder, SINGLE, {**BLOCK, "attention": "softmax"}, **RESIDUAL
+    ),
+    LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **RESIDUAL),
+    LayerCase(
+        "decoder_centered",
+        layers.TransformerDecoder,
+        DECODER,
+        {**BLOCK, "attention_options": {"gate_range": "centered", "use_bias": True}},
+        largest_input=OPEN_GATES,
+        **RESIDUAL,
+    ),
+]
+
+_EVERY_LAYER = {
+    "name": "renamed",
+    "dtype": "mixed_bfloat16",
+    "trainable": False,
+    "activity_regularizer": "l2",
+}
+_MULTI_HEAD = {
+    **_EVERY_LAYER,
+    "num_heads": 3,
+    "key_dim": 5,
+    "value_dim": 7,
+    "dropout": 0.25,
+    "use_bias": False,
+    "output_shape": (13,),
+    "attention_axes": (1,),
+    "sliding_window": 4,
+    "flash_attention": False,
+    "kernel_initializer": keras.initializers.RandomNormal(stddev=0.3, seed=5),
+    "bias_initializer": "ones",
+    "kernel_regularizer": "l1",
+    "bias_regularizer": "l2",
+    "kernel_constraint": "max_norm",
+    "bias_constraint": "non_neg",
+    "use_gate": True,
+    "seed": 17,
+}
+_CODA = {
+    "alpha": 0.5,
+    "beta": "learned",
+    "scaling": "paper",
+    "similarity": "sigmoid",
+    "gate": "algebraic",
+    "gate_range": "centered",
+    "center_similarity": True,
+    "implementation": "reference",
+}
+
+_BLOCK = {
+    **_EVERY_LAYER,
+    "intermediate_dim": 17,
+    "num_heads": 3,
+    "attention": "softmax",
+    "attention_options": {"value_dim": 7},
+    "key_dim": 5,
+    "dropout": 0.25,
+    "activation": "gelu",
+    "layer_norm_epsilon": 1e-3,
+    "kernel_initializer": "he_normal",
+}
+
+# For every layer class, a value that is not the default for every constructor argument.
+NON_DEFAULT: dict[type, dict[str, Any]] = {
+    layers.CoDA: {
+        **_EVERY_LAYER,
+        **_CODA,
+        "units": 13,
+        "activation": "relu",
+        "use_bias": True,
+        "share_projections": False,
+        "kernel_initializer": "he_normal",
+    },
+    layers.MultiHeadCoDA: {**_MULTI_HEAD, **_CODA, "center_per_query": True},
+    layers.MultiHeadSoftmax: _MULTI_HEAD,
+    layers.MaskedPooling: {**_EVERY_LAYER, "mode": "max"},
+    **dict.fromkeys((layers.TransformerEncoder, layers.TransformerDecoder), _BLOCK),
+}

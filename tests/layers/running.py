@@ -1,0 +1,66 @@
+"""Running a layer case: as arrays, as a pure function of inputs and weights, and as a model."""
+
+import keras
+import numpy as np
+from tools import run_with_gradients, to_numpy
+
+
+def outputs(case, layer, sequences, masks=None, **options):
+    """The outputs as arrays."""
+    with_gradients_off = keras.tree.map_structure(keras.ops.stop_gradient, list(map(as_tensor, sequences)))
+    return to_numpy([detach(x) for x in case.run(layer, with_gradients_off, masks, **options)])
+
+
+def as_tensor(x):
+    return keras.ops.convert_to_tensor(x)
+
+
+def detach(x):
+    return x.detach() if hasattr(x, "detach") else x
+
+
+def pure(case, layer, masks=None, **options):
+    """A function of (sequences..., weights...) that gives the outputs of `layer` with those weights."""
+    count = len(case.style.lengths)
+
+    def function(*tensors):
+        mapping = list(zip(layer.weights, tensors[count:], strict=True))
+        with keras.StatelessScope(state_mapping=mapping):
+            return case.run(layer, tensors[:count], masks, **options)
+
+    return function
+
+
+def weights(layer):
+    """The values of all weights."""
+    return [detach(weight.value) for weight in layer.weights]
+
+
+def gradients(case, layer, sequences, masks, cotangents):
+    """Gradients of Σ output·cotangent for every sequence, then for every weight."""
+    function = pure(case, layer, masks)
+    return run_with_gradients(function, [*sequences, *to_numpy(weights(layer))], cotangents)[1]
+
+
+def model_of(case, layer, batch=None, **options):
+    """A functional model from sequences and their masks to the outputs."""
+    sequences = [
+        keras.Input(shape=(None, array.shape[-1]), batch_size=batch, name=f"sequence_{index}")
+        for index, array in enumerate(case.sequences())
+    ]
+    masks = [
+        keras.Input(shape=(None,), batch_size=batch, dtype="bool", name=f"mask_{index}")
+        for index in range(len(sequences))
+    ]
+    return keras.Model([*sequences, *masks], case.run(layer, sequences, masks, **options))
+
+
+def assert_close(got, expected, tolerance=2e-5):
+    """Equal to rounding: relative to the largest expected number."""
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected, strict=True):
+        one, other = np.asarray(one, "float64"), np.asarray(other, "float64")
+        assert one.shape == other.shape
+        assert np.isfinite(one).all()
+        scale = max(1.0, np.abs(other).max(initial=0.0))
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * scale)

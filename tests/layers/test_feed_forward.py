@@ -1,0 +1,44 @@
+"""FeedForward acts on each position alone; its mask is only checked and passed on."""
+
+import keras
+import numpy as np
+import pytest
+from tools import to_numpy
+
+from keras_quasiattn.layers import FeedForward
+
+X = np.random.default_rng(0).normal(size=(3, 5, 11)).astype("float32")
+
+
+def numbers(x):
+    return to_numpy(keras.ops.stop_gradient(x))
+
+
+def test_positions_do_not_meet():
+    layer = FeedForward(13)
+    whole = numbers(layer(X))
+    assert np.abs(whole - X).max() > 0.1
+    for position in range(5):
+        alone = numbers(layer(X[:, position : position + 1]))
+        np.testing.assert_allclose(alone[:, 0], whole[:, position], rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(numbers(layer(X, mask=np.zeros((3, 5), "bool"))), whole)
+
+
+def test_the_configuration_makes_the_same_layer():
+    options = {
+        "dropout": 0.25,
+        "activation": "gelu",
+        "layer_norm_epsilon": 1e-3,
+        "kernel_initializer": "he_normal",
+    }
+    config = FeedForward(17, **options).get_config()
+    assert FeedForward.from_config(config).get_config() == config
+    default = FeedForward(13).get_config()
+    assert all(config[name] != default[name] for name in (*options, "intermediate_dim"))
+
+
+@pytest.mark.parametrize("x", [X, keras.Input((5, 11))], ids=["eager", "symbolic"])
+def test_a_float_mask_is_refused(x):
+    mask = keras.Input((5,)) if isinstance(x, keras.KerasTensor) else np.ones((3, 5), "float32")
+    with pytest.raises(ValueError, match="`mask` must be boolean.*float32"):
+        FeedForward(13)(x, mask=mask)

@@ -1,0 +1,138 @@
+"""Laws 4 and 5: configurations survive, `build` makes every weight, symbolic shapes are the true ones."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+from cases import BATCH, CASES, FEATURES, NON_DEFAULT, LayerCase, constructor_parameters, randomize
+from running import model_of, outputs, weights
+from tools import to_numpy
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+# One case of each class; its style says how the class is called.
+ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
+every_class = pytest.mark.parametrize("case", ONE_OF_EACH, ids=lambda case: case.layer.__name__)
+every_argument = pytest.mark.parametrize(
+    "case,argument",
+    [
+        pytest.param(case, argument, id=f"{case.layer.__name__}-{argument}")
+        for case in ONE_OF_EACH
+        for argument in sorted(case.parameters)
+    ],
+)
+
+
+def with_non_default(case: LayerCase):
+    return LayerCase(case.name, case.layer, case.style, NON_DEFAULT[case.layer], has_scores=case.has_scores)
+
+
+def assert_same_numbers(got, expected):
+    for one, other in zip(keras.tree.flatten(got), keras.tree.flatten(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@every_class
+def test_every_argument_has_a_non_default_value(case):
+    assert set(NON_DEFAULT[case.layer]) == constructor_parameters(case.layer)
+
+
+@every_argument
+def test_an_argument_alone_reaches_the_config_and_comes_back(case, argument):
+    value = NON_DEFAULT[case.layer][argument]
+    default = case.layer(**case.arguments).get_config()
+    config = case.layer(**{**case.arguments, argument: value}).get_config()
+    assert config[argument] != default.get(argument), "not a non-default value, or lost"
+    assert case.layer.from_config(config).get_config() == config
+
+
+@every_class
+def test_keras_file_round_trip(case, tmp_path):
+    case = with_non_default(case)
+    layer = case.layer(**case.arguments)
+    model = model_of(case, layer)
+    randomize(layer)
+    inputs = [*case.sequences(), *case.masks()]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        model.save(tmp_path / "model.keras")
+        loaded = keras.models.load_model(tmp_path / "model.keras")
+    restored = loaded.get_layer("renamed")
+    assert type(restored) is case.layer
+    assert restored.get_config() == layer.get_config()
+    assert restored.dtype_policy == layer.dtype_policy and not restored.trainable
+    for one, other in zip(restored.weights, layer.weights, strict=True):
+        assert one.path == other.path
+    assert_same_numbers(to_numpy(weights(restored)), to_numpy(weights(layer)))
+    assert_same_numbers(loaded.predict(inputs, verbose=0), model.predict(inputs, verbose=0))
+
+
+@every_case
+def test_build_makes_every_weight(case):
+    layer = case.layer(**case.arguments)
+    assert not layer.built and not layer.weights
+    layer.build(*case.style.build_arguments([(None, None, FEATURES)] * len(case.style.lengths)))
+    assert layer.built
+    names = [(variable.path, variable.shape) for variable in layer.variables]
+    outputs(case, layer, case.sequences(), case.masks())
+    assert [(variable.path, variable.shape) for variable in layer.variables] == names
+    assert len({path for path, _ in names}) == len(names)
+
+
+@every_case
+def test_weights_file_round_trip(case, tmp_path):
+    layers = [case.layer(**case.arguments) for _ in range(2)]
+    models = [model_of(case, layer) for layer in layers]
+    randomize(layers[0], seed=1)
+    randomize(layers[1], seed=2)
+    inputs = [*case.sequences(), *case.masks()]
+    models[0].save_weights(tmp_path / "model.weights.h5")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        models[1].load_weights(tmp_path / "model.weights.h5")
+    first, second = (model.predict(inputs, verbose=0) for model in models)
+    assert_same_numbers(second, first)
+
+
+@pytest.mark.parametrize("with_scores", [False, True], ids=["output", "scores"])
+@pytest.mark.parametrize("known", [False, True], ids=["unknown", "known"])
+@every_case
+def test_symbolic_shapes_are_the_true_ones(case, known, with_scores):
+    if with_scores and not case.has_scores:
+        pytest.skip("has no scores")
+    options = {"return_attention_scores": True} if with_scores else {}
+    for dtype in ("float32", "mixed_bfloat16"):
+        layer = case.make(dtype=dtype)
+        truth = outputs(case, layer, case.sequences(), case.masks(), **options)
+        symbolic = [
+            keras.Input(
+                batch_shape=(BATCH, length, FEATURES) if known else (None, None, FEATURES),
+                dtype=layer.compute_dtype,
+            )
+            for length in case.style.lengths
+        ]
+        specs = case.run(layer, symbolic, **options)
+        assert len(specs) == len(truth)
+        for spec, array in zip(specs, truth, strict=True):
+            assert spec.dtype == keras.backend.standardize_dtype(array.dtype)
+            if known:
+                assert spec.shape == array.shape
+            else:
+                assert len(spec.shape) == array.ndim
+                assert all(one in (None, other) for one, other in zip(spec.shape, array.shape, strict=True))
+                if not with_scores:
+                    assert spec.shape[-1] == array.shape[-1]
+        shapes = [(BATCH, length, FEATURES) for length in case.style.lengths]
+        told = layer.compute_output_shape(*case.style.build_arguments(shapes))
+        told = [told] if isinstance(told, tuple) and not isinstance(told[0], tuple) else list(told)
+        assert [tuple(shape) for shape in told] == [x.shape for x in truth[: len(told)]]
+
+
+def test_scores_of_multi_head_layers_are_heads_by_target_by_source():
+    for case in CASES:
+        if "num_heads" in case.parameters and case.has_scores:
+            scores = outputs(case, case.make(), case.sequences(), return_attention_scores=True)[-1]
+            target, source = case.style.lengths[0], case.style.lengths[-1]
+            assert scores.shape == (BATCH, case.arguments["num_heads"], target, source)

@@ -1,0 +1,185 @@
+"""Law 1: masks. True = attend; masked is deleted; padding never matters; empty rows are exact zeros."""
+
+import keras
+import numpy as np
+import pytest
+from cases import BATCH, CASES, FEATURES, randomize
+from keras import ops
+from running import assert_close, gradients, outputs
+from tools import to_numpy
+
+from keras_quasiattn.layers import MaskedPooling
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+cases_with_sequences = pytest.mark.parametrize(
+    "case", [case for case in CASES if None not in case.style.owners], ids=str
+)
+
+
+def real_rows(case, results, masks):
+    """What may be looked at: the rows of real positions, or all of a pooled output, example by example."""
+    return [
+        output[b] if owner is None else output[b][masks[owner][b]]
+        for output, owner in zip(results, case.style.owners, strict=True)
+        for b in range(BATCH)
+    ]
+
+
+@every_case
+def test_masked_is_deleted(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    masked = outputs(case, layer, sequences, masks)
+    deleted = [
+        outputs(case, layer, [x[b, mask[b]][None] for x, mask in zip(sequences, masks, strict=True)])
+        for b in range(BATCH)
+    ]
+    expected = [deleted[b][i][0] for i in range(len(masked)) for b in range(BATCH)]
+    assert_close(real_rows(case, masked, masks), expected)
+
+
+@every_case
+def test_a_mask_changes_something(case):
+    layer, sequences = case.make(), case.sequences()
+    masked = outputs(case, layer, sequences, case.masks())
+    plain = outputs(case, layer, sequences)
+    assert all(np.abs(one - other).max() > 1e-3 for one, other in zip(masked, plain, strict=True))
+
+
+@pytest.mark.parametrize("padding", [[np.nan], [np.inf, -np.inf], [1e30, -1e4]], ids=["nan", "inf", "large"])
+@every_case
+def test_padding_content_never_matters(case, padding):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    spoiled = [x.copy() for x in sequences]
+    for x, mask in zip(spoiled, masks, strict=True):
+        x[~mask] = np.resize(padding, FEATURES)
+    clean, result = outputs(case, layer, sequences, masks), outputs(case, layer, spoiled, masks)
+    if case.empty_rows_are_zero:
+        for one, other in zip(result, clean, strict=True):
+            np.testing.assert_array_equal(one, other)
+    assert_close(real_rows(case, result, masks), real_rows(case, clean, masks), tolerance=1e-6)
+
+    cotangents = [
+        np.where(masks[owner][..., None], 1.0, 0.0) * np.ones(one.shape)
+        if owner is not None
+        else np.ones(one.shape)
+        for one, owner in zip(clean, case.style.owners, strict=True)
+    ]
+    expected = gradients(case, layer, sequences, masks, cotangents)
+    assert_close(gradients(case, layer, spoiled, masks, cotangents), expected, tolerance=1e-6)
+    for gradient, mask in zip(expected[: len(masks)], masks, strict=True):
+        assert not gradient[~mask].any()
+
+
+@every_case
+def test_a_row_with_nothing_to_attend_is_zero_and_has_no_gradient(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    result = outputs(case, layer, sequences, masks)
+    for output, owner in zip(result, case.style.owners, strict=True):
+        assert np.isfinite(output).all()
+        if case.empty_rows_are_zero:
+            assert not output[-1].any()
+            assert owner is None or not output[~masks[owner]].any()
+    # A cotangent on the empty example alone.
+    cotangents = [np.concatenate([0 * x[:-1], 1 + 0 * x[-1:]]) for x in result]
+    for gradient in gradients(case, layer, sequences, masks, cotangents):
+        assert np.isfinite(gradient).all()
+        if case.empty_rows_are_zero:
+            assert not gradient.any()
+
+
+@pytest.mark.parametrize("length", [0, 1])
+@every_case
+def test_shortest_lengths(case, length):
+    layer = case.make()
+    for shortened in range(len(case.style.lengths)):
+        lengths = [length if i == shortened else n for i, n in enumerate(case.style.lengths)]
+        for with_masks in (False, True):
+            sequences = case.sequences(lengths=lengths)
+            masks = [np.ones(x.shape[:2], "bool") for x in sequences] if with_masks else None
+            result = outputs(case, layer, sequences, masks)
+            for output, owner in zip(result, case.style.owners, strict=True):
+                assert np.isfinite(output).all()
+                assert owner is None or output.shape[:2] == (BATCH, lengths[owner])
+                if length == 0 and case.empty_rows_are_zero:
+                    assert not output.any()
+            cotangents = [np.ones(x.shape) for x in result]
+            for gradient in gradients(case, layer, sequences, masks, cotangents):
+                assert np.isfinite(gradient).all()
+
+
+@every_case
+def test_integer_masks_are_boolean_masks(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    expected = outputs(case, layer, sequences, masks)
+    for dtype in ("int32", "uint8"):
+        result = outputs(case, layer, sequences, [mask.astype(dtype) for mask in masks])
+        for one, other in zip(result, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@every_case
+def test_a_float_mask_is_refused(case):
+    layer, sequences = case.make(), case.sequences()
+    symbolic = [keras.Input((n, FEATURES)) for n in case.style.lengths]
+    for index, name in enumerate(case.style.mask_names):
+        masks = [None] * len(sequences)
+        masks[index] = np.ones(sequences[index].shape[:2], "float32")
+        message = rf"`{name}`.*float32".replace("[", r"\[").replace("]", r"\]")
+        with pytest.raises(ValueError, match=message):
+            outputs(case, layer, sequences, masks)
+        masks[index] = keras.Input((case.style.lengths[index],))
+        with pytest.raises(ValueError, match=message):
+            case.run(layer, symbolic, masks)
+
+
+@every_case
+def test_implicit_masks_are_used_and_explicit_masks_win(case):
+    layer, explicit = case.make(), case.masks()
+    implicit = [np.roll(mask[::-1], 1, axis=1) for mask in explicit]
+    sequences = case.sequences()
+    for x, mask in zip(sequences, implicit, strict=True):
+        x[~mask] = 0.0
+    carrying = [keras.layers.Masking()(x) for x in sequences]
+
+    def run(masks):
+        return to_numpy([ops.stop_gradient(x) for x in case.run(layer, carrying, masks)])
+
+    expected = outputs(case, layer, sequences, implicit)
+    assert_close(real_rows(case, run(None), implicit), real_rows(case, expected, implicit))
+    expected = outputs(case, layer, sequences, explicit)
+    assert_close(real_rows(case, run(explicit), explicit), real_rows(case, expected, explicit))
+
+
+@pytest.mark.parametrize("source", ["masking", "embedding"])
+@cases_with_sequences
+def test_two_layers_and_pooling_give_what_the_unpadded_input_gives(case, source):
+    random = np.random.default_rng(3)
+    masks = case.masks()
+    tokens = [np.where(mask, random.integers(1, 13, mask.shape), 0) for mask in masks]
+    table = random.normal(size=(13, FEATURES)).astype("float32")
+    table[0] = 0.0  # what `Masking` looks for
+    embedding = keras.layers.Embedding(13, FEATURES, mask_zero=source == "embedding")
+    embedding.build()
+    embedding.set_weights([table])
+    inputs = [keras.Input((None,), dtype="int32") for _ in masks]
+    sequences = [embedding(x) for x in inputs]
+    if source == "masking":
+        sequences = [keras.layers.Masking()(x) for x in sequences]
+    for seed in (0, 1):
+        layer = case.layer(
+            **{**case.arguments, "use_bias": True} if "use_bias" in case.parameters else case.arguments
+        )
+        results = case.run(layer, sequences)
+        randomize(layer, seed)
+        for result, owner in zip(results, case.style.owners, strict=True):
+            sequences[owner] = result
+    pooled = [MaskedPooling()(sequences[owner]) for owner in case.style.owners]
+    model = keras.Model(inputs, pooled)
+
+    padded = keras.tree.flatten(model.predict(tokens, verbose=0))
+    for b in range(BATCH):
+        short = [x[b, mask[b]][None] for x, mask in zip(tokens, masks, strict=True)]
+        expected = keras.tree.flatten(
+            to_numpy([ops.stop_gradient(x) for x in keras.tree.flatten(model(short))])
+        )
+        assert_close([x[b : b + 1] for x in padded], expected)

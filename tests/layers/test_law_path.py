@@ -1,0 +1,147 @@
+"""Laws 2 and 7: the path never changes the meaning, and randomness comes from seeds alone."""
+
+import random
+
+import keras
+import numpy as np
+import pytest
+from cases import BATCH, CASES
+from running import as_tensor, assert_close, detach, outputs, pure, weights
+from tools import to_numpy
+
+from keras_quasiattn.ops.coda import IMPLEMENTATIONS
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+cases_with_scores = pytest.mark.parametrize("case", [case for case in CASES if case.has_scores], ids=str)
+cases_with_dropout = pytest.mark.parametrize(
+    "case", [case for case in CASES if "dropout" in case.parameters], ids=str
+)
+
+
+@pytest.mark.parametrize("implementation", [name for name in IMPLEMENTATIONS if name != "reference"])
+@pytest.mark.parametrize("case", [case for case in CASES if "implementation" in case.parameters], ids=str)
+def test_implementation(case, implementation):
+    sequences, masks = case.sequences(), case.masks()
+    results = [
+        outputs(case, case.make(implementation=name), sequences, masks)
+        for name in (implementation, "reference")
+    ]
+    assert_close(*results)
+
+
+@every_case
+def test_jit(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        import tensorflow as tf
+
+        compiled = tf.function(pure(case, layer, masks), jit_compile=True)
+    elif backend == "jax":
+        import jax
+
+        compiled = jax.jit(pure(case, layer, masks))
+    else:
+        pytest.skip("torch.compile needs a C++ compiler")
+    result = compiled(*map(as_tensor, sequences), *weights(layer))
+    assert_close(to_numpy(list(result)), outputs(case, layer, sequences, masks))
+
+
+@cases_with_scores
+def test_scores_change_nothing(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    for given in (None, masks):
+        plain = outputs(case, layer, sequences, given)
+        *result, scores = outputs(case, layer, sequences, given, return_attention_scores=True)
+        assert_close(result, plain, tolerance=2e-6)
+        source = case.style.lengths[-1]
+        assert scores.shape[-2:] == (case.style.lengths[0], source)
+    # The weights that are returned are those of the masked call.
+    assert not np.moveaxis(scores, -1, 1)[~masks[-1]].any()
+    assert not np.moveaxis(scores, -2, 1)[~masks[0]].any()
+
+
+@every_case
+def test_batch_size(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    single = [
+        outputs(case, layer, [x[b : b + 1] for x in sequences], [mask[b : b + 1] for mask in masks])
+        for b in range(BATCH)
+    ]
+    expected = [np.concatenate(parts) for parts in zip(*single, strict=True)]
+    assert_close(outputs(case, layer, sequences, masks), expected, tolerance=2e-6)
+
+
+@every_case
+def test_training_without_dropout_is_inference(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    for x, y in zip(
+        outputs_in_training(case, layer, sequences, masks),
+        outputs(case, layer, sequences, masks),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(x, y)
+
+
+def outputs_in_training(case, layer, sequences, masks, **options):
+    options = {"training": True, **options} if "dropout" in case.parameters else options
+    return outputs(case, layer, sequences, masks, **options)
+
+
+def dropping(case, seed):
+    """A layer with dropout, seeded by its argument where it has one and by Keras' global seed otherwise."""
+    keras.utils.set_random_seed(seed)
+    return case.make(dropout=0.5, **({"seed": seed} if "seed" in case.parameters else {}))
+
+
+@cases_with_dropout
+def test_the_same_seed_gives_the_same_run(case):
+    sequences, masks = case.sequences(), case.masks()
+    runs = []
+    for seed in (5, 5, 6):
+        layer = dropping(case, seed)
+        runs.append([outputs_in_training(case, layer, sequences, masks)[0] for _ in range(2)])
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert np.abs(runs[0][0] - runs[0][1]).max() > 1e-3, "each step draws anew"
+    assert np.abs(runs[0][0] - runs[2][0]).max() > 1e-3, "another seed draws something else"
+
+
+@cases_with_dropout
+def test_dropout_does_not_depend_on_the_path(case):
+    sequences, masks = case.sequences(), case.masks()
+    expected = outputs_in_training(case, dropping(case, 5), sequences, masks)
+    if case.has_scores:
+        options = {"return_attention_scores": True}
+        *result, _ = outputs_in_training(case, dropping(case, 5), sequences, masks, **options)
+        assert_close(result, expected, tolerance=2e-6)
+    if "implementation" in case.parameters:
+        for name in IMPLEMENTATIONS:
+            keras.utils.set_random_seed(5)
+            layer = case.make(dropout=0.5, seed=5, implementation=name)
+            assert_close(outputs_in_training(case, layer, sequences, masks), expected)
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        layer = dropping(case, 5)
+        # `keras.layers.Dropout`, which blocks without a seed of their own use, draws other numbers under XLA.
+        compiled = tf.function(
+            lambda *x: case.run(layer, x, masks, training=True), jit_compile="seed" in case.parameters
+        )
+        assert_close(to_numpy(list(compiled(*map(as_tensor, sequences)))), expected)
+
+
+@every_case
+def test_global_random_state_is_left_alone(case):
+    layer = dropping(case, 5) if "dropout" in case.parameters else case.make()
+    python, array = random.getstate(), np.random.get_state()
+    for _ in range(2):
+        outputs_in_training(case, layer, case.sequences(), case.masks())
+    assert random.getstate() == python
+    np.testing.assert_array_equal(np.random.get_state()[1], array[1])
+    assert np.random.get_state()[2:] == array[2:]
+    # The state that moves is the layer's own.
+    states = [to_numpy(detach(variable.value)) for variable in layer.variables if "seed" in variable.path]
+    assert len(states) == len(layer.variables) - len(layer.weights)
+    # On PyTorch `keras.layers.Dropout`, in blocks without a seed of their own, leaves its generator unused.
+    if "seed" in case.parameters or keras.backend.backend() != "torch":
+        assert all(state[1] > 0 for state in states)

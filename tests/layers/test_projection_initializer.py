@@ -1,0 +1,32 @@
+import keras
+import numpy as np
+
+from keras_quasiattn.layers import MultiHeadCoDA
+from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
+
+
+def test_projections_start_at_the_scale_of_a_dense_layer():
+    """Keras takes the heads for the window of a convolution, and its kernels come out four times too small."""
+    layer = MultiHeadCoDA(num_heads=4, key_dim=32)
+    layer.build((None, None, 128), (None, None, 128))
+    bound = (6 / (128 + 128)) ** 0.5
+    for projection in (layer.query_dense, layer.key_dense, layer.value_dense, layer.output_dense):
+        largest = np.abs(keras.ops.convert_to_numpy(projection.kernel)).max()
+        assert 0.98 * bound < largest <= bound
+
+
+def test_output_projection_counts_all_heads_as_inputs():
+    layer = MultiHeadCoDA(num_heads=3, key_dim=5, value_dim=7, output_shape=11)
+    layer.build((None, None, 13), (None, None, 13))
+    bound = (6 / (3 * 7 + 11)) ** 0.5
+    largest = np.abs(keras.ops.convert_to_numpy(layer.output_dense.kernel)).max()
+    assert 0.9 * bound < largest <= bound
+
+
+def test_config_round_trip():
+    initializer = ProjectionInitializer(keras.initializers.HeNormal(seed=3), input_axes=2)
+    config = keras.saving.serialize_keras_object(initializer)
+    again = keras.saving.deserialize_keras_object(config)
+    first, second = (keras.ops.convert_to_numpy(x((2, 3, 4))) for x in (initializer, again))
+    assert first.shape == (2, 3, 4)
+    np.testing.assert_array_equal(first, second)

@@ -1,0 +1,72 @@
+import keras
+import numpy as np
+import pytest
+
+from keras_quasiattn.models import SequenceCrossentropy, Transformer
+
+
+def reference(ids: np.ndarray, logits: np.ndarray, smoothing: float) -> np.ndarray:
+    """Cross-entropy with the smoothed one-hot target written out, in float64."""
+    logits = logits.astype(np.float64)
+    shifted = logits - logits.max(-1, keepdims=True)
+    log_probabilities = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
+    vocabulary = logits.shape[-1]
+    target = np.eye(vocabulary)[ids] * (1 - smoothing) + smoothing / vocabulary
+    return -(target * log_probabilities).sum(-1)
+
+
+@pytest.fixture
+def batch() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(1)
+    ids = random.integers(0, 11, (4, 6))
+    logits = random.normal(0, 3, (4, 6, 11)).astype(np.float32)
+    mask = np.arange(6) < np.array([[6], [1], [4], [0]])
+    return ids, logits, mask
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_every_position_is_that_of_the_reference(batch, smoothing: float) -> None:
+    ids, logits, _ = batch
+    loss = SequenceCrossentropy(smoothing, reduction=None)
+    got = keras.ops.convert_to_numpy(loss(ids, logits))
+    np.testing.assert_allclose(got, reference(ids, logits, smoothing), rtol=2e-6)
+
+
+def test_without_smoothing_it_is_keras_own(batch) -> None:
+    ids, logits, _ = batch
+    keras_own = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    assert float(SequenceCrossentropy()(ids, logits)) == pytest.approx(
+        float(keras_own(ids, logits)), rel=1e-6
+    )
+
+
+def test_weights_leave_padding_out(batch) -> None:
+    ids, logits, mask = batch
+    loss = SequenceCrossentropy(0.1, reduction="sum")
+    got = float(loss(ids, logits, sample_weight=mask.astype("float32")))
+    assert got == pytest.approx((reference(ids, logits, 0.1) * mask).sum(), rel=2e-6)
+    others = np.where(mask, ids, 10 - ids), np.where(mask[..., None], logits, 50.0)
+    assert float(loss(*others, sample_weight=mask.astype("float32"))) == got
+
+
+def test_mask_of_the_models_logits_makes_it_the_mean_over_real_tokens(batch) -> None:
+    ids, _, mask = batch
+    sizes = {"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "dropout": 0.0}
+    model = Transformer(vocabulary_size=11, **sizes)
+    target = np.where(mask, ids + 1, 0).clip(max=10)
+    logits = model({"source": ids, "target": target})
+    expected = reference(ids, keras.ops.convert_to_numpy(logits), 0.1)[mask].mean()
+    assert float(SequenceCrossentropy(0.1)(ids, logits)) == pytest.approx(expected, rel=2e-6)
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, float("nan")])
+def test_share_out_of_range_is_named(smoothing: float) -> None:
+    with pytest.raises(ValueError, match=rf"`label_smoothing` must be in \[0, 1\).*{smoothing}"):
+        SequenceCrossentropy(label_smoothing=smoothing)
+
+
+def test_config_round_trip() -> None:
+    loss = SequenceCrossentropy(label_smoothing=0.3, name="other", reduction="sum")
+    again = keras.losses.deserialize(keras.losses.serialize(loss))
+    assert again.get_config() == loss.get_config()
+    assert (again.label_smoothing, again.name, again.reduction) == (0.3, "other", "sum")

@@ -1,0 +1,69 @@
+"""Every ValueError of the ops names the argument and what came."""
+
+import numpy as np
+import pytest
+
+from keras_quasiattn import ops
+
+X = np.ones((2, 5, 3), "float32")
+ATTENTIONS = [ops.coda_attention, ops.softmax_attention]
+both = pytest.mark.parametrize("op", ATTENTIONS)
+
+
+@both
+@pytest.mark.parametrize(
+    "inputs,options,message",
+    [
+        ((X[0, 0], X, X), {}, r"`query` must have shape \(\.\.\., length, features\).*\(3,\)"),
+        ((X, X[0, 0], X), {}, r"`key` must have shape.*\(3,\)"),
+        ((X, X[..., :2], X), {}, r"`query` and `key` must have the same.*\(2, 5, 3\).*\(2, 5, 2\)"),
+        ((X, X, X[:, :4]), {}, r"`value` must have shape.*length of `key`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        ((X, X, X[0, 0]), {}, r"`value` must have shape.*\(3,\)"),
+        ((X, X, X, np.ones((5, 5))), {}, "`mask` must be boolean.*float64"),
+        ((X, X, X), {"dropout": 1.0}, r"`dropout` must be in \[0, 1\).*dropout=1.0"),
+        ((X, X, X), {"dropout": -0.1}, r"`dropout` must be in \[0, 1\).*dropout=-0.1"),
+        ((X, X, X), {"dropout": 0.5}, "`dropout_seed`.*dropout=0.5, dropout_seed=None"),
+    ],
+)
+def test_attention(op, inputs, options, message):
+    with pytest.raises(ValueError, match=message):
+        op(*inputs, **options)
+
+
+@pytest.mark.parametrize(
+    "option", ["similarity", "gate", "gate_range", "implementation", "center_similarity"]
+)
+def test_unknown_options(option):
+    for call in (
+        lambda **options: ops.coda_attention(X, X, X, **options),
+        lambda **options: ops.coda_pair(X, X, **options),
+    ):
+        with pytest.raises(ValueError, match=f"`{option}` must be one of .*{option}='relu'"):
+            call(**{option: "relu"})
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"a": X[0, 0]}, r"`a` must have shape.*\(3,\)"),
+        ({"b": X[..., :2]}, r"`a` and `b` must have the same.*\(2, 5, 2\)"),
+        ({"distance_a": X[..., :2]}, r"`distance_a` and `distance_b` must have the same.*\(2, 5, 2\)"),
+        ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
+        ({"mask_b": np.ones((2, 5), "float32")}, "`mask_b` must be boolean.*float32"),
+        ({"value_a": X[:, :4]}, r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        ({"value_b": X[:, :4]}, r"`value_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        ({"distance_b": X[:, :4]}, r"`distance_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+    ],
+)
+def test_coda_pair(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ops.coda_pair(**{"a": X, "b": X, **arguments})
+
+
+def test_pairwise_l1():
+    with pytest.raises(ValueError, match=r"`x` and `y` must have the same number.*\(2, 5, 3\).*\(2, 5, 2\)"):
+        ops.pairwise_l1(X, X[..., :2])
+    with pytest.raises(ValueError, match=r"`y` must have shape.*\(3,\)"):
+        ops.pairwise_l1(X, X[0, 0])
+    with pytest.raises(ValueError, match=r"`weights` must have shape \(3,\).*\(2,\)"):
+        ops.pairwise_l1(X, X, np.ones(2))

@@ -1,0 +1,63 @@
+"""What each op means, in a few lines of float64 NumPy. The tests take these for the truth."""
+
+import numpy as np
+
+FUNCTIONS = {
+    "tanh": np.tanh,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "arctan": np.arctan,
+    "algebraic": lambda x: x / np.sqrt(1 + x * x),
+}
+
+
+def pairwise_l1(x, y, weights=1.0):
+    return (weights * np.abs(x[..., :, None, :] - y[..., None, :, :])).sum(-1)
+
+
+def centered(x, mask, axis):
+    count = mask.sum(axis=axis, keepdims=True)
+    return x - np.where(mask, x, 0).sum(axis=axis, keepdims=True) / np.maximum(count, 1)
+
+
+def full_mask(mask, shape, is_causal):
+    mask = np.ones(shape, "bool") if mask is None else np.broadcast_to(mask, shape)
+    return mask & np.tril(np.ones(shape[-2:], "bool")) if is_causal else mask
+
+
+def coda_weights(
+    query,
+    key,
+    mask=None,
+    *,
+    distance=None,
+    alpha=1.0,
+    beta=1.0,
+    similarity="tanh",
+    gate="sigmoid",
+    gate_range="scaled",
+    center_similarity=False,
+    center_per_query=False,
+    is_causal=False,
+):
+    e = alpha * query @ np.swapaxes(key, -1, -2)
+    n = -beta * pairwise_l1(*(distance or (query, key)))
+    mask = full_mask(mask, e.shape, is_causal)
+    axis = -1 if is_causal or center_per_query else (-2, -1)
+    if center_similarity:
+        e = centered(e, mask, axis)
+    if gate_range == "centered":
+        n = centered(n, mask, axis)
+    factor = 2 if gate == "sigmoid" and gate_range == "scaled" else 1
+    return np.where(mask, FUNCTIONS[similarity](e) * factor * FUNCTIONS[gate](n), 0)
+
+
+def softmax_weights(query, key, mask=None, *, scale=1.0, is_causal=False):
+    e = scale * query @ np.swapaxes(key, -1, -2)
+    weights = np.where(full_mask(mask, e.shape, is_causal), np.exp(e), 0)
+    total = weights.sum(-1, keepdims=True)
+    return weights / np.where(total > 0, total, 1)
+
+
+def masked_mean(x, mask, axis):
+    """The mean over `axis`; 0 where nothing is real."""
+    return np.where(mask, x, 0).sum(axis=axis) / np.maximum(mask.sum(axis=axis), 1)

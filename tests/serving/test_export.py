@@ -1,0 +1,309 @@
+import errno
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_mlu
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.serving import export
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training import RunFolder
+
+# The function of the same name hides the module.
+MODULE = importlib.import_module("keras_quasiattn.serving.export")
+ASK = tiny_mlu.ROOT / "examples" / "ask.py"
+
+# A process as a server has it: TensorFlow and the compiled kernels of tensorflow-text, and no Python of either
+# Keras, tensorflow-text or this package.
+SERVER = """
+import glob, importlib.util, json, os, sys
+kernels = os.path.dirname(importlib.util.find_spec("tensorflow_text").origin) + "/python/ops/_*.so"
+for name in ("keras", "keras_quasiattn", "tensorflow_text"):
+    sys.modules[name] = None
+import tensorflow as tf
+for name in ("keras", "keras_quasiattn", "tensorflow_text"):
+    try:
+        __import__(name)
+    except ImportError:
+        continue
+    raise SystemExit(name + " can be imported")
+for file in sorted(glob.glob(kernels)):
+    tf.load_op_library(file)
+serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
+batches = json.loads(sys.stdin.read())
+answers = []
+for batch in batches:
+    out = serve(text=tf.constant([bytes(text) for text in batch], tf.string))
+    answers.append([[list(a) for a in out["answer"].numpy()], out["log_probability"].numpy().tolist()])
+json.dump(answers, sys.stdout)
+"""
+
+STRANGE = [b"", b"x" * 10_000, b"\xff\xfe\x00", b"\x00" * 4, "ω=1".encode()]
+SAVED_MODEL_CLI = """
+import sys, tensorflow_text
+from tensorflow.python.tools import saved_model_cli
+sys.exit(saved_model_cli.main())
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(mlu_run: Path) -> RunFolder:
+    return RunFolder.open(mlu_run, finished=True)
+
+
+@pytest.fixture(scope="module")
+def task(folder: RunFolder) -> Task:
+    return folder.task("data")
+
+
+@pytest.fixture(scope="module")
+def model(folder: RunFolder) -> keras.Model:
+    return folder.load_model()
+
+
+@pytest.fixture(scope="module")
+def questions(task: Task) -> list[str]:
+    return [task.example, "y=-7,x=3,x-x", "x=0,y=0,y+y"]
+
+
+def write(task: Task, model: keras.Model, path: Path) -> None:
+    """Stands for the slow part of an export where a test is about the rest."""
+    path.mkdir(parents=True)
+    (path / "saved_model.pb").write_bytes(b"model")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "_write", write)
+    monkeypatch.setattr(MODULE, "_check", lambda *_: None)
+
+
+def test_answers_in_a_process_without_keras_and_this_package(
+    mlu_saved_model: Path, task: Task, model: keras.Model, questions: list[str]
+) -> None:
+    batches = [[question.encode()] for question in questions]
+    batches += [[question.encode() for question in questions], [], *([text] for text in STRANGE)]
+    batches.append([*STRANGE, questions[0].encode()])
+    ended = subprocess.run(
+        [sys.executable, "-c", SERVER, str(mlu_saved_model)],
+        input=json.dumps([[list(text) for text in batch] for batch in batches]),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=tiny_mlu.environment(),
+    )
+    assert ended.returncode == 0, ended.stderr
+    got = [([bytes(answer) for answer in answers], values) for answers, values in json.loads(ended.stdout)]
+    assert [len(answers) for answers, _ in got] == [len(batch) for batch in batches]
+
+    expected = [task.predict(model, [question])[0] for question in questions]
+    for row, (answers, values) in zip(expected, got[:3], strict=True):
+        assert answers[0].decode("utf-8", "replace") == row["answer"]
+        assert values[0] == pytest.approx(row["log_probability"], rel=1e-6)
+    assert got[3][0] == [answers[0] for answers, _ in got[:3]]
+    np.testing.assert_allclose(got[3][1], [row["log_probability"] for row in expected], rtol=1e-5)
+    assert got[4] == ([], [])
+    # A strange text beside others is answered as it is alone, and leaves the others alone.
+    alone = [*(values[0] for _, values in got[5:-1]), got[0][1][0]]
+    assert np.isfinite(alone).all() and (np.array(alone) < 0).all()
+    np.testing.assert_allclose(got[-1][1], alone, rtol=1e-5)
+
+
+def test_saved_model_cli_runs_it(
+    mlu_saved_model: Path, tmp_path: Path, task: Task, model: keras.Model
+) -> None:
+    command = [sys.executable, "-c", SAVED_MODEL_CLI, "run", "--dir", str(mlu_saved_model)]
+    command += ["--tag_set", "serve", "--signature_def", "serving_default"]
+    command += ["--input_exprs", f"text=['{task.example}', '']", "--outdir", str(tmp_path)]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=240, env=tiny_mlu.environment(), cwd=tmp_path
+    )
+    assert ended.returncode == 0, ended.stderr
+    (row,) = task.predict(model, [task.example])
+    values = np.load(tmp_path / "log_probability.npy")
+    assert values[0] == pytest.approx(row["log_probability"], rel=1e-5) and np.isfinite(values[1])
+    answers = np.load(tmp_path / "answer.npy", allow_pickle=True)
+    assert answers[0].decode("utf-8", "replace") == row["answer"]
+
+
+def test_signature(mlu_saved_model: Path) -> None:
+    signature = tf.saved_model.load(str(mlu_saved_model)).signatures["serving_default"]
+    assert signature.structured_input_signature[1] == {"text": tf.TensorSpec((None,), tf.string, name="text")}
+    assert {name: value.dtype for name, value in signature.structured_outputs.items()} == {
+        "answer": tf.string,
+        "log_probability": tf.float32,
+    }
+
+
+def test_ops_are_those_of_a_stock_server(mlu_saved_model: Path) -> None:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    saved = SavedModel.FromString((mlu_saved_model / "saved_model.pb").read_bytes())
+    (graph,) = (meta.graph_def for meta in saved.meta_graphs)
+    functions = {function.signature.name for function in graph.library.function}
+    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    assert len(nodes) > 500
+    core = set(tf.raw_ops.__dict__) - {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+    others = {node.op for node in nodes} - core - functions
+    assert others == {"TFText>ByteSplitWithOffsets"} or others == {"TFText>ByteSplit"}
+    assert not any("_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b for node in nodes)
+
+
+def test_what_is_known_lies_beside_it(mlu_saved_model: Path, folder: RunFolder) -> None:
+    about = json.loads((mlu_saved_model / "assets.extra" / "about.json").read_text())
+    assert about["metrics"] == folder.metrics() and "loss" in about["metrics"]["validation"]
+    assert (about["task"], about["example"]) == ("mlu", tiny_mlu.QUESTION)
+    assert about["task_config"]["options"]["data.high"] == 20
+
+
+def test_versions_count_on_and_nothing_is_overwritten(
+    folder: RunFolder, task: Task, tmp_path: Path, quick: None
+) -> None:
+    assert export(folder, task, tmp_path) == tmp_path / "run" / "1"
+    (tmp_path / "run" / "notes").mkdir()
+    assert export(folder, task, tmp_path, version=9) == tmp_path / "run" / "9"
+    assert export(folder, task, str(tmp_path)) == tmp_path / "run" / "10"
+    assert export(folder, task, tmp_path, name="other") == tmp_path / "other" / "1"
+    before = tiny_mlu.contents(tmp_path)
+    with pytest.raises(UserError, match=f"{tmp_path}/run/9 is there already: name another version, or none"):
+        export(folder, task, tmp_path, version=9)
+    assert tiny_mlu.contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "../mlu"}, "the model's name is '../mlu': it must be of letters, digits"),
+        ({"name": ""}, "the model's name is '': it must be"),
+        ({"name": "mlu\n"}, r"the model's name is 'mlu\\n'"),
+        ({"version": 0}, "the version is 0: it must be at least 1"),
+    ],
+)
+def test_bad_names_and_versions(
+    arguments: dict[str, Any], message: str, folder: RunFolder, task: Task, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        export(folder, task, tmp_path / "saved", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+FAILURES = {
+    "full disk": (FULL, "No space left on device"),
+    "full disk, by TensorFlow": (
+        tf.errors.ResourceExhaustedError(None, None, "saved_model.pb; No space left on device"),
+        "No space left on device",
+    ),
+    "control-C": (KeyboardInterrupt(), "^$"),
+    "error of ours": (RuntimeError("a bug"), "a bug"),
+}
+
+
+@pytest.mark.parametrize("moment", ["_write", "_check", "_describe"])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_half_written_model_is_never_seen(
+    moment: str, failure: str, folder: RunFolder, task: Task, tmp_path: Path, quick: None, monkeypatch: Any
+) -> None:
+    error, reason = FAILURES[failure]
+    export(folder, task, tmp_path)
+    before = tiny_mlu.contents(tmp_path / "run")
+    seen = []
+
+    def fail(*arguments: Any) -> None:
+        if moment == "_write":
+            write(*arguments)
+        seen.extend(entry.name for entry in tmp_path.glob("run/*"))
+        raise error
+
+    monkeypatch.setattr(MODULE, moment, fail)
+    ours = isinstance(error, OSError | tf.errors.OpError)
+    with pytest.raises(UserError if ours else type(error), match=reason) as caught:
+        export(folder, task, tmp_path)
+    assert not ours or str(caught.value).startswith(f"cannot write {tmp_path}/run/2: ")
+    assert len(seen) == 2 and [name for name in seen if name.isdecimal()] == ["1"]
+    assert tiny_mlu.contents(tmp_path / "run").keys() == before.keys()
+    # Where there was no folder there is none after.
+    with pytest.raises(UserError if ours else type(error)):
+        export(folder, task, tmp_path / "new" / "saved_models")
+    assert not (tmp_path / "new").exists()
+
+
+def test_model_that_answers_otherwise_is_not_exported(
+    folder: RunFolder, task: Task, tmp_path: Path, mlu_saved_model: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(MODULE, "_write", lambda task, model, path: shutil.copytree(mlu_saved_model, path))
+    monkeypatch.setattr(
+        type(task), "predict", lambda self, model, texts: [{"answer": "7", "log_probability": -0.5}]
+    )
+    with pytest.raises(
+        UserError, match=r"the exported model answers .* and the model itself .*: not exported"
+    ):
+        export(folder, task, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_place_that_is_a_file(folder: RunFolder, task: Task, tmp_path: Path) -> None:
+    (tmp_path / "saved").write_text("kept")
+    with pytest.raises(UserError, match=f"cannot write {tmp_path}/saved/run/1: "):
+        export(folder, task, tmp_path / "saved")
+    assert (tmp_path / "saved").read_text() == "kept"
+
+
+def ask(*arguments: str | bytes, python: str = sys.executable) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [python, str(ASK), *arguments],
+        capture_output=True,
+        timeout=240,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        cwd="/",
+    )
+
+
+def test_example_asks(mlu_saved_model: Path, task: Task, model: keras.Model) -> None:
+    ended = ask(str(mlu_saved_model), task.example)
+    assert ended.returncode == 0, ended.stderr
+    (row,) = task.predict(model, [task.example])
+    assert ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "usage: python ask.py FOLDER QUESTION"),
+        (["/nowhere", "x=1"], "ask.py: '/nowhere' is not a SavedModel: it has no saved_model.pb"),
+    ],
+)
+def test_example_names_what_is_missing(arguments: list[str], message: str) -> None:
+    ended = ask(*arguments)
+    assert ended.returncode == 1 and ended.stdout == b""
+    (line,) = ended.stderr.decode().splitlines()
+    assert line.startswith(message)
+
+
+@pytest.mark.long
+def test_example_asks_where_only_tensorflow_and_its_text_are_installed(
+    tmp_path: Path, mlu_saved_model: Path, task: Task, model: keras.Model
+) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv/bin/python")
+    packages = ["tensorflow==2.21.*", "tensorflow-text>=2.21.1,<2.22"]
+    subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True, timeout=900)
+    imported = subprocess.run(
+        [python, "-c", "import keras_quasiattn"], capture_output=True, cwd="/", text=True
+    )
+    assert "No module named 'keras_quasiattn'" in imported.stderr
+    ended = ask(str(mlu_saved_model), task.example, python=python)
+    assert ended.returncode == 0, ended.stderr
+    (row,) = task.predict(model, [task.example])
+    assert ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"

@@ -1,0 +1,502 @@
+import ctypes
+import io
+import json
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_mlu
+
+from keras_quasiattn import __version__, cli
+from keras_quasiattn.training import RunFolder
+
+Outcome = tuple[int, str, str]
+COMMANDS = ("tasks", "train", "evaluate", "predict", "export")
+
+
+@pytest.fixture
+def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+    """The command line in this process: exit code, standard output, standard error."""
+
+    def run(*arguments: str) -> Outcome:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        captured = capsys.readouterr()
+        return ended.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def run(mlu_run: Path, tmp_path: Path) -> Path:
+    """A finished run that a test may damage."""
+    return shutil.copytree(mlu_run, tmp_path / "run")
+
+
+def assert_one_line(outcome: Outcome, message: str, code: int = 1) -> None:
+    assert outcome[0] == code, outcome
+    assert outcome[1] == ""
+    (line,) = outcome[2].splitlines()
+    assert re.match(f"quasiattn: .*{message}", line), line
+
+
+# The commands, when all is well
+
+
+def test_from_training_to_a_saved_model(run_cli: Any, mlu_data: Path, tmp_path: Path) -> None:
+    run, data = str(tmp_path / "mlu-soft"), f"--data-dir={mlu_data}"
+    train = (
+        "train",
+        "mlu",
+        "--model=softmax",
+        f"--run={run}",
+        "--seed=5",
+        data,
+        "--quiet",
+        *tiny_mlu.settings(),
+    )
+    code, out, err = run_cli(*train)
+    assert (code, err) == (0, "")
+    (line,) = out.splitlines()
+    assert json.loads(line)["run"] == run and 0 < json.loads(line)["validation"]["loss"] < 6
+    config = RunFolder.open(run).config
+    assert config["command"] == " ".join(("quasiattn", *train))
+    assert (config["task_config"]["model"], config["task_config"]["seed"]) == ("softmax", 5)
+
+    code, out, err = run_cli("evaluate", run, "--limit", "40", data)
+    assert (code, err) == (0, "")
+    figures = json.loads(out)
+    assert (figures.pop("run"), figures.pop("split")) == (run, "test")
+    assert figures.keys() == {"sequence_accuracy", "questions"} and figures["questions"] == 40
+    assert RunFolder.open(run).metrics()["test"] == figures
+
+    code, out, err = run_cli("predict", run, tiny_mlu.QUESTION, "x=1,y=2,x-x")
+    assert (code, err) == (0, "")
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [row["input"] for row in rows] == [tiny_mlu.QUESTION, "x=1,y=2,x-x"]
+    assert all(row["log_probability"] < 0 and isinstance(row["answer"], str) for row in rows)
+
+    code, out, err = run_cli("export", run, "--to", str(tmp_path / "saved"))
+    assert (code, out, err) == (0, f"{tmp_path}/saved/mlu-soft/1\n", "")
+    about = json.loads((tmp_path / "saved/mlu-soft/1/assets.extra/about.json").read_text())
+    assert about["metrics"]["test"] == figures
+
+    before = tiny_mlu.contents(tmp_path)
+    code, out, err = run_cli(*(argument for argument in train if argument != "--quiet"))
+    assert (code, err) == (0, "")
+    assert out.splitlines()[0] == f"{run} is finished: nothing to train"
+    assert tiny_mlu.contents(tmp_path) == before
+
+
+def test_predict_reads_standard_input(run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed = io.TextIOWrapper(io.BytesIO(b"x=1,y=2,x+y\nx=3,y=4,x+y\n"))
+    monkeypatch.setattr(sys, "stdin", typed)
+    code, out, _ = run_cli("predict", str(mlu_run), "-", tiny_mlu.QUESTION)
+    assert code == 0
+    inputs = [json.loads(line)["input"] for line in out.splitlines()]
+    assert inputs == ["x=1,y=2,x+y", "x=3,y=4,x+y", tiny_mlu.QUESTION]
+
+
+def test_tasks_lists_what_can_be_chosen(run_cli: Any) -> None:
+    code, out, _ = run_cli("tasks")
+    assert code == 0
+    for expected in (
+        "mlu: arithmetic in characters",
+        "models: coda, softmax, universal, universal_coda",
+        "preset paper: ",
+        "    data.low = -1000\n",
+        "    model.num_layers = 2  (coda, softmax)\n",
+        "    model.coda_scaling = mean  (coda, universal_coda)\n",
+    ):
+        assert expected in out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_examples(command: str, run_cli: Any) -> None:
+    code, out, err = run_cli(command, "--help")
+    assert (code, err) == (0, "")
+    examples = out.partition("\nExamples:\n")[2].splitlines()
+    assert examples and examples[0].startswith(f"  quasiattn {command}")
+
+
+def test_help_and_version(run_cli: Any) -> None:
+    code, out, _ = run_cli("--help")
+    assert code == 0 and "Examples:\n  quasiattn tasks\n" in out
+    assert all(f"\n  {command} " in out for command in COMMANDS)
+    assert run_cli("--version") == (0, f"quasiattn, version {__version__}\n", "")
+    code, out, err = run_cli()
+    assert code == 2 and "Examples:" in err
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("hello", "cannot read 'hello' as an expression: expected 'x=INTEGER,y=INTEGER,OPERATION'"),
+        ("", "cannot read '' as an expression"),
+        ("x=1,y=2,x*y", r"operator '\*' in .* is not known: .*operators \+ -"),
+        ("x=99,y=2,x+y", "the value of x in .* is not an integer from -20 to 19"),
+        ("x" * 10_000, r"cannot read 'x{40}'... \(10000 characters\) as an expression"),
+        ("\udcff\udcfe", r"cannot read '\\udcff\\udcfe' as an expression"),
+        ("x=1,y=2,x+y\n", r"cannot read 'x=1,y=2,x\+y\\n' as an expression"),
+    ],
+)
+def test_question_that_the_model_cannot_know(
+    question: str, message: str, run_cli: Any, mlu_run: Path
+) -> None:
+    assert_one_line(run_cli("predict", str(mlu_run), tiny_mlu.QUESTION, question), message)
+
+
+@pytest.mark.parametrize("typed", [b"\xff\xfe\n", b"", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000])
+def test_standard_input_that_the_model_cannot_know(
+    typed: bytes, run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+    assert_one_line(run_cli("predict", str(mlu_run), "-"), "cannot read .* as an expression")
+
+
+TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}", *tiny_mlu.settings())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (
+            ("train", "mlv", "--run", "{tmp}/new"),
+            r"unknown task 'mlv' \(did you mean 'mlu'\?\): choose from mlu",
+            1,
+        ),
+        (("train", "\udcff", "--run", "{tmp}/new"), r"unknown task '\\udcff': choose from mlu", 1),
+        ((*TRAIN, "--preset", "dem"), r"unknown preset of task mlu 'dem' \(did you mean 'demo'", 1),
+        ((*TRAIN, "--model", "lstm"), "unknown model of task mlu 'lstm': choose from coda, softmax, ", 1),
+        ((*TRAIN, "--set", "model.with=3"), "unknown option 'model.with'", 1),
+        (
+            (*TRAIN, "--model", "softmax", "--set", "model.coda_scaling=paper"),
+            "unknown option 'model.coda",
+            1,
+        ),
+        ((*TRAIN, "--set", "model.hidden_dim=wide"), "model.hidden_dim is 'wide': it must be of type int", 1),
+        ((*TRAIN, "--set", "model.hidden_dim=\udcff"), "model.hidden_dim is .*: it must be of type int", 1),
+        ((*TRAIN, "--set", "model.hidden_dim"), "--set 'model.hidden_dim': it must be NAME=VALUE", 1),
+        ((*TRAIN, "--set", "data.low=30"), "low must be less than high; got low=30, high=20", 1),
+        (
+            (*TRAIN, "--set", "model.num_heads=5"),
+            "`num_heads` must divide the width .* num_heads=5, width 32",
+            1,
+        ),
+        ((*TRAIN, "--set", "training.steps=15"), "training.steps is 15: it must be a multiple", 1),
+        ((*TRAIN, "--set", "training.schedule=step"), "unknown training.schedule 'step': choose from", 1),
+        ((*TRAIN, "--policy", "float8"), "unknown precision policy 'float8'", 1),
+        ((*TRAIN, "--strategy", "both"), "unknown strategy 'both': choose from mirrored, one", 1),
+        ((*TRAIN, "--strategy", "mirrored"), "found no GPU and one CPU device: use the strategy 'one'", 1),
+        ((*TRAIN, "--seed", "-1"), "seed is -1: it must be at least 0", 1),
+        ((*TRAIN, "--seed", "one"), "Invalid value for '--seed': 'one' is not a valid integer", 2),
+        ((*TRAIN, "--sed", "1"), "No such option.*--sed.*--seed", 2),
+        (("train", "mlu"), "Missing option '--run'", 2),
+        (
+            ("train", "mlu", "--run", "{tmp}/\udcff"),
+            r"Invalid value for '--run': the path .*\\udcff' must be UTF-8",
+            2,
+        ),
+        (("trane",), "No such command 'trane'", 2),
+        (("evaluate", "{tmp}/none"), "none is not there: name the folder of a training run", 1),
+        (("evaluate", ""), "is not a run folder: it has no config.json", 1),
+        (("evaluate", "n" * 10_000), "File name too long", 1),
+        (("evaluate", "{run}", "--limit", "0"), "Invalid value for '--limit': 0 is not in the range x>=1", 2),
+        (
+            ("evaluate", "{run}", "--split", "tset", "--data-dir", "{data}"),
+            "unknown split 'tset' .*did you mean",
+            1,
+        ),
+        (("predict", "{run}"), r"Missing argument 'INPUTS\.\.\.'", 2),
+        (("predict", "{run}", "--", "-x"), "cannot read '-x' as an expression", 1),
+        (("export", "{run}", "--to", "{tmp}/saved", "--name", "a/b"), "the model's name is 'a/b'", 1),
+        (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
+        (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*config.json/run/1: ", 1),
+        (("export", "{tmp}/none", "--to", "{tmp}/saved"), "none is not there", 1),
+    ],
+)
+def test_bad_arguments_are_one_line_and_change_nothing(
+    arguments: tuple[str, ...],
+    message: str,
+    code: int,
+    run_cli: Any,
+    run: Path,
+    mlu_data: Path,
+    tmp_path: Path,
+) -> None:
+    places = {"tmp": str(tmp_path), "run": str(run), "data": str(mlu_data)}
+    before = tiny_mlu.contents(tmp_path)
+    outcome = run_cli(*(argument.format(**places) for argument in arguments))
+    assert_one_line(outcome, message, code)
+    after = tiny_mlu.contents(tmp_path)
+    # An empty folder is as good as none. A config.json in it would hold the next start to the refused options.
+    after.pop("new", None)
+    assert after == before
+
+
+def cut_short(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+
+
+def garbage_within(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 4 : len(content) * 3 // 4] = bytes(len(content) // 2)
+    file.write_bytes(content)
+
+
+def set_in_config(**values: Any) -> Callable[[Path], None]:
+    def change(file: Path) -> None:
+        file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+    return change
+
+
+DAMAGES = {
+    "no config": ("config.json", Path.unlink, "is not a run folder: it has no config.json"),
+    "config cut short": ("config.json", cut_short, "config.json is damaged"),
+    "config of nothing": ("config.json", lambda file: file.write_text(""), "config.json is damaged"),
+    "task half there": ("config.json", set_in_config(task_config={"options": {}}), "config.json is damaged"),
+    "options no table": ("config.json", set_in_config(task_config={"options": 3}), "config.json is damaged"),
+    "newer format": (
+        "config.json",
+        set_in_config(format=2),
+        "has format 2 and this version .* reads up to 1",
+    ),
+    "newer task": ("config.json", set_in_config(task="later"), "unknown task 'later'"),
+    "no model": (
+        "model.keras",
+        Path.unlink,
+        r"is not finished \(step 20 of 20\): run the train command again",
+    ),
+    "empty model": ("model.keras", lambda file: file.write_bytes(b""), "model.keras does not load: "),
+    "model cut short": ("model.keras", cut_short, "model.keras does not load: "),
+    "garbage in the model": ("model.keras", garbage_within, "model.keras does not load: "),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_run_is_one_line_and_stays_as_it_is(
+    damage: str, run_cli: Any, run: Path, mlu_data: Path, tmp_path: Path
+) -> None:
+    name, spoil, message = DAMAGES[damage]
+    spoil(run / name)
+    before = tiny_mlu.contents(tmp_path)
+    for command in (
+        ("evaluate", str(run), "--data-dir", str(mlu_data), "--limit", "1"),
+        ("predict", str(run), tiny_mlu.QUESTION),
+        ("export", str(run), "--to", str(tmp_path / "saved")),
+    ):
+        assert_one_line(run_cli(*command), message)
+        assert tiny_mlu.contents(tmp_path) == before
+
+
+def test_training_in_a_folder_with_another_run(run_cli: Any, run: Path, mlu_data: Path) -> None:
+    before = tiny_mlu.contents(run)
+    arguments = ("train", "mlu", "--run", str(run), "--data-dir", str(mlu_data), "--seed=3")
+    outcome = run_cli(*arguments, *tiny_mlu.settings(model__hidden_dim=64))
+    assert_one_line(
+        outcome, "was begun with model.hidden_dim 32, not 64: give the same options again or name"
+    )
+    assert tiny_mlu.contents(run) == before
+
+
+def test_data_that_were_damaged(run_cli: Any, run: Path, mlu_data: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(mlu_data, tmp_path / "data")
+    (file,) = data.rglob("*-test.tfrecord*")
+    garbage_within(file)
+    before = tiny_mlu.contents(tmp_path)
+    assert_one_line(run_cli("evaluate", str(run), "--data-dir", str(data)), "TensorFlow stopped: ")
+    assert tiny_mlu.contents(tmp_path) == before
+
+
+# Fresh processes
+
+
+def test_only_our_line_on_standard_error(tmp_path: Path) -> None:
+    ended = tiny_mlu.quasiattn("train", "mlv", "--run", "x", cwd=tmp_path)
+    line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from mlu\n"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", line)
+    assert not list(tmp_path.iterdir())
+
+
+def test_command_is_installed() -> None:
+    import configparser
+
+    settings = configparser.ConfigParser()
+    settings.read(tiny_mlu.ROOT / "setup.cfg")
+    assert settings["options.entry_points"]["console_scripts"].strip() == "quasiattn = quasiattn:main"
+    assert settings["options"]["py_modules"] == "quasiattn"
+
+
+def test_import_that_fails_says_why(tmp_path: Path) -> None:
+    (tmp_path / "keras_quasiattn").mkdir()
+    (tmp_path / "keras_quasiattn/__init__.py").write_text(
+        "import os\nos.write(2, b'a note\\n')\nimport nowhere"
+    )
+    shutil.copy(tiny_mlu.ROOT / "quasiattn.py", tmp_path)
+    command = [sys.executable, "-m", "quasiattn"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env={})
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("a note\n") and "No module named 'nowhere'" in ended.stderr
+
+
+def test_bytes_that_are_not_utf8(mlu_run: Path) -> None:
+    ended = tiny_mlu.quasiattn("predict", str(mlu_run), "-", b"\xff\xfe", input=b"x=1,y=2,x+y")
+    assert ended.returncode == 1 and ended.stdout == b""
+    (line,) = ended.stderr.splitlines()
+    assert line.startswith(b"quasiattn: cannot read '\\udcff\\udcfe' as an expression")
+
+
+SEVERAL = """
+import json, sys
+from keras_quasiattn import cli
+for arguments in json.loads(sys.argv[1]):
+    try:
+        cli.main(arguments)
+    except SystemExit as ended:
+        print(ended.code)
+"""
+
+
+def errors_of_several(commands: list[list[str]], preexec_fn: Callable[[], None]) -> list[str]:
+    """Our lines on standard error from commands that all have to fail, in one fresh process."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SEVERAL, json.dumps(commands)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env=tiny_mlu.environment(),
+        preexec_fn=preexec_fn,
+    )
+    assert ended.stdout.splitlines() == ["1"] * len(commands), ended.stderr
+    assert "Traceback" not in ended.stderr
+    return [line for line in ended.stderr.splitlines() if line.startswith("quasiattn: ")]
+
+
+def limited(size: int) -> Callable[[], None]:
+    """A limit on the size of files stands for a full disk."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def test_full_disk(run: Path, tmp_path: Path) -> None:
+    before = tiny_mlu.contents(run)
+    new, data = f"--run={tmp_path}/new", f"--data-dir={tmp_path}/data"
+    commands = [
+        ["train", "mlu", "--quiet", new, data, *tiny_mlu.settings()],
+        ["export", str(run), f"--to={tmp_path}/saved"],
+    ]
+    of_data, of_model = errors_of_several(commands, limited(50_000))
+    assert of_data.startswith(f"quasiattn: cannot write the data to {tmp_path}/data: ")
+    assert of_model.startswith(f"quasiattn: cannot write {tmp_path}/saved/run/1: ")
+    assert tiny_mlu.contents(run) == before
+    assert not (tmp_path / "saved").exists() and not list((tmp_path / "new").iterdir())
+    assert not list((tmp_path / "data").rglob("*tfrecord*"))
+
+
+def test_full_standard_output() -> None:
+    with open("/dev/full", "wb") as full:
+        ended = tiny_mlu.quasiattn("tasks", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+    assert (ended.returncode, ended.stderr) == (1, b"quasiattn: system: No space left on device\n")
+
+
+def without_root_power() -> None:
+    """Root too may then write only where the mode of a folder says so."""
+    drop_from_bounding_set, override, search = 24, 1, 2
+    for capability in (override, search):
+        ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0)
+
+
+def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "place"
+    run, data = shutil.copytree(mlu_run, place / "run"), shutil.copytree(mlu_data, place / "data")
+    (place / "thesis").mkdir()
+    (place / "thesis" / "thesis.tex").write_text("years of work")
+    for folder in (place, *place.rglob("*/")):
+        folder.chmod(0o555)
+    before = tiny_mlu.contents(place)
+    commands = [
+        ["train", "mlu", f"--run={place}/new", f"--data-dir={data}", "--quiet", *tiny_mlu.settings()],
+        ["train", "mlu", f"--run={place}/thesis", f"--data-dir={data}", "--quiet"],
+        ["evaluate", str(run), f"--data-dir={data}", "--limit=1"],
+        ["evaluate", str(run), f"--data-dir={place}/other", "--limit=1"],
+        ["export", str(run), f"--to={place}/saved"],
+    ]
+    messages = [
+        f"cannot make the run folder {place}/new: Permission denied",
+        f"{place}/thesis holds other files .such as thesis.tex. and no run: name a new folder",
+        f"cannot write {run}/metrics.json: Permission denied",
+        f"cannot write the data to {place}/other: .*Permission denied",
+        f"cannot write {place}/saved/run/1: Permission denied",
+    ]
+    for line, message in zip(errors_of_several(commands, without_root_power), messages, strict=True):
+        assert re.match(f"quasiattn: {message}", line), line
+    assert tiny_mlu.contents(place) == before
+
+
+LONG = tiny_mlu.settings(training__steps=40, training__checkpoint_every=5, model__dropout=0.1)
+
+
+def started_until_a_checkpoint(arguments: list[str], run: Path, then: signal.Signals) -> Outcome:
+    """Starts a training and ends it in the middle of the period after its second checkpoint."""
+    before = len(RunFolder.open(run).history()) if run.exists() else 0
+    process = subprocess.Popen(
+        [sys.executable, "-m", "quasiattn", *arguments],
+        env=tiny_mlu.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    newest = run / "checkpoints" / f"step-{(before + 2) * 5:08d}.npz"
+    deadline = time.monotonic() + 240
+    while not newest.exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.002)
+    process.send_signal(then)
+    out, err = process.communicate(timeout=240)
+    return process.returncode, out, err
+
+
+@pytest.fixture(scope="module")
+def disturbed(mlu_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
+    """A run that was stopped by Control-C, killed, and started again to its end."""
+    run = tmp_path_factory.mktemp("disturbed") / "run"
+    arguments = ["train", "mlu", f"--run={run}", f"--data-dir={mlu_data}", *LONG]
+    outcomes = [started_until_a_checkpoint(arguments, run, then) for then in (signal.SIGINT, signal.SIGKILL)]
+    assert not (run / "model.keras").exists()
+    ended = tiny_mlu.quasiattn(*arguments)
+    outcomes.append((ended.returncode, ended.stdout.decode(), ended.stderr.decode()))
+    return run, outcomes
+
+
+def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
+    _, ((code, _, err), *_) = disturbed
+    assert code == 130
+    assert err == "quasiattn: stopped; a training goes on from its last checkpoint when started again\n"
+
+
+def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
+    disturbed: tuple[Path, list[Outcome]], mlu_data: Path, tmp_path: Path, run_cli: Any
+) -> None:
+    run, (_, (code, _, _), (last_code, out, err)) = disturbed
+    assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
+    step = int(re.match(rf"{run}: going on from step (\d+) of 40\n", out)[1])
+    assert 20 <= step < 40
+    other = tmp_path / "run"
+    assert run_cli("train", "mlu", f"--run={other}", f"--data-dir={mlu_data}", "--quiet", *LONG)[0] == 0
+    expected, got = (RunFolder.open(path).load_model().get_weights() for path in (other, run))
+    assert len(expected) > 10
+    for left, right in zip(expected, got, strict=True):
+        np.testing.assert_array_equal(left, right)
+    assert RunFolder.open(run).metrics() == RunFolder.open(other).metrics()

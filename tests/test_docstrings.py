@@ -1,0 +1,41 @@
+"""The examples in docstrings run, and every public class and function has one."""
+
+import doctest
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+
+import keras_quasiattn
+
+ROOMS = ["ops", "layers", "models", "text", "data", "metrics", "tasks", "training", "serving"]
+
+
+def modules():
+    """The names of all modules, found anew in every run."""
+    names = []
+    for room in ROOMS:
+        package = importlib.import_module(f"keras_quasiattn.{room}")
+        names += [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
+    # Made for one backend and imported by its chooser alone.
+    return [name for name in names if not name.endswith(("_jax", "_torch", "_tensorflow"))]
+
+
+@pytest.mark.parametrize("name", modules())
+def test_examples_run(name):
+    module = importlib.import_module(name)
+    import keras
+
+    options = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    results = doctest.testmod(module, extraglobs={"keras": keras, "np": np}, optionflags=options)
+    assert results.failed == 0
+
+
+@pytest.mark.parametrize(
+    "room,name",
+    [(room, name) for room in ("ops", "layers") for name in getattr(keras_quasiattn, room).__all__],
+)
+def test_public_symbols_have_an_example(room, name):
+    symbol = getattr(getattr(keras_quasiattn, room), name)
+    assert doctest.DocTestFinder(recurse=False).find(symbol, name)[0].examples

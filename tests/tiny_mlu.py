@@ -1,0 +1,66 @@
+"""The arithmetic task with a model and data so small that it trains in seconds."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+
+OVERRIDES: dict[str, Any] = {
+    "data.low": -20,
+    "data.high": 20,
+    "data.validation_examples": 64,
+    "model.hidden_dim": 32,
+    "model.intermediate_dim": 32,
+    "model.num_layers": 1,
+    "training.steps": 20,
+    "training.batch_size": 32,
+    "training.checkpoint_every": 10,
+    "training.warmup_steps": 5,
+    "training.jit_compile": False,
+}
+QUESTION = "x=19,y=-20,y+x"
+
+
+def make(data_dir: Path, model: str = "coda", preset: str = "demo", **overrides: Any) -> Any:
+    """The task; `model__dropout=0.1` stands for the option model.dropout."""
+    from keras_quasiattn import tasks
+
+    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
+    return tasks.get("mlu")(
+        preset=preset, model=model, seed=3, data_dir=data_dir, overrides={**OVERRIDES, **dotted}
+    )
+
+
+def settings(**overrides: Any) -> list[str]:
+    """The same options for the command line."""
+    dotted = {name.replace("__", "."): value for name, value in overrides.items()}
+    return [f"--set={name}={value}" for name, value in {**OVERRIDES, **dotted}.items()]
+
+
+def environment() -> dict[str, str]:
+    """The environment of a fresh process that finds the package in this source tree."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP_MIN_LOG_LEVEL")}
+    return {**kept, "PYTHONPATH": str(ROOT)}
+
+
+def quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command as a person starts it, in a fresh process."""
+    return subprocess.run(
+        [sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())", *arguments],
+        **{"env": environment(), "capture_output": True, "timeout": 240, **options},
+    )
+
+
+def contents(folder: Path) -> dict[str, tuple[int, bytes | None]]:
+    """Everything in a folder: names, times of change and bytes."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_mtime_ns,
+            path.read_bytes() if path.is_file() else None,
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.name != ".lock"
+    }
