@@ -4,7 +4,9 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.coda_blockwise import blockwise_sums
 from keras_quasiattn.ops.coda_reference import quasi_attention_weights
+from keras_quasiattn.ops.compiled import choose_implementation
 from keras_quasiattn.ops.composition import Composition, check_choice
 from keras_quasiattn.ops.distance import check_features, check_rank
 from keras_quasiattn.ops.dropout import check_dropout, drop_weights
@@ -12,7 +14,7 @@ from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_ma
 from keras_quasiattn.ops.precision import weighted_sum
 
 Tensor = Any
-IMPLEMENTATIONS = ("auto", "reference")
+IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
 
 def coda_attention(
@@ -60,8 +62,13 @@ def coda_attention(
         dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
         return_scores: also return M, before dropout; this takes T·S memory a head on every implementation.
-        implementation: "reference" computes M at once, with a (..., T, S, D) tensor on the way; "auto" takes
-            the fastest implementation there is. All give the same output to rounding.
+        implementation: "reference" computes M at once, with a (..., T, S, D) tensor on the way. "blockwise"
+            makes M tile by tile, forward and backward, in memory linear in T and S; it compiles under XLA and
+            travels in a SavedModel. "compiled" does the same in compiled CPU loops (TensorFlow on CPUs, with
+            the `compiled` extra); it can neither be compiled by XLA nor exported, and trying is an error.
+            "auto" is "compiled" where that is legal: the extra is there, no GPU is, and operations run eagerly
+            or within `ops.compiled_in_graphs()`; otherwise "blockwise". Scores, when asked for, are made from
+            blockwise distances. All give the same output to rounding.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
@@ -82,11 +89,29 @@ def coda_attention(
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
     check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    implementation = choose_implementation(implementation, alpha, beta)
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     mask = as_boolean_mask(mask, "mask")
+    mean_per_query = is_causal or center_per_query
+    if implementation != "reference" and not return_scores:
+        (output,) = blockwise_sums(
+            (query, key),
+            (query, key),
+            value,
+            mask=mask,
+            alpha=alpha,
+            beta=beta,
+            composition=composition,
+            is_causal=is_causal,
+            mean_per_query=mean_per_query,
+            dropout=dropout,
+            dropout_seed=dropout_seed,
+            compiled=implementation == "compiled",
+        )
+        return ops.cast(output, value.dtype)
     if is_causal:
         mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
     weights = quasi_attention_weights(
@@ -96,7 +121,8 @@ def coda_attention(
         alpha=alpha,
         beta=beta,
         composition=composition,
-        mean_axis=-1 if is_causal or center_per_query else (-2, -1),
+        mean_axis=-1 if mean_per_query else (-2, -1),
+        implementation="reference" if implementation == "reference" else "blockwise",
     )
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
@@ -163,11 +189,26 @@ def coda_pair(
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
     check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    implementation = choose_implementation(implementation, alpha, beta)
     mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
     a, distance_a, value_a = _sides("a", a, distance_a, value_a, mask_a)
     b, distance_b, value_b = _sides("b", b, distance_b, value_b, mask_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
+    if implementation != "reference" and not return_scores:
+        outputs = blockwise_sums(
+            (a, b),
+            (distance_a, distance_b),
+            value_b,
+            other_value=value_a,
+            row_mask=mask_a,
+            key_mask=mask_b,
+            alpha=alpha,
+            beta=beta,
+            composition=composition,
+            compiled=implementation == "compiled",
+        )
+        return ops.cast(outputs[0], value_b.dtype), ops.cast(outputs[1], value_a.dtype)
     weights = quasi_attention_weights(
         (a, b),
         (distance_a, distance_b),
@@ -176,6 +217,7 @@ def coda_pair(
         beta=beta,
         composition=composition,
         mean_axis=(-2, -1),
+        implementation="reference" if implementation == "reference" else "blockwise",
     )
     outputs = (
         weighted_sum("...ts,...sv->...tv", weights, value_b),
