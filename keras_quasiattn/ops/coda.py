@@ -66,9 +66,10 @@ def coda_attention(
             makes M tile by tile, forward and backward, in memory linear in T and S; it compiles under XLA and
             travels in a SavedModel. "compiled" does the same in compiled CPU loops (TensorFlow on CPUs, with
             the `compiled` extra); it can neither be compiled by XLA nor exported, and trying is an error.
-            "auto" is "compiled" where that is legal: the extra is there, no GPU is, and operations run eagerly
-            or within `ops.compiled_in_graphs()`; otherwise "blockwise". Scores, when asked for, are made from
-            blockwise distances. All give the same output to rounding.
+            "auto" is "reference" where T or S is 1, or T·S is known and at most 1024; else "compiled" where that
+            is legal: the extra is there, no GPU is, and operations run eagerly or within
+            `ops.compiled_in_graphs()`; else "blockwise". Scores, when asked for, are made from blockwise
+            distances unless it is "reference". All give the same output to rounding.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
@@ -89,9 +90,9 @@ def coda_attention(
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
     check_choice(implementation, IMPLEMENTATIONS, "implementation")
-    implementation = choose_implementation(implementation, alpha, beta)
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")
+    implementation = choose_implementation(implementation, query, key, alpha, beta)
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     mask = as_boolean_mask(mask, "mask")
@@ -189,12 +190,12 @@ def coda_pair(
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
     check_choice(implementation, IMPLEMENTATIONS, "implementation")
-    implementation = choose_implementation(implementation, alpha, beta)
     mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
     a, distance_a, value_a = _sides("a", a, distance_a, value_a, mask_a)
     b, distance_b, value_b = _sides("b", b, distance_b, value_b, mask_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
+    implementation = choose_implementation(implementation, distance_a, distance_b, alpha, beta)
     if implementation != "reference" and not return_scores:
         outputs = blockwise_sums(
             (a, b),

@@ -17,6 +17,7 @@ Array = np.ndarray
 _COLUMNS = 256  # of a block of M: several such blocks fit the first-level cache
 _LANES = 16
 _ITEMS = 8  # independent pieces of work to aim at, where there are few batches and heads
+_LOOPS: Any = compiled_attention  # to a type checker, compiled functions take no variadic arguments
 _NAMES = (
     "query",
     "key",
@@ -179,7 +180,7 @@ class _Problem:
         out = np.zeros((self.batch, self.rows, self.tensors["value"].shape[2]), self.dtype)
         shape = (self.batch * self.chunks, self.columns, other.shape[2])
         out_other = np.zeros(shape, self.dtype)
-        compiled_attention.forward(*self.arguments, out, out_other)
+        _LOOPS.forward(*self.arguments, out, out_other)
         outputs = [np.ascontiguousarray(out[:, : self.target])]
         return [*outputs, self._gathered(out_other)] if other.size else outputs
 
@@ -191,7 +192,7 @@ class _Problem:
             g_other = self._pad(upstreams[1], 1, self.columns)
         gradients = {name: self._zeros(name) for name in _NAMES}
         arguments = (*self.arguments, *_read_only(g, g_other), *gradients.values())
-        compiled_attention.backward(*arguments)  # type: ignore[call-arg]  # Numba declares no variadic call
+        _LOOPS.backward(*arguments)
         results = []
         for name in names:
             if name in _ROWS_SIDE:

@@ -11,6 +11,8 @@ from keras_quasiattn.ops.executor import runs_op_by_op
 
 Tensor = Any
 
+# One tile of keys for as many queries. With a length of 1 the difference is no larger than its terms.
+_FEW_PAIRS = 32 * 32
 _INSTALLED = importlib.util.find_spec("numba") is not None
 _allowed_in_graphs = False
 
@@ -38,8 +40,17 @@ def compiled_in_graphs() -> Iterator[None]:
         _allowed_in_graphs = before
 
 
-def choose_implementation(implementation: str, alpha: float | Tensor, beta: float | Tensor) -> str:
+def choose_implementation(
+    implementation: str, query: Tensor, key: Tensor, alpha: float | Tensor, beta: float | Tensor
+) -> str:
     """What "auto" means here; other names are returned as they are.
+
+    Args:
+        implementation: "auto", or the name of an implementation.
+        query: (..., T, D).
+        key: (..., S, D).
+        alpha: factor of the similarity.
+        beta: factor of the distance.
 
     Raises:
         ValueError: "compiled" was asked for where there is no such thing.
@@ -50,6 +61,9 @@ def choose_implementation(implementation: str, alpha: float | Tensor, beta: floa
             raise ValueError(f"`implementation='compiled'` needs {missing}.")
     if implementation != "auto":
         return implementation
+    lengths = query.shape[-2], key.shape[-2]
+    if 1 in lengths or (None not in lengths and lengths[0] * lengths[1] <= _FEW_PAIRS):
+        return "reference"
     shapes = (tuple(getattr(factor, "shape", ())) for factor in (alpha, beta))
     vary = any(shape and shape[-1] != 1 for shape in shapes)
     return "blockwise" if vary or _missing() or not _vouched() else "compiled"
