@@ -21,7 +21,7 @@ mkdir -p "$runs"
 
 train_and_measure() {
     "$quasiattn" train mlu --preset demo --model "$1" --run "$runs/$1"
-    "$quasiattn" evaluate "$runs/$1" --limit 10000 >"$runs/$1.json"
+    "$quasiattn" evaluate "$runs/$1" --limit 10000 --record "$runs/$1.results.jsonl" >"$runs/$1.json"
 }
 train_and_measure softmax >"$runs/softmax.log" 2>&1 &
 softmax=$!
