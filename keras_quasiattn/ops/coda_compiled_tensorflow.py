@@ -179,7 +179,7 @@ class _Problem:
         out = np.zeros((self.batch, self.rows, self.tensors["value"].shape[2]), self.dtype)
         shape = (self.batch * self.chunks, self.columns, other.shape[2])
         out_other = np.zeros(shape, self.dtype)
-        compiled_attention.forward(*self.arguments, out, out_other)
+        compiled_attention.forward(*self.arguments, out, out_other)  # type: ignore[call-arg]
         outputs = [np.ascontiguousarray(out[:, : self.target])]
         return [*outputs, self._gathered(out_other)] if other.size else outputs
 
@@ -191,7 +191,7 @@ class _Problem:
             g_other = self._pad(upstreams[1], 1, self.columns)
         gradients = {name: self._zeros(name) for name in _NAMES}
         arguments = (*self.arguments, *_read_only(g, g_other), *gradients.values())
-        compiled_attention.backward(*arguments)  # type: ignore[call-arg]  # Numba declares no variadic call
+        compiled_attention.backward(*arguments)
         results = []
         for name in names:
             if name in _ROWS_SIDE:
