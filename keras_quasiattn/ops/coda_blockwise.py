@@ -9,6 +9,7 @@ from keras_quasiattn.ops.coda_tiles import TiledWeights, tiled_sums
 from keras_quasiattn.ops.composition import Composition
 from keras_quasiattn.ops.composition_gradient import WeightRule
 from keras_quasiattn.ops.dropout import dropout_keys
+from keras_quasiattn.ops.loop import loop
 from keras_quasiattn.ops.pair_means import mean_dot_product
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.tile_masks import TileMasks, broadcast_leading, flatten_leading, leading_size
@@ -190,4 +191,4 @@ def _visible_keys(masks: TileMasks, batch: Any, dtype: str) -> Tensor:
             return total + masks.size
         return total + ops.sum(ops.cast(mask, dtype), axis=2, keepdims=True)
 
-    return ops.fori_loop(0, masks.count, add, start)
+    return loop(0, masks.count, add, start)

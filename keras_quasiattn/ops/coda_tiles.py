@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_quasiattn.ops.composition_gradient import WeightRule
 from keras_quasiattn.ops.dropout import dropout_keep
+from keras_quasiattn.ops.loop import loop
 from keras_quasiattn.ops.masking import zero_masked
 from keras_quasiattn.ops.tile_masks import TileMasks
 from keras_quasiattn.ops.tiles import DistanceTiles, pad_axis, put, put_columns, take, take_columns
@@ -170,7 +171,7 @@ def _outputs(tiles: _Tiles) -> list[Tensor]:
             sums.append(put(totals[1], index, ops.einsum("bts,btv->bsv", matrix, other)))
         return sums
 
-    totals = ops.fori_loop(0, tiles.masks.count, add, totals)
+    totals = loop(0, tiles.masks.count, add, totals)
     return [totals[0], *(total[:, : tiles.masks.source] for total in totals[1:])]
 
 
@@ -223,7 +224,7 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
         return totals
 
     totals = {name: ops.zeros(ops.shape(tensor), dtype=tensor.dtype) for name, tensor in tensors.items()}
-    totals = ops.fori_loop(0, tiles.masks.count, add, totals)
+    totals = loop(0, tiles.masks.count, add, totals)
     source = tiles.masks.source
     for name in totals:
         if name in KEY_SIDE:

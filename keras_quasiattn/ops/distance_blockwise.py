@@ -5,6 +5,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.loop import loop
 from keras_quasiattn.ops.tile_masks import broadcast_leading, flatten_leading
 from keras_quasiattn.ops.tiles import DistanceTiles, keys_a_tile, pad_axis, put_columns, tile_count
 
@@ -45,7 +46,7 @@ def blockwise_l1(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
 
         batch = ops.shape(arguments[0])[0]
         result = ops.zeros((batch, target, count * size), dtype=arguments[0].dtype)
-        return ops.fori_loop(0, count, add, result)[..., :source], gradient
+        return loop(0, count, add, result)[..., :source], gradient
 
     flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
     result = distances(*flat, *([] if weights is None else [weights]))

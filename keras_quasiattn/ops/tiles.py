@@ -10,6 +10,7 @@ from keras import ops
 
 from keras_quasiattn.ops.elementwise import maximum
 from keras_quasiattn.ops.executor import runs_op_by_op
+from keras_quasiattn.ops.loop import loop
 
 Tensor = Any
 
@@ -87,7 +88,7 @@ def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor
 
     start = ops.zeros_like(x[:, 0, :, None] + y[:, 0, None, :])
     count = features // step
-    return add(0, start) if count == 1 else ops.fori_loop(0, count, add, start)
+    return add(0, start) if count == 1 else loop(0, count, add, start)
 
 
 def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
@@ -109,7 +110,7 @@ def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
     start = ops.zeros_like(x)
     length = ops.shape(y)[1]
     count = length // STEP
-    return add(0, start) if isinstance(count, int) and count == 1 else ops.fori_loop(0, count, add, start)
+    return add(0, start) if isinstance(count, int) and count == 1 else loop(0, count, add, start)
 
 
 def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
@@ -133,7 +134,7 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
         return put(sums[0], index, ops.stack(of_x, axis=1)), put(sums[1], index, ops.stack(of_y, axis=1))
 
     # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
-    sums = ops.fori_loop(0, x.shape[1] // step, add, (ops.zeros_like(x), ops.zeros_like(y)))
+    sums = loop(0, x.shape[1] // step, add, (ops.zeros_like(x), ops.zeros_like(y)))
     return ops.transpose(sums[0], (0, 2, 1)), ops.transpose(sums[1], (0, 2, 1))
 
 
@@ -204,9 +205,7 @@ class DistanceTiles:
             return totals[0] + rows, put(totals[1], index, keys)
 
         x, y = self.x[..., : self.features], self.y[..., : self.features]
-        of_x, of_y = ops.fori_loop(
-            0, tile_count(source, self.size), add, (ops.zeros_like(x), ops.zeros_like(y))
-        )
+        of_x, of_y = loop(0, tile_count(source, self.size), add, (ops.zeros_like(x), ops.zeros_like(y)))
         of_y = of_y[:, :source]
         if self.weights is None:
             return of_x, of_y, None
