@@ -39,13 +39,11 @@ def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Te
     dtype = tensors["value"].dtype
     extra = {"key_mask": masks.key_mask, "row_mask": masks.row_mask, "full_mask": masks.full_mask}
     if masks.full_mask is not None:
-        lead = masks.full_mask.shape[:-2]
         numbers = tf.reshape(
             tf.range(tf.reduce_prod(tf.shape(masks.full_mask)[:-2])), tf.shape(masks.full_mask)[:-2]
         )
         extra["full_index"] = tf.reshape(tf.broadcast_to(numbers, masks.lead), (-1,))
         extra["full_mask"] = tf.reshape(masks.full_mask, (-1, masks.target, masks.padded_source))
-        del lead
     extra["dropout_keys"] = weights.dropout_keys
     given = {name: tensor for name, tensor in extra.items() if tensor is not None}
     others = tuple(given.values())

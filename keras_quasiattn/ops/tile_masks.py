@@ -32,7 +32,8 @@ def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
 def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -> Tensor:
     """`x`, which broadcasts to (*lead, rows, columns), as (B, rows, columns)."""
     shape = (*lead, rows, columns)
-    if tuple(x.shape) != shape:  # also where a length is not known before run time
+    known = all(isinstance(length, int) for length in shape)
+    if not known or tuple(x.shape) != shape:
         x = ops.broadcast_to(x, shape)
     if len(lead) == 1:
         return x

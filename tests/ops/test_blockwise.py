@@ -250,6 +250,39 @@ def test_compiled_loops_are_chosen_only_where_allowed_and_are_never_saved(tmp_pa
         assert b"PyFunc" not in (tmp_path / name / "saved_model.pb").read_bytes()
 
 
+@pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
+@pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize("centered", [False, True])
+def test_lengths_unknown_before_run_time(implementation, centered):
+    import tensorflow as tf
+
+    x = tf.TensorSpec((None, None, None, 5), tf.float64)
+    mask = tf.TensorSpec((None, 1, 1, None), tf.bool)
+    options = {"beta": 0.1, "center_similarity": centered, "gate_range": "centered" if centered else "scaled"}
+
+    @tf.function(input_signature=[x, x, x, mask])
+    def step(query, key, value, mask):
+        with tf.GradientTape() as tape:
+            tape.watch((query, key, value))
+            output = ops.coda_attention(query, key, value, mask, implementation=implementation, **options)
+        return [output, *tape.gradient(output, (query, key, value))]
+
+    for batch, target, source in ((2, 5, 7), (1, 33, 129), (3, 1, 1)):
+        query, key, value = (
+            normals(batch, 2, target, 5),
+            normals(batch, 2, source, 5),
+            normals(batch, 2, source, 5, seed=1),
+        )
+        real = (np.arange(source) < max(1, source - 2))[None, None, None].repeat(batch, 0)
+        outputs, gradients = run_with_gradients(
+            lambda *tensors: [ops.coda_attention(*tensors, real, implementation="reference", **options)],  # noqa: B023
+            [query, key, value],
+            [np.ones((batch, 2, target, 5))],
+        )
+        for have, want in zip(step(query, key, value, real), outputs + gradients, strict=True):
+            np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
+
+
 @pytest.mark.skipif(not TENSORFLOW, reason="measures the TensorFlow backend")
 @pytest.mark.parametrize(
     "heads,length,features,limit",
