@@ -99,6 +99,7 @@ class _Problem:
 
     def __init__(self, weights: TiledWeights, arrays: dict[str, Array]) -> None:
         value = arrays["value"]
+        self.both_ways = "other_value" in arrays  # also where it is empty
         self.dtype, self.batch = value.dtype.type, value.shape[0]
         self.target, self.source = arrays["beta"].shape[1], value.shape[1]
         blocks = max(1, -(-self.source // _COLUMNS))
@@ -179,7 +180,7 @@ class _Problem:
         out_other = np.zeros(shape, self.dtype)
         compiled_attention.forward(*self.arguments, out, out_other)  # type: ignore[call-arg]
         outputs = [np.ascontiguousarray(out[:, : self.target])]
-        return [*outputs, self._gathered(out_other)] if other.size else outputs
+        return [*outputs, self._gathered(out_other)] if self.both_ways else outputs
 
     def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
         """Gradients for `names`."""

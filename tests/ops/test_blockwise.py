@@ -147,6 +147,17 @@ def test_a_distance_of_its_own_and_both_directions(implementation):
 
 
 @pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize("lengths", [(0, 7), (7, 0), (1, 1)])
+def test_pairs_with_an_empty_side(lengths, implementation):
+    arrays = [normals(3, length, 5) for length in lengths]
+    results = [ops.coda_pair(*arrays, implementation=name) for name in ("reference", implementation)]
+    for want, have in zip(*results, strict=True):
+        np.testing.assert_allclose(
+            keras.ops.convert_to_numpy(have), keras.ops.convert_to_numpy(want), rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("implementation", FAST)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_error_is_no_larger_than_the_plain_low_precision_computations(dtype, implementation):
     low = [keras.ops.cast(normals(2, 40, 16, seed=seed), dtype) for seed in range(3)]
