@@ -1,8 +1,15 @@
 """What tests on every backend share: arrays in and out, and gradients."""
 
+import importlib.util
+
 import keras
 import numpy as np
 from keras import ops
+
+from keras_quasiattn.ops.choice import IMPLEMENTATIONS
+
+_COMPILED = keras.backend.backend() == "tensorflow" and importlib.util.find_spec("numba")
+CODA_IMPLEMENTATIONS = [name for name in IMPLEMENTATIONS if name != "compiled" or _COMPILED]
 
 
 def to_numpy(structure):

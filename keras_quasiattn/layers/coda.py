@@ -12,7 +12,7 @@ from keras_quasiattn.layers.temperature import (
     temperature,
     temperature_weights,
 )
-from keras_quasiattn.ops.coda import IMPLEMENTATIONS
+from keras_quasiattn.ops.choice import IMPLEMENTATIONS
 from keras_quasiattn.ops.composition import Composition, check_choice
 from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
 
@@ -139,6 +139,7 @@ class CoDA(keras.layers.Layer):
         self,
         inputs: list[Tensor],
         mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> list[Tensor]:
         """Aligns the pair `inputs` = [a, b]."""
@@ -166,6 +167,7 @@ class CoDA(keras.layers.Layer):
             center_similarity=self.center_similarity,
             return_scores=return_attention_scores,
             implementation=self.implementation,
+            training=training,
         )
         return list(outputs)
 
@@ -181,6 +183,7 @@ class CoDA(keras.layers.Layer):
         self,
         inputs: list[Tensor],
         mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> list[Any]:
         """Symbolic outputs [(B, T, features), (B, S, features)], and M (B, T, S)."""

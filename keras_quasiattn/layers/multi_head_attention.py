@@ -66,6 +66,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         is_causal: bool,
         dropout_seed: Tensor | None,
         return_scores: bool,
+        training: bool | None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """The attention itself.
 
@@ -77,6 +78,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             is_causal: query i attends to keys 0 … i only.
             dropout_seed: a seed while dropout is to be applied at the layer's rate, else None.
             return_scores: also return the weights (B, ..., N, T, S).
+            training: whether this is a step of training.
         """
         raise NotImplementedError
 
@@ -213,6 +215,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             is_causal=is_causal,
             dropout_seed=self.seed_generator.next() if training and self._dropout > 0 else None,
             return_scores=return_scores,
+            training=training,
         )
         output, scores = result if return_scores else (result, None)
         scores = axes.unflatten_scores(scores, targets, sources) if return_scores else None

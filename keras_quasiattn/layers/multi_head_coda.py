@@ -13,7 +13,7 @@ from keras_quasiattn.layers.temperature import (
     temperature,
     temperature_weights,
 )
-from keras_quasiattn.ops.coda import IMPLEMENTATIONS
+from keras_quasiattn.ops.choice import IMPLEMENTATIONS
 from keras_quasiattn.ops.composition import Composition, check_choice
 
 Tensor = Any
@@ -181,6 +181,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         is_causal: bool,
         dropout_seed: Tensor | None,
         return_scores: bool,
+        training: bool | None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """CoDA of the heads."""
         return ops.coda_attention(
@@ -200,6 +201,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             dropout_seed=dropout_seed,
             return_scores=return_scores,
             implementation=self.implementation,
+            training=training,
         )
 
     def get_config(self) -> dict[str, Any]:

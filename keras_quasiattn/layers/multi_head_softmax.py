@@ -50,6 +50,7 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
         is_causal: bool,
         dropout_seed: Tensor | None,
         return_scores: bool,
+        training: bool | None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Softmax attention of the heads."""
         return ops.softmax_attention(

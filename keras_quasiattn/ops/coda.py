@@ -4,15 +4,16 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.choice import choose_implementation
+from keras_quasiattn.ops.coda_blockwise import blockwise_sums
 from keras_quasiattn.ops.coda_reference import quasi_attention_weights
-from keras_quasiattn.ops.composition import Composition, check_choice
+from keras_quasiattn.ops.composition import Composition
 from keras_quasiattn.ops.distance import check_features, check_rank
 from keras_quasiattn.ops.dropout import check_dropout, drop_weights
 from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, pair_mask, zero_padding
 from keras_quasiattn.ops.precision import weighted_sum
 
 Tensor = Any
-IMPLEMENTATIONS = ("auto", "reference")
 
 
 def coda_attention(
@@ -33,6 +34,7 @@ def coda_attention(
     dropout_seed: Tensor | None = None,
     return_scores: bool = False,
     implementation: str = "auto",
+    training: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention whose weights add (+), subtract (−) or delete (0) values instead of averaging them.
 
@@ -60,15 +62,22 @@ def coda_attention(
         dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
         return_scores: also return M, before dropout; this takes T·S memory a head on every implementation.
-        implementation: "reference" computes M at once, with a (..., T, S, D) tensor on the way; "auto" takes
-            the fastest implementation there is. All give the same output to rounding.
+        implementation: "reference" computes M at once, with a (..., T, S, D) tensor on the way. "blockwise"
+            makes M tile by tile, forward and backward, in memory linear in T and S; it compiles under XLA and
+            travels in a SavedModel. "compiled" does the same in compiled CPU loops (TensorFlow on CPUs, with
+            the `compiled` extra); it can neither be compiled by XLA nor exported, and trying is an error.
+            "auto" is "reference" where T or S is 1, or T·S is known and at most 1024; else "compiled" where that
+            is legal: the extra is there, no GPU or TPU is, no factor varies along S, and the call is eager or a
+            step of training on this machine that XLA does not compile; else "blockwise". Scores, when asked
+            for, are made from blockwise distances unless it is "reference". All give the same output to rounding.
+        training: whether this is a step of training: only "auto" reads it.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
 
     Raises:
-        ValueError: an unknown option, a float mask, ranks below 2, lengths or features that do not fit, or
-            dropout without a seed.
+        ValueError: an unknown option, an implementation that cannot be had here, a float mask, ranks below 2,
+            lengths or features that do not fit, or dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -81,12 +90,31 @@ def coda_attention(
     Source: Tay et al. 2019, "Compositional De-Attention Networks", eqs. 1–7 and 10.
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
-    check_choice(implementation, IMPLEMENTATIONS, "implementation")
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")
+    implementation = choose_implementation(
+        implementation, query, key, alpha=alpha, beta=beta, training=training
+    )
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     mask = as_boolean_mask(mask, "mask")
+    mean_per_query = is_causal or center_per_query
+    if implementation != "reference" and not return_scores:
+        (output,) = blockwise_sums(
+            (query, key),
+            (query, key),
+            value,
+            mask=mask,
+            alpha=alpha,
+            beta=beta,
+            composition=composition,
+            is_causal=is_causal,
+            mean_per_query=mean_per_query,
+            dropout=dropout,
+            dropout_seed=dropout_seed,
+            compiled=implementation == "compiled",
+        )
+        return ops.cast(output, value.dtype)
     if is_causal:
         mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
     weights = quasi_attention_weights(
@@ -96,7 +124,8 @@ def coda_attention(
         alpha=alpha,
         beta=beta,
         composition=composition,
-        mean_axis=-1 if is_causal or center_per_query else (-2, -1),
+        mean_axis=-1 if mean_per_query else (-2, -1),
+        implementation="reference" if implementation == "reference" else "blockwise",
     )
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
@@ -120,6 +149,7 @@ def coda_pair(
     center_similarity: bool = False,
     return_scores: bool = False,
     implementation: str = "auto",
+    training: bool | None = None,
 ) -> tuple[Tensor, ...]:
     """CoDA between two sequences, one weight matrix serving both directions.
 
@@ -145,12 +175,14 @@ def coda_pair(
         center_similarity: as in `coda_attention`.
         return_scores: also return M.
         implementation: as in `coda_attention`.
+        training: as in `coda_attention`.
 
     Returns:
         (a', b') of shapes (..., T, V) and (..., S, V), or (a', b', M) with M (..., T, S).
 
     Raises:
-        ValueError: an unknown option, a float mask, ranks below 2, lengths or features that do not fit.
+        ValueError: an unknown option, an implementation that cannot be had here, a float mask, ranks below 2,
+            lengths or features that do not fit.
 
     Example:
     >>> import numpy as np
@@ -162,12 +194,28 @@ def coda_pair(
     Source: Tay et al. 2019, eqs. 1–7.
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
-    check_choice(implementation, IMPLEMENTATIONS, "implementation")
     mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
     a, distance_a, value_a = _sides("a", a, distance_a, value_a, mask_a)
     b, distance_b, value_b = _sides("b", b, distance_b, value_b, mask_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
+    implementation = choose_implementation(
+        implementation, distance_a, distance_b, alpha=alpha, beta=beta, training=training
+    )
+    if implementation != "reference" and not return_scores:
+        outputs = blockwise_sums(
+            (a, b),
+            (distance_a, distance_b),
+            value_b,
+            other_value=value_a,
+            row_mask=mask_a,
+            key_mask=mask_b,
+            alpha=alpha,
+            beta=beta,
+            composition=composition,
+            compiled=implementation == "compiled",
+        )
+        return ops.cast(outputs[0], value_b.dtype), ops.cast(outputs[1], value_a.dtype)
     weights = quasi_attention_weights(
         (a, b),
         (distance_a, distance_b),
@@ -176,6 +224,7 @@ def coda_pair(
         beta=beta,
         composition=composition,
         mean_axis=(-2, -1),
+        implementation="reference" if implementation == "reference" else "blockwise",
     )
     outputs = (
         weighted_sum("...ts,...sv->...tv", weights, value_b),

@@ -21,6 +21,7 @@ def quasi_attention_weights(
     beta: float | Tensor,
     composition: Composition,
     mean_axis: int | tuple[int, ...],
+    implementation: str = "reference",
 ) -> Tensor:
     """M = similarity(E) ⊙ gate(N), 0 where `mask` is False (CoDA paper, eqs. 1–6).
 
@@ -32,6 +33,7 @@ def quasi_attention_weights(
         beta: factor of the distance, likewise.
         composition: which functions, and what is centred.
         mean_axis: what a mean runs over: (-2, -1) for all pairs, -1 for the keys of each query.
+        implementation: of `pairwise_l1`.
 
     Returns:
         (..., T, S), float64 if all inputs are and otherwise float32.
@@ -41,7 +43,7 @@ def quasi_attention_weights(
     # einsum, not matmul: on JAX and PyTorch `ops.matmul` rounds float64 to float32.
     dot_product = ops.einsum("...td,...sd->...ts", ops.cast(query, dtype), ops.cast(key, dtype))
     similarity = as_dtype(alpha, dtype) * dot_product
-    negative_distance = as_dtype(beta, dtype) * -pairwise_l1(*distance_pair)
+    negative_distance = as_dtype(beta, dtype) * -pairwise_l1(*distance_pair, implementation=implementation)
     if composition.center_similarity:
         similarity = similarity - masked_mean(similarity, mask, mean_axis)
     if composition.center_gate:

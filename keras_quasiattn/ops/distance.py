@@ -4,12 +4,19 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.distance_blockwise import blockwise_l1
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 
 Tensor = Any
 
 
-def pairwise_l1(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+IMPLEMENTATIONS = ("auto", "reference", "blockwise")
+
+
+def pairwise_l1(
+    x: Tensor, y: Tensor, weights: Tensor | None = None, *, implementation: str = "auto"
+) -> Tensor:
     """L1 distance of every row of `x` to every row of `y`.
 
     D[t, s] = Σ_f weights[f] · |x[t, f] − y[s, f]|
@@ -21,12 +28,16 @@ def pairwise_l1(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
         x: (..., T, D).
         y: (..., S, D); leading dimensions broadcast against those of `x`.
         weights: optional (D,), one factor a feature, of any sign.
+        implementation: "reference" subtracts at once, with a (..., T, S, D) tensor on the way; "blockwise" goes
+            through tiles of keys, forward and backward, and makes no tensor larger than the result; "auto" is
+            "blockwise". Both give the same distances and gradients to rounding.
 
     Returns:
         (..., T, S), float64 for float64 inputs and otherwise float32.
 
     Raises:
-        ValueError: ranks below 2, last dimensions that differ, or `weights` of another shape.
+        ValueError: an unknown implementation, ranks below 2, last dimensions that differ, or `weights` of
+            another shape.
 
     Example:
     >>> import numpy as np
@@ -39,6 +50,7 @@ def pairwise_l1(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
     """
     x, y = ops.convert_to_tensor(x), ops.convert_to_tensor(y)
     check_features(x, y, "x", "y")
+    check_choice(implementation, IMPLEMENTATIONS, "implementation")
     if weights is not None:
         weights = ops.convert_to_tensor(weights)
         if len(weights.shape) != 1 or (
@@ -49,12 +61,16 @@ def pairwise_l1(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
                 f"Received weights.shape={tuple(weights.shape)}."
             )
     dtype = compute_dtype(x, y)
+    if weights is not None:
+        weights = as_dtype(weights, dtype)
+    if implementation != "reference":
+        return blockwise_l1(ops.cast(x, dtype), ops.cast(y, dtype), weights)
     x, y = ops.expand_dims(ops.cast(x, dtype), -2), ops.expand_dims(ops.cast(y, dtype), -3)
     difference = x - y  # (..., T, S, D)
     # Not ops.abs: on JAX its derivative at 0 is 1, not 0.
     magnitude = difference * ops.stop_gradient(ops.sign(difference))
     if weights is not None:
-        magnitude = magnitude * as_dtype(weights, dtype)
+        magnitude = magnitude * weights
     return ops.sum(magnitude, axis=-1)
 
 

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 from cases import BATCH, CASES
 from running import as_tensor, assert_close, detach, outputs, pure, weights
-from tools import to_numpy
-
-from keras_quasiattn.ops.coda import IMPLEMENTATIONS
+from tools import CODA_IMPLEMENTATIONS, to_numpy
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 cases_with_scores = pytest.mark.parametrize("case", [case for case in CASES if case.has_scores], ids=str)
@@ -18,7 +16,7 @@ cases_with_dropout = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.parametrize("implementation", [name for name in IMPLEMENTATIONS if name != "reference"])
+@pytest.mark.parametrize("implementation", [name for name in CODA_IMPLEMENTATIONS if name != "reference"])
 @pytest.mark.parametrize("case", [case for case in CASES if "implementation" in case.parameters], ids=str)
 def test_implementation(case, implementation):
     sequences, masks = case.sequences(), case.masks()
@@ -115,7 +113,7 @@ def test_dropout_does_not_depend_on_the_path(case):
         *result, _ = outputs_in_training(case, dropping(case, 5), sequences, masks, **options)
         assert_close(result, expected, tolerance=2e-6)
     if "implementation" in case.parameters:
-        for name in IMPLEMENTATIONS:
+        for name in CODA_IMPLEMENTATIONS:
             keras.utils.set_random_seed(5)
             layer = case.make(dropout=0.5, seed=5, implementation=name)
             assert_close(outputs_in_training(case, layer, sequences, masks), expected)

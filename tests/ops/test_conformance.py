@@ -3,11 +3,9 @@
 import numpy as np
 import pytest
 from conformance import cases
-from tools import run_with_gradients
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients
 
 from keras_quasiattn import ops
-
-IMPLEMENTATIONS = ["reference"]
 
 
 def check(expected, got, names):
@@ -20,10 +18,11 @@ def parameters(prefix):
     return rows or [pytest.param(*[None] * 5, marks=pytest.mark.skip(reason="no conformance vectors here"))]
 
 
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
 @pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("pairwise_l1"))
-def test_pairwise_l1(name, config, inputs, outputs, gradients):
+def test_pairwise_l1(name, config, inputs, outputs, gradients, implementation):
     def function(x, y, weights):
-        return [ops.pairwise_l1(x, y, weights)]
+        return [ops.pairwise_l1(x, y, weights, implementation=implementation)]
 
     got, got_gradients = run_with_gradients(
         function, [inputs["x"], inputs["y"], inputs["weights"]], [inputs["cotangent"]]
@@ -32,29 +31,33 @@ def test_pairwise_l1(name, config, inputs, outputs, gradients):
     check(gradients, got_gradients, ["x", "y", "weights"])
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("scores", [True, False], ids=["scores", "no-scores"])
+@pytest.mark.parametrize("implementation", CODA_IMPLEMENTATIONS)
 @pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("coda_pair"))
-def test_coda_pair(name, config, inputs, outputs, gradients, implementation):
+def test_coda_pair(name, config, inputs, outputs, gradients, implementation, scores):
     def function(a, b):
-        options = {**config, "return_scores": True, "implementation": implementation}
+        options = {**config, "return_scores": scores, "implementation": implementation}
         return ops.coda_pair(a, b, inputs.get("mask_a"), inputs.get("mask_b"), **options)
 
-    got, got_gradients = run_with_gradients(
-        function, [inputs["a"], inputs["b"]], [inputs["cotangent_a"], inputs["cotangent_b"], None]
-    )
-    check(outputs, got, ["a_out", "b_out", "scores"])
+    cotangents = [inputs["cotangent_a"], inputs["cotangent_b"], None][: 2 + scores]
+    got, got_gradients = run_with_gradients(function, [inputs["a"], inputs["b"]], cotangents)
+    check(outputs, got, ["a_out", "b_out", "scores"][: 2 + scores])
     check(gradients, got_gradients, ["a", "b"])
 
 
-@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+@pytest.mark.parametrize("scores", [True, False], ids=["scores", "no-scores"])
+@pytest.mark.parametrize("implementation", CODA_IMPLEMENTATIONS)
 @pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("coda_attention"))
-def test_coda_attention(name, config, inputs, outputs, gradients, implementation):
+def test_coda_attention(name, config, inputs, outputs, gradients, implementation, scores):
     def function(query, key, value):
-        options = {**config, "return_scores": True, "implementation": implementation}
-        return ops.coda_attention(query, key, value, inputs["mask"], **options)
+        options = {**config, "return_scores": scores, "implementation": implementation}
+        result = ops.coda_attention(query, key, value, inputs["mask"], **options)
+        return result if scores else [result]
 
     got, got_gradients = run_with_gradients(
-        function, [inputs[name] for name in ("query", "key", "value")], [inputs["cotangent"], None]
+        function,
+        [inputs[name] for name in ("query", "key", "value")],
+        [inputs["cotangent"], None][: 1 + scores],
     )
-    check(outputs, got, ["output", "scores"])
+    check(outputs, got, ["output", "scores"][: 1 + scores])
     check(gradients, got_gradients, ["query", "key", "value"])

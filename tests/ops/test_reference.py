@@ -5,10 +5,9 @@ import itertools
 import numpy as np
 import pytest
 import reference
-from tools import run_with_gradients, to_numpy
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.coda import IMPLEMENTATIONS
 
 SIZES = [
     (5, 7, 11),
@@ -22,7 +21,7 @@ SIZES = [
     (17, 33, 13),
 ]
 every_size = pytest.mark.parametrize("size", SIZES, ids=str)
-every_implementation = pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+every_implementation = pytest.mark.parametrize("implementation", CODA_IMPLEMENTATIONS)
 
 OPTIONS = [
     *(

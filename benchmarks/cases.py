@@ -1,0 +1,105 @@
+"""What is compared: softmax and CoDA in plain TensorFlow, each implementation here, and whole layers."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn import layers, ops
+
+Function = Callable[..., Any]
+
+
+def tensors(heads: int, length: int, features: int, count: int = 3) -> list[tf.Tensor]:
+    """`count` unit normals of shape (heads, length, features)."""
+    generator = np.random.default_rng(0)
+    return [tf.constant(generator.normal(size=(heads, length, features)), tf.float32) for _ in range(count)]
+
+
+def softmax_core(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """Plain softmax attention."""
+    scale = query.shape[-1] ** -0.5
+    return tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True) * scale), value)
+
+
+def coda_by_broadcasting(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+    """CoDA as everyone would write it, with a (heads, T, S, D) tensor."""
+    scale = query.shape[-1] ** -0.5
+    similarity = tf.matmul(query, key, transpose_b=True) * scale
+    distance = tf.reduce_sum(tf.abs(query[:, :, None] - key[:, None]), -1) * scale
+    return tf.matmul(tf.tanh(similarity) * 2 * tf.sigmoid(-distance), value)
+
+
+def coda(implementation: str) -> Function:
+    """`ops.coda_attention` of one implementation, with the same composition."""
+
+    def function(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
+        scale = query.shape[-1] ** -0.5
+        return ops.coda_attention(query, key, value, alpha=scale, beta=scale, implementation=implementation)
+
+    return function
+
+
+def both_passes(function: Function) -> Function:
+    """Gradients of a sum of squares for every argument."""
+
+    def run(*arguments: tf.Tensor) -> list[tf.Tensor]:
+        with tf.GradientTape() as tape:
+            tape.watch(arguments)
+            total = tf.reduce_sum(tf.square(function(*arguments)))
+        return tape.gradient(total, arguments)
+
+    return run
+
+
+def ready(function: Function, arguments: list[tf.Tensor], mode: str) -> Callable[[], Any]:
+    """A call that ends when its result is there; `mode` is "eager", "graph" or "xla"."""
+    if mode != "eager":
+        function = tf.function(function, jit_compile=mode == "xla")
+
+    def call() -> None:
+        for result in tf.nest.flatten(function(*arguments)):
+            result.numpy()
+
+    return call
+
+
+def layer_step(layer: keras.layers.Layer, batch: int, length: int, width: int) -> Callable[[], Any]:
+    """A training step (forward, backward, SGD) of one self-attention layer in graph mode."""
+    inputs = keras.Input((None, width))
+    return _step(keras.Model(inputs, layer(inputs, inputs)), batch, length, width)
+
+
+def transformer_step(attention: str, batch: int, length: int, width: int, depth: int) -> Callable[[], Any]:
+    """A training step of a stack of pre-norm Transformer layers, "softmax" or "coda"."""
+    inputs = x = keras.Input((None, width))
+    for _ in range(depth):
+        normed = keras.layers.LayerNormalization()(x)
+        x = x + attention_layer(attention, width)(normed, normed)
+        hidden = keras.layers.Dense(4 * width, activation="relu")(keras.layers.LayerNormalization()(x))
+        x = x + keras.layers.Dense(width)(hidden)
+    return _step(keras.Model(inputs, x), batch, length, width)
+
+
+def attention_layer(attention: str, width: int, heads: int = 4, **options: Any) -> keras.layers.Layer:
+    """The two whole layers that are compared."""
+    kind = keras.layers.MultiHeadAttention if attention == "softmax" else layers.MultiHeadCoDA
+    return kind(heads, width // heads, **options)
+
+
+def _step(model: keras.Model, batch: int, length: int, width: int) -> Callable[[], Any]:
+    x = tf.random.stateless_normal((batch, length, width), (1, 2))
+    optimizer = keras.optimizers.SGD(1e-3)
+    optimizer.build(model.trainable_variables)
+
+    @tf.function
+    def step() -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(x, training=True)))
+        variables = [variable.value for variable in model.trainable_variables]
+        optimizer.apply(tape.gradient(loss, variables), model.trainable_variables)
+        return loss
+
+    return lambda: step().numpy()

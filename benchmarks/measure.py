@@ -1,0 +1,94 @@
+"""Timing side by side, peak memory of a fresh process, and what the machine itself can do."""
+
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+
+
+def interleaved_medians(cases: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
+    """Median milliseconds of every case; one of each in turn, so that noise of the machine is shared."""
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for case in cases.values():
+        case()
+        case()
+    for _ in range(repeats):
+        for name, case in cases.items():
+            start = time.perf_counter()
+            case()
+            times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: float(np.median(values)) for name, values in times.items()}
+
+
+def machine() -> dict[str, Any]:
+    """What the figures were measured on."""
+    model = platform.processor()
+    try:
+        with open("/proc/cpuinfo") as lines:
+            model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    versions = {}
+    for package in ("tensorflow", "keras", "numpy", "numba", "torch", "jax"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "cpu": model,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "versions": versions,
+        "load_average_at_start": load,
+    }
+
+
+def machine_rates() -> dict[str, float]:
+    """Measured bytes/s of a large copy and elementwise float32 operations/s of numbers that stay in cache."""
+    large = np.ones(1 << 26, np.float32)
+    target = np.empty_like(large)
+    small, out = np.ones(4096, np.float32), np.empty(4096, np.float32)
+    cases = {
+        "copy": lambda: np.copyto(target, large),
+        "maximum": lambda: [np.maximum(small, small, out=out) for _ in range(256)],
+    }
+    times = interleaved_medians(cases, 7)
+    return {
+        "bytes_per_second": 2 * large.nbytes / (times["copy"] * 1e-3),
+        "elementwise_per_second_and_core": 256 * small.size / (times["maximum"] * 1e-3),
+    }
+
+
+def peak_memory(arguments: list[str]) -> dict[str, float]:
+    """MiB above the process's base, from a fresh process that prints one line of JSON last."""
+    result = subprocess.run(
+        [sys.executable, "-m", "benchmarks.memory", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=1800,
+        check=False,
+    )
+    if result.returncode:
+        raise RuntimeError(f"peak memory of {arguments} failed: {result.stderr.strip().splitlines()[-1:]}")
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def resident_peak() -> float:
+    """MiB of the process's peak so far.
+
+    Linux' `ru_maxrss` starts at what the parent held, so the kernel's figure for this program alone comes first.
+    """
+    try:
+        with open("/proc/self/status") as lines:
+            return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

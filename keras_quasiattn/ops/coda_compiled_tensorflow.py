@@ -1,0 +1,90 @@
+"""`tiled_sums` through compiled CPU loops, as a host function of TensorFlow graphs."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.ops.coda_tiles import TiledWeights
+from keras_quasiattn.ops.compiled.passes import GIVEN, Passes, Settings
+
+Tensor = Any
+Array = np.ndarray
+
+
+def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
+    """As `coda_tiles.tiled_sums`, "alpha" and "beta_full" excepted. Not for XLA, nor for export."""
+    _forbid_export()
+    names = tuple(name for name in GIVEN if name in tensors)
+    dtype, both_ways = tensors["value"].dtype, "other_value" in tensors
+    masks = {name: mask for name, mask in _masks(weights).items() if mask is not None}
+    rule = weights.rule
+    settings = Settings(rule.similarity, rule.gate, rule.scale, weights.masks.is_causal, weights.dropout)
+
+    def passes(arrays: Sequence[Array]) -> Passes:
+        return Passes(settings, dict(zip((*names, *masks), arrays, strict=True)))
+
+    @tf.custom_gradient
+    def pooled(*arguments: Tensor) -> tuple[Any, Callable[..., list[Tensor]]]:
+        def gradient(*upstreams: Tensor) -> list[Tensor]:
+            def run(*arrays: Array) -> list[Array]:
+                count = len(upstreams)
+                return passes(arrays[count:]).backward(arrays[:count], names)
+
+            inputs = (*upstreams, *arguments, *masks.values())
+            return _call(run, inputs, dtype, [argument.shape for argument in arguments])
+
+        named = dict(zip(names, arguments, strict=True))
+        shapes = [(*named["beta"].shape[:2], named["value"].shape[2])]
+        if both_ways:
+            shapes.append((*named["value"].shape[:2], named["other_value"].shape[2]))
+        inputs = (*arguments, *masks.values())
+        return tuple(_call(lambda *arrays: passes(arrays).forward(), inputs, dtype, shapes)), gradient
+
+    return tuple(pooled(*(tensors[name] for name in names)))
+
+
+def _masks(weights: TiledWeights) -> dict[str, Tensor | None]:
+    masks = weights.masks
+    found = {"key_mask": masks.key_mask, "row_mask": masks.row_mask, "dropout_keys": weights.dropout_keys}
+    if masks.full_mask is not None:
+        # One mask may serve several batches or heads: it comes once, with the number of its place for each.
+        lead = tf.shape(masks.full_mask)[:-2]
+        numbers = tf.reshape(tf.range(tf.reduce_prod(lead)), lead)
+        found["full_index"] = tf.reshape(tf.broadcast_to(numbers, masks.lead), (-1,))
+        found["full_mask"] = tf.reshape(masks.full_mask, (-1, masks.target, masks.padded_source))
+    return found
+
+
+def _call(
+    function: Callable[..., list[Array]], inputs: Sequence[Tensor], dtype: Any, shapes: Sequence[Any]
+) -> list[Tensor]:
+    results = tf.numpy_function(function, inputs, [dtype] * len(shapes))
+    results = (
+        [results] if tf.is_tensor(results) else list(results)
+    )  # a list of one comes back bare when eager
+    for result, shape in zip(results, shapes, strict=True):
+        result.set_shape(shape)
+    return results
+
+
+_handle: Tensor | None = None
+
+
+def _forbid_export() -> None:
+    """Makes saving a graph that calls compiled loops an error: it would hold a function of this process.
+
+    TensorFlow refuses to save a function that captures a resource nothing tracks, and names that resource.
+    """
+    global _handle
+    if tf.executing_eagerly():
+        return
+    if _handle is None:
+        with tf.init_scope():
+            _handle = tf.raw_ops.VarHandleOp(
+                dtype=tf.float32,
+                shape=(),
+                shared_name="implementation_compiled_cannot_be_exported_use_blockwise",
+            )
+    tf.identity(_handle)

@@ -1,0 +1,227 @@
+"""The two passes of CoDA over a whole problem: M exists in blocks of 16 rows × at most 256 columns."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from keras_quasiattn.ops.compiled.elementwise import FAST, slopes, values
+from keras_quasiattn.ops.compiled.vectors import add_distances, add_products, add_signs
+
+BLOCK_ROWS = 16
+
+
+class Problem(NamedTuple):
+    """Arrays of a (B, T, S) problem, padded to whole blocks, and what is done with them.
+
+    A three-dimensional array that has no part has no features, (B, ·, 0); other absent arrays are empty.
+    """
+
+    query: Any  # (B, T, D)
+    key: Any  # (B, S, D)
+    distance_query: Any  # (B, T, F)
+    distance_key: Any  # (B, S, F)
+    value: Any  # (B, S, V)
+    other_value: Any  # (B, T, W)
+    beta: Any  # (B, T, 1)
+    similarity_offset: Any  # (B, T, 1)
+    distance_offset: Any  # (B, T, 1)
+    similarity_code: int
+    gate_code: int
+    scale: Any
+    key_mask: Any  # (B, S) of 0 and 1, or nothing where no pair is masked but by `is_causal`
+    row_mask: Any  # (B, T)
+    full_mask: Any  # (problems, T, S)
+    full_index: Any  # (B,), which of those
+    is_causal: bool
+    dropout_keys: Any  # (B,)
+    dropout_threshold: Any
+    kept_factor: Any
+    chunks: int  # pieces of T worked on independently
+    width: int  # columns of a block
+
+
+@njit(cache=True)
+def _mix(x: Any) -> Any:
+    x = np.uint32((x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D))
+    x = np.uint32((x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B))
+    return np.uint32(x ^ (x >> np.uint32(16)))
+
+
+@njit(nogil=True, cache=True)
+def _mask(p: Any, b: int, t: int, s: int, allowed: Any, work: Any) -> None:
+    """Clears rows of `work` where a pair of the block at (t, s) does not attend."""
+    rows, width = allowed.shape
+    for r in range(rows):
+        row = p.row_mask.shape[0] == 0 or p.row_mask[b, t + r]
+        for i in range(width):
+            allowed[r, i] = np.uint8(row)
+        if p.key_mask.shape[0]:
+            for i in range(width):
+                allowed[r, i] &= p.key_mask[b, s + i]
+        if p.full_mask.shape[0]:
+            for i in range(width):
+                allowed[r, i] &= p.full_mask[p.full_index[b], t + r, s + i]
+        if p.is_causal:
+            for i in range(max(0, t + r + 1 - s), width):
+                allowed[r, i] = 0
+    zero = work.dtype.type(0)
+    for index in range(work.shape[0]):
+        for r in range(rows):
+            for i in range(width):
+                work[index, r, i] = work[index, r, i] if allowed[r, i] else zero
+
+
+@njit(nogil=True, cache=True)
+def _keep(key: Any, t: int, s: int, threshold: Any, kept: Any, factors: Any) -> None:
+    """The dropout of `keras_quasiattn.ops.dropout`, as a factor for every weight of a block."""
+    rows, width = factors.shape
+    for r in range(rows):
+        row_key = _mix(np.uint32(np.uint32(key) + np.uint32(np.uint32(t + r) * np.uint32(0x9E3779B1))))
+        for i in range(width):
+            bits = _mix(np.uint32(row_key + np.uint32(np.uint32(s + i) * np.uint32(0x85EBCA77))))
+            factors[r, i] = kept if np.uint32(bits >> np.uint32(8)) >= threshold else 0
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _compose(p: Any, b: int, t: int, key: Any, other: Any, work: Any) -> None:
+    """work[0, 1, 2] = E, N, L of one block, and work[3, 4] = similarity(E), gate(N)."""
+    rows = work.shape[1]
+    if p.similarity_code:
+        work[0] = 0
+        add_products(p.query[b, t : t + rows], key, work[0])
+        if p.similarity_offset.shape[2]:
+            for r in range(rows):
+                work[0, r] -= p.similarity_offset[b, t + r, 0]
+    if p.gate_code:
+        work[2] = 0
+        add_distances(p.distance_query[b, t : t + rows], other, work[2])
+        for r in range(rows):
+            factor = -p.beta[b, t + r, 0]
+            shift = p.distance_offset[b, t + r, 0] if p.distance_offset.shape[2] else factor * 0
+            for i in range(work.shape[2]):
+                work[1, r, i] = factor * work[2, r, i] - shift
+    values(p.similarity_code, work[0].reshape(-1), work[3].reshape(-1))
+    values(p.gate_code, work[1].reshape(-1), work[4].reshape(-1))
+
+
+@njit(nogil=True, cache=True)
+def _transpose(x: Any, out: Any) -> None:
+    width, features = x.shape
+    for s in range(0, width, 16):  # 16 keys at a time: whole cache lines are written
+        for f in range(features):
+            for i in range(s, s + 16):
+                out[f, i] = x[i, f]
+
+
+@njit(nogil=True, cache=True)
+def _is_masked(p: Any) -> bool:
+    return p.is_causal or p.key_mask.shape[0] or p.row_mask.shape[0] or p.full_mask.shape[0]
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
+    """Adds M · value to `out` (B, T, V) and Mᵀ · other_value to `out_other` (B · chunks, S, W).
+
+    Works on every `step`-th piece of B · chunks from `first` on.
+    """
+    kind, width, target = p.value.dtype, p.width, out.shape[1]
+    length = -(-target // (BLOCK_ROWS * p.chunks)) * BLOCK_ROWS
+    work = np.zeros((5, BLOCK_ROWS, width), kind)
+    factors = np.empty((BLOCK_ROWS, width), kind)
+    allowed = np.empty((BLOCK_ROWS, width), np.uint8)
+    key, other_key = np.empty((p.key.shape[2], width), kind), np.empty((p.distance_key.shape[2], width), kind)
+    masked = _is_masked(p)
+    for item in range(first, out.shape[0] * p.chunks, step):
+        b, start = item // p.chunks, (item % p.chunks) * length
+        for s in range(0, p.value.shape[1], width):
+            e = s + width
+            _transpose(p.key[b, s:e], key)
+            _transpose(p.distance_key[b, s:e], other_key)
+            for t in range(start, min(start + length, target), BLOCK_ROWS):
+                if p.is_causal and s > t + BLOCK_ROWS - 1:
+                    continue
+                _compose(p, b, t, key, other_key, work)
+                for r in range(BLOCK_ROWS):
+                    for i in range(width):
+                        work[3, r, i] *= p.scale * work[4, r, i]
+                if masked:
+                    _mask(p, b, t, s, allowed, work[3:4])
+                if p.dropout_keys.size:
+                    _keep(p.dropout_keys[b], t, s, p.dropout_threshold, p.kept_factor, factors)
+                    work[3] *= factors
+                add_products(work[3], p.value[b, s:e], out[b, t : t + BLOCK_ROWS])
+                if p.other_value.shape[2]:
+                    rows = p.other_value[b, t : t + BLOCK_ROWS]
+                    add_products(work[3].T, rows, out_other[item, s:e])
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> None:
+    """Adds the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to the arrays of `d`.
+
+    `d` holds one array for each of the first nine of `Problem`, those of keys and values with (B · chunks) in front.
+    """
+    kind, width, target = p.value.dtype, p.width, g.shape[1]
+    dq, dk, dx, dy, dv, d_other, d_beta, d_similarity_offset, d_distance_offset = d
+    length = -(-target // (BLOCK_ROWS * p.chunks)) * BLOCK_ROWS
+    work = np.zeros((5, BLOCK_ROWS, width), kind)
+    inner, factors = np.empty((BLOCK_ROWS, width), kind), np.empty((BLOCK_ROWS, width), kind)
+    parts = np.empty((3, BLOCK_ROWS, width), kind)  # M, and what flows to E and N
+    weights, to_similarity, to_gate = parts[0], parts[1], parts[2]
+    allowed = np.empty((BLOCK_ROWS, width), np.uint8)
+    key, other_key = np.empty((p.key.shape[2], width), kind), np.empty((p.distance_key.shape[2], width), kind)
+    value, upstream = np.empty((p.value.shape[2], width), kind), np.empty((g_other.shape[2], width), kind)
+    masked = _is_masked(p)
+    for item in range(first, g.shape[0] * p.chunks, step):
+        b, start = item // p.chunks, (item % p.chunks) * length
+        for s in range(0, p.value.shape[1], width):
+            e = s + width
+            _transpose(p.key[b, s:e], key)
+            _transpose(p.distance_key[b, s:e], other_key)
+            _transpose(p.value[b, s:e], value)
+            _transpose(g_other[b, s:e], upstream)
+            for t in range(start, min(start + length, target), BLOCK_ROWS):
+                if p.is_causal and s > t + BLOCK_ROWS - 1:
+                    continue
+                u = t + BLOCK_ROWS
+                _compose(p, b, t, key, other_key, work)
+                inner[:] = 0
+                add_products(g[b, t:u], value, inner)
+                if p.other_value.shape[2]:
+                    add_products(p.other_value[b, t:u], upstream, inner)
+                if p.dropout_keys.size:
+                    _keep(p.dropout_keys[b], t, s, p.dropout_threshold, p.kept_factor, factors)
+                    inner *= factors
+                slopes(p.similarity_code, work[0].reshape(-1), work[3].reshape(-1), to_similarity.reshape(-1))
+                slopes(p.gate_code, work[1].reshape(-1), work[4].reshape(-1), to_gate.reshape(-1))
+                for r in range(BLOCK_ROWS):
+                    for i in range(width):
+                        left, right = p.scale * work[3, r, i], work[4, r, i]
+                        weights[r, i] = left * right
+                        to_similarity[r, i] *= p.scale * right * inner[r, i]
+                        to_gate[r, i] *= left * inner[r, i]
+                if masked:
+                    _mask(p, b, t, s, allowed, parts)
+                if p.dropout_keys.size:
+                    weights *= factors
+                add_products(weights.T, g[b, t:u], dv[item, s:e])
+                if p.other_value.shape[2]:
+                    add_products(weights, g_other[b, s:e], d_other[b, t:u])
+                if p.similarity_code:
+                    add_products(to_similarity, p.key[b, s:e], dq[b, t:u])
+                    add_products(to_similarity.T, p.query[b, t:u], dk[item, s:e])
+                    if p.similarity_offset.shape[2]:
+                        for r in range(BLOCK_ROWS):
+                            d_similarity_offset[b, t + r, 0] -= to_similarity[r].sum()
+                if p.gate_code:
+                    for r in range(BLOCK_ROWS):
+                        factor, total = -p.beta[b, t + r, 0], p.scale * 0
+                        if p.distance_offset.shape[2]:
+                            d_distance_offset[b, t + r, 0] -= to_gate[r].sum()
+                        for i in range(width):
+                            total += to_gate[r, i] * work[2, r, i]
+                            to_gate[r, i] *= factor
+                        d_beta[b, t + r, 0] -= total
+                    rows, keys = p.distance_query[b, t:u], p.distance_key[b, s:e]
+                    add_signs(to_gate, rows, keys, dx[b, t:u], dy[item, s:e])

@@ -1,0 +1,117 @@
+"""Similarities and gates as compiled loops over flat arrays: values, and derivatives from values."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import float32, int32, njit, types
+from numba.extending import overload, register_jitable
+
+FUNCTION_CODES = {None: 0, "identity": 1, "tanh": 2, "sigmoid": 3, "arctan": 4, "algebraic": 5}
+# Not "nnan" or "ninf": overflow must behave as in the reference.
+FAST = {"contract", "arcp", "nsz", "reassoc"}
+
+
+@register_jitable
+def _exp32(x: Any) -> Any:
+    """Exp to 2 units in the last place: no call, so that loops over it become vector instructions."""
+    x = min(max(x, float32(-87.0)), float32(88.0))
+    whole = np.floor(x * float32(1.44269504) + float32(0.5))
+    rest = (x - whole * float32(0.693359375)) + whole * float32(2.12194440e-4)
+    series = float32(1.9875691500e-4)
+    series = series * rest + float32(1.3981999507e-3)
+    series = series * rest + float32(8.3334519073e-3)
+    series = series * rest + float32(4.1665795894e-2)
+    series = series * rest + float32(1.6666665459e-1)
+    series = series * rest + float32(5.0000001201e-1)
+    series = series * rest * rest + rest + float32(1)
+    return series * np.int32((int32(whole) + int32(127)) << int32(23)).view(np.float32)
+
+
+@register_jitable
+def _tanh32(x: Any) -> Any:
+    size = abs(x)
+    # Below 0.625 the odd series keeps relative precision; above it 1 − 2/(e^2x + 1) does.
+    square = x * x
+    series = float32(-5.70498872745e-3)
+    series = series * square + float32(2.06390887954e-2)
+    series = series * square + float32(-5.37397155531e-2)
+    series = series * square + float32(1.33314422036e-1)
+    series = series * square + float32(-3.33332819422e-1)
+    small = series * square * x + x
+    large = float32(1) - float32(2) / (_exp32(min(size + size, float32(80.0))) + float32(1))
+    large = large if x >= 0 else -large
+    return large if size > float32(0.625) else small
+
+
+@register_jitable
+def _sigmoid32(x: Any) -> Any:
+    small = _exp32(-abs(x))
+    upper = float32(1) / (float32(1) + small)
+    return upper if x >= 0 else small * upper
+
+
+@register_jitable
+def _tanh64(x: Any) -> Any:
+    return math.tanh(x)
+
+
+@register_jitable
+def _sigmoid64(x: Any) -> Any:
+    small = math.exp(-abs(x))
+    return 1.0 / (1.0 + small) if x >= 0 else small / (1.0 + small)
+
+
+def values(code: int, x: Any, y: Any) -> None:
+    """y[i] = function(x[i]), NaN for NaN."""
+    raise NotImplementedError("callable from compiled code only")
+
+
+@overload(values, jit_options={"fastmath": FAST, "error_model": "numpy"})
+def _values(code: Any, x: Any, y: Any) -> Any:
+    number = x.dtype
+    tanh, sigmoid = (_tanh32, _sigmoid32) if number == types.float32 else (_tanh64, _sigmoid64)
+
+    def loops(code: Any, x: Any, y: Any) -> None:
+        one = number(1)
+        if code == 0:
+            y[:] = one
+        elif code == 1:
+            y[:] = x
+        elif code == 2:
+            for i in range(x.size):
+                y[i] = tanh(x[i]) if x[i] == x[i] else x[i]
+        elif code == 3:
+            for i in range(x.size):
+                y[i] = sigmoid(x[i]) if x[i] == x[i] else x[i]
+        elif code == 4:
+            for i in range(x.size):
+                y[i] = np.arctan(x[i])
+        else:
+            for i in range(x.size):  # x / √(1 + x²), scaled so that the square does not overflow
+                size = max(abs(x[i]), one)
+                low, ratio = one / size, x[i] / size
+                y[i] = ratio / np.sqrt(low * low + ratio * ratio)
+
+    return loops
+
+
+@njit(fastmath=FAST, error_model="numpy", cache=True)
+def slopes(code: int, x: Any, y: Any, slope: Any) -> None:
+    """slope[i] = the derivative at x[i] of the function whose value there is y[i]."""
+    one = x.dtype.type(1)
+    if code <= 1:
+        slope[:] = code
+    elif code == 2:
+        for i in range(x.size):
+            slope[i] = one - y[i] * y[i]
+    elif code == 3:
+        for i in range(x.size):
+            slope[i] = y[i] * (one - y[i])
+    elif code == 4:
+        for i in range(x.size):
+            slope[i] = one / (one + x[i] * x[i])
+    else:
+        for i in range(x.size):
+            reciprocal = one / np.sqrt(one + x[i] * x[i])
+            slope[i] = reciprocal * reciprocal * reciprocal

@@ -1,0 +1,183 @@
+"""Arrays of any size in, compiled passes on all cores, arrays of the same size out."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_quasiattn.ops.compiled import attention
+from keras_quasiattn.ops.compiled.attention import BLOCK_ROWS, Problem
+from keras_quasiattn.ops.compiled.elementwise import FUNCTION_CODES
+from keras_quasiattn.ops.compiled.vectors import LANES
+
+Array = np.ndarray
+
+_COLUMNS = 256  # of a block of M: the arrays in work fit the second-level cache
+_PIECES = 8  # independent pieces of work to aim at, where there are few batches and heads
+_LOOPS: Any = attention  # compiled functions have no types of their own
+GIVEN = Problem._fields[:9]  # what has gradients
+_OF_ROWS = ("query", "distance_query", "other_value", "beta", "similarity_offset", "distance_offset")
+_OF_SCALARS = ("beta", "similarity_offset", "distance_offset")
+
+
+class Settings(NamedTuple):
+    """What is the same for every call of a layer.
+
+    Args:
+        similarity: a name in `FUNCTION_CODES`, or None where E does not enter.
+        gate: likewise for N.
+        scale: factor of M.
+        is_causal: row t attends to columns 0 … t only.
+        dropout: share of M to drop.
+    """
+
+    similarity: str | None
+    gate: str | None
+    scale: int
+    is_causal: bool
+    dropout: float
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="quasiattn")
+
+
+def _on_all_cores(loop: Callable[..., None], problem: Problem, *arguments: Any) -> None:
+    """Runs `loop` once a core, each on its share of the pieces; compiled code holds no lock."""
+    pieces = problem.value.shape[0] * problem.chunks
+    count = max(1, min(os.cpu_count() or 1, pieces))
+    others = [_workers().submit(loop, problem, first, count, *arguments) for first in range(1, count)]
+    loop(problem, 0, count, *arguments)
+    for other in others:
+        other.result()
+
+
+def _whole(length: int, size: int) -> int:
+    return -(-length // size) * size
+
+
+def _pad(x: Array, *lengths: int | None) -> Array:
+    """`x` with zeros appended up to `lengths` (None: as it is), contiguous."""
+    missing = [(0, 0 if want is None else want - have) for want, have in zip(lengths, x.shape, strict=True)]
+    return np.pad(x, missing) if any(more for _, more in missing) else np.ascontiguousarray(x)
+
+
+class Passes:
+    """Both passes over one set of arrays.
+
+    Args:
+        settings: how M is composed.
+        arrays: by the names of `Problem`: "value" (B, S, V), "beta" (B, T, 1) and any of the others up to
+            "distance_offset", without padding and in one dtype, float32 or float64; "key_mask" (B, 1, S),
+            "row_mask" (B, T, 1), "full_mask" (problems, T, S or more) with "full_index" (B,), all boolean but the
+            index; "dropout_keys" (B,).
+    """
+
+    def __init__(self, settings: Settings, arrays: dict[str, Array]) -> None:
+        value = arrays["value"]
+        self.arrays, self.dtype, self.batch = arrays, value.dtype.type, value.shape[0]
+        self.target, self.source = arrays["beta"].shape[1], value.shape[1]
+        blocks = max(1, -(-self.source // _COLUMNS))
+        width = _whole(-(-max(1, self.source) // blocks), LANES)
+        self.rows, self.columns = _whole(self.target, BLOCK_ROWS), blocks * width
+        self.chunks = max(1, min(-(-_PIECES // max(1, self.batch)), self.rows // (4 * BLOCK_ROWS)))
+        key_mask, row_mask, full_mask, full_index = self._masks()
+        self.real = key_mask[:, :, None].astype(bool) if key_mask.size else None
+        self.problem = Problem(
+            **{name: _read_only(self._padded(name)) for name in GIVEN},
+            similarity_code=FUNCTION_CODES[settings.similarity],
+            gate_code=FUNCTION_CODES[settings.gate],
+            scale=self.dtype(settings.scale),
+            key_mask=_read_only(key_mask),
+            row_mask=_read_only(row_mask),
+            full_mask=_read_only(full_mask),
+            full_index=_read_only(full_index),
+            is_causal=settings.is_causal,
+            dropout_keys=_read_only(arrays.get("dropout_keys", np.zeros(0, np.int32))),
+            dropout_threshold=np.uint32(round(settings.dropout * (1 << 24))),
+            kept_factor=self.dtype(1 / (1 - settings.dropout)),
+            chunks=self.chunks,
+            width=width,
+        )
+
+    def _masks(self) -> tuple[Array, ...]:
+        arrays = self.arrays
+        row_mask, key_mask = np.zeros((0, 0), np.uint8), np.zeros((0, 0), np.uint8)
+        full_mask, full_index = np.zeros((0, 0, 0), np.uint8), np.zeros(0, np.int64)
+        if "row_mask" in arrays:
+            row_mask = _pad(arrays["row_mask"][..., 0].astype(np.uint8), None, self.rows)
+        if self.columns != self.source or "key_mask" in arrays or "full_mask" in arrays:
+            key_mask = np.ones((self.batch, self.source), np.uint8)
+            if "key_mask" in arrays:
+                key_mask &= arrays["key_mask"][:, 0, : self.source]
+            key_mask = _pad(key_mask, None, self.columns)
+        if "full_mask" in arrays:
+            full_mask = arrays["full_mask"][..., : self.source].astype(np.uint8)
+            full_mask = _pad(full_mask, None, self.rows, self.columns)
+            full_index = arrays["full_index"].astype(np.int64)
+            if full_mask.shape[0]:  # keys that no row attends to are padding
+                key_mask &= np.any(full_mask, axis=1)[full_index]
+        return key_mask, row_mask, full_mask, full_index
+
+    def _shape(self, name: str) -> tuple[int, int, int]:
+        rows = self.rows if name in _OF_ROWS else self.columns
+        features = self.arrays[name].shape[2] if name in self.arrays else 0
+        return self.batch, rows, features if name in _OF_SCALARS else _whole(features, LANES)
+
+    def _padded(self, name: str) -> Array:
+        shape = self._shape(name)
+        if not shape[2]:
+            return np.zeros(shape, self.dtype)
+        x = _pad(self.arrays[name], *shape)
+        return x if name in _OF_ROWS or self.real is None else np.where(self.real, x, self.dtype(0))
+
+    def _zeros(self, name: str) -> Array:
+        batch, length, features = self._shape(name)
+        return np.zeros((batch if name in _OF_ROWS else batch * self.chunks, length, features), self.dtype)
+
+    def _cut(self, x: Array, name: str) -> Array:
+        """Sums without padding; those of columns over all chunks of rows together."""
+        features = self.arrays[name].shape[2]
+        if name in _OF_ROWS:
+            return np.ascontiguousarray(x[:, : self.target, :features])
+        if self.chunks > 1:
+            x = x.reshape(self.batch, self.chunks, *x.shape[1:]).sum(1)
+        return np.ascontiguousarray(x[:, : self.source, :features])
+
+    def forward(self) -> list[Array]:
+        """M · value (B, T, V), and Mᵀ · other_value (B, S, W) where that is given."""
+        features = self.problem.value.shape[2]
+        out = np.zeros((self.batch, self.rows, features), self.dtype)
+        out_other = np.zeros(
+            (self.batch * self.chunks, self.columns, self._shape("other_value")[2]), self.dtype
+        )
+        _on_all_cores(_LOOPS.forward, self.problem, out, out_other)
+        out = np.ascontiguousarray(out[:, : self.target, : self.arrays["value"].shape[2]])
+        if "other_value" not in self.arrays:
+            return [out]
+        if self.chunks > 1:
+            out_other = out_other.reshape(self.batch, self.chunks, *out_other.shape[1:]).sum(1)
+        width = self.arrays["other_value"].shape[2]
+        return [out, np.ascontiguousarray(out_other[:, : self.source, :width])]
+
+    def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
+        """Gradients for `names`, given those of what `forward` returns."""
+        g = _pad(upstreams[0], None, self.rows, self.problem.value.shape[2])
+        width = self.problem.other_value.shape[2]
+        g_other = np.zeros((self.batch, self.columns, 0), self.dtype)
+        if len(upstreams) == 2:
+            g_other = _pad(upstreams[1], None, self.columns, width)
+        gradients = tuple(self._zeros(name) for name in GIVEN)
+        _on_all_cores(_LOOPS.backward, self.problem, _read_only(g), _read_only(g_other), gradients)
+        return [self._cut(gradients[GIVEN.index(name)], name) for name in names]
+
+
+def _read_only(x: Array) -> Array:
+    """Marked read-only, whoever made it: one type, so one compilation."""
+    x = x.view()
+    x.flags.writeable = False
+    return x

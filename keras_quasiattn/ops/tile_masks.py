@@ -1,0 +1,109 @@
+"""Which pairs of a tile attend, from masks that are never widened to (T, S)."""
+
+import dataclasses
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.masking import combine_masks
+from keras_quasiattn.ops.tiles import pad_axis, tile_count
+
+Tensor = Any
+
+
+def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
+    """The leading lengths that all (..., rows, columns) broadcast to."""
+    rank = max(len(tensor.shape) - 2 for tensor in tensors)
+    lead: list[Any] = []
+    for axis in range(-rank - 2, -2):
+        with_axis = [tensor for tensor in tensors if len(tensor.shape) >= -axis]
+        known = {tensor.shape[axis] for tensor in with_axis} - {None, 1}
+        if known:
+            lead.append(known.pop())
+            continue
+        length: Any = 1
+        unknown = [ops.shape(tensor)[axis] for tensor in with_axis if tensor.shape[axis] is None]
+        for candidate in unknown:
+            length = candidate if isinstance(length, int) else ops.maximum(length, candidate)
+        lead.append(length)
+    return tuple(lead)
+
+
+def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -> Tensor:
+    """`x`, which broadcasts to (*lead, rows, columns), as (B, rows, columns)."""
+    shape = (*lead, rows, columns)
+    # A length that is not known before run time is a tensor, which must not be compared.
+    if not all(isinstance(length, int) for length in shape) or tuple(x.shape) != shape:
+        x = ops.broadcast_to(x, shape)
+    if len(lead) == 1:
+        return x
+    return ops.reshape(x, (leading_size(lead), rows, columns))
+
+
+def leading_size(lead: tuple[Any, ...]) -> Any:
+    """The product of the leading lengths, an integer where all are known."""
+    size = 1
+    for length in lead:
+        size = size * length
+    return size
+
+
+@dataclasses.dataclass
+class TileMasks:
+    """Masks of a (B, T, S) problem, kept as small as they came.
+
+    Args:
+        lead: the leading lengths whose product is B.
+        target: T.
+        source: S.
+        size: keys a tile.
+        key_mask: (B, 1, S) or None.
+        row_mask: (B, T, 1) or None.
+        full_mask: (..., T, S) with as many axes as (*lead, T, S), or None.
+        is_causal: query i attends to keys 0 … i only.
+    """
+
+    lead: tuple[Any, ...]
+    target: Any
+    source: Any
+    size: int
+    key_mask: Tensor | None = None
+    row_mask: Tensor | None = None
+    full_mask: Tensor | None = None
+    is_causal: bool = False
+
+    def __post_init__(self) -> None:
+        self.count = tile_count(self.source, self.size)
+        self.padded_source = self.count * self.size
+        real = self.key_mask
+        if self.full_mask is not None:
+            seen = ops.any(self.full_mask, axis=-2, keepdims=True)
+            real = combine_masks(real, flatten_leading(seen, self.lead, 1, self.source))
+            self.full_mask = pad_axis(self.full_mask, len(self.lead) + 1, self.padded_source)
+        if real is None:
+            real = ops.ones((1, 1, self.source), dtype="bool")
+        real = pad_axis(real, 2, self.padded_source)
+        # Keys added to fill the last tile attend nowhere.
+        if self.key_mask is not None or not self._whole_tiles():
+            self.key_mask = real
+        self.real_keys = ops.transpose(real, (0, 2, 1))  # (B or 1, S, 1)
+
+    def _whole_tiles(self) -> bool:
+        return isinstance(self.source, int) and self.source == self.padded_source
+
+    def tile(self, index: Any) -> Tensor | None:
+        """The mask of tile `index`, which broadcasts to (B, T, size), or None."""
+        masks = [self.row_mask]
+        start = index * self.size
+        if self.key_mask is not None:
+            batch = ops.shape(self.key_mask)[0]
+            masks.append(ops.slice(self.key_mask, (0, 0, start), (batch, 1, self.size)))
+        if self.full_mask is not None:
+            shape = ops.shape(self.full_mask)[:-1]
+            part = ops.slice(self.full_mask, (0,) * len(shape) + (start,), (*shape, self.size))
+            masks.append(flatten_leading(part, self.lead, self.target, self.size))
+        if self.is_causal:
+            rows = ops.arange(self.target, dtype="int32")[None, :, None]
+            columns = start + ops.arange(self.size, dtype="int32")
+            masks.append(ops.less_equal(columns[None, None, :], rows))
+        return combine_masks(*masks)

@@ -1,0 +1,214 @@
+"""Tiles of a pairwise L1 distance and of its gradient: no tensor with an axis for each of row, column, feature.
+
+All tensors here are (B, length, features) with every batch and head in one axis B.
+"""
+
+import math
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.elementwise import add_all, maximum
+from keras_quasiattn.ops.executor import runs_op_by_op
+from keras_quasiattn.ops.loop import loop
+
+Tensor = Any
+
+KEYS_A_TILE = 32  # columns of M made at a time; what XLA does best with
+KEYS_A_TILE_OP_BY_OP = 128  # where every operation is a call of its own
+LONG = 2048  # queries beyond which wide tiles cost more memory than time
+STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
+FEATURES_AT_ONCE = 4  # the same where every operation is a call of its own: (T, tile) tensors alive in a step
+
+
+def keys_a_tile(target: Any) -> int:
+    """How many keys a tile should have, for `target` queries and the way this code is being run."""
+    short = isinstance(target, int) and target <= LONG
+    return KEYS_A_TILE_OP_BY_OP if short and runs_op_by_op() else KEYS_A_TILE
+
+
+def tile_count(length: Any, size: int) -> Any:
+    """How many tiles of `size` cover `length`; at least 1, so that a loop always has a body to run."""
+    if isinstance(length, int):
+        return max(1, -(-length // size))
+    return ops.maximum(1, (length + size - 1) // size)
+
+
+def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
+    """`x` with zeros (False) appended along `axis` up to `length`."""
+    shape = list(ops.shape(x))
+    missing = length - shape[axis]
+    if isinstance(missing, int) and missing == 0:
+        return x
+    shape[axis] = missing
+    return ops.concatenate([x, ops.zeros(shape, dtype=x.dtype)], axis=axis)
+
+
+def pad_features(x: Tensor) -> Tensor:
+    """`x` with zero features appended, so that whole steps cover them: |0 − 0| adds nothing."""
+    features = x.shape[-1]
+    step = min(STEP, max(1, features))
+    return pad_axis(x, 2, step * tile_count(features, step))
+
+
+def take(x: Tensor, index: Any, size: int) -> Tensor:
+    """Tile number `index`, of `size` positions."""
+    shape = ops.shape(x)
+    return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
+
+
+def put(x: Tensor, index: Any, tile: Tensor) -> Tensor:
+    """`x` with tile number `index` replaced."""
+    return ops.slice_update(x, (0, index * tile.shape[1], 0), tile)
+
+
+def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
+    """Tile number `index`, of `size` positions of the last axis of x (B, T, S)."""
+    batch, rows, _ = ops.shape(x)
+    return ops.slice(x, (0, 0, index * size), (batch, rows, size))
+
+
+def put_columns(x: Tensor, index: Any, tile: Tensor) -> Tensor:
+    """`x` (B, T, S) with that tile replaced."""
+    return ops.slice_update(x, (0, 0, index * tile.shape[2]), tile)
+
+
+def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_f weights[f] · max(x[t, f], y[s, f]) from feature-major x (B, F, T) and y (B, F, s): (B, T, s)."""
+    features = x.shape[1]
+    step = math.gcd(FEATURES_AT_ONCE, features) if runs_op_by_op() else min(STEP, features)
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        rows, columns = take(x, index, step), take(y, index, step)
+        maxima = [maximum(rows[:, f, :, None], columns[:, f, None, :]) for f in range(step)]
+        if weights is not None:
+            scales = take(weights, index, step)
+            maxima = [scales[:, f, :, None] * term for f, term in enumerate(maxima)]
+        return add_all([total, *maxima])
+
+    start = ops.zeros_like(x[:, 0, :, None] + y[:, 0, None, :])
+    count = features // step
+    return add(0, start) if count == 1 else loop(0, count, add, start)
+
+
+def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
+    """Σ_s factors[s, t] · sign(x[t, f] − y[s, f]), 0 at ties: (B, T, F).
+
+    Args:
+        x: (B, T, F).
+        y: (B, S, F), S a multiple of `STEP`.
+        factors: (B, S, T).
+    """
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        points, shares = take(y, index, STEP), take(factors, index, STEP)
+        for position in range(STEP):
+            signs = ops.sign(x - points[:, position, None, :])
+            total = total + signs * shares[:, position, :, None]
+        return total
+
+    start = ops.zeros_like(x)
+    length = ops.shape(y)[1]
+    count = length // STEP
+    return add(0, start) if isinstance(count, int) and count == 1 else loop(0, count, add, start)
+
+
+def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
+    """Both directions of `sum_of_signs` with fewer, larger operations: slow under XLA, fast without.
+
+    Args:
+        x: (B, T, F), F a multiple of the step that `pad_features` made.
+        y: (B, s, F).
+        factors: (B, T, s).
+    """
+    step = math.gcd(FEATURES_AT_ONCE, x.shape[2])
+    x, y = (ops.transpose(side, (0, 2, 1)) for side in (x, y))
+
+    def add(index: Any, sums: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        rows, columns = take(x, index, step), take(y, index, step)
+        of_x, of_y = [], []
+        for feature in range(step):
+            signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
+            of_x.append(ops.sum(signs, axis=2))
+            of_y.append(-ops.sum(signs, axis=1))
+        return put(sums[0], index, ops.stack(of_x, axis=1)), put(sums[1], index, ops.stack(of_y, axis=1))
+
+    # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
+    sums = loop(0, x.shape[1] // step, add, (ops.zeros_like(x), ops.zeros_like(y)))
+    return ops.transpose(sums[0], (0, 2, 1)), ops.transpose(sums[1], (0, 2, 1))
+
+
+class DistanceTiles:
+    """‖x[t] − y[s]‖₁, one tile of keys at a time, and the gradient of that tile.
+
+    Σ|x − y| = 2·Σ max(x, y) − Σx − Σy takes two instructions an element instead of three. Both sides are
+    shifted to the mean of the keys, without which large common offsets would cancel.
+
+    Args:
+        x: (B, T, F), in the dtype to compute in.
+        y: (B, S, F), S a multiple of `size`, zeros where nothing may attend.
+        real: (B, S, 1), 1 where a key is real and 0 elsewhere.
+        size: keys a tile.
+        weights: optional (F,), one factor a feature.
+    """
+
+    def __init__(self, x: Tensor, y: Tensor, real: Tensor, size: int, weights: Tensor | None = None) -> None:
+        self.size = size
+        count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
+        shift = ops.sum(y * real, axis=1, keepdims=True) / count
+        self.features = x.shape[-1]
+        x, y = pad_features(x - shift), pad_features((y - shift) * real)
+        self.x, self.y = x, y
+        length = ops.shape(x)[1]
+        self.length = length
+        self.x_padded = pad_axis(x, 1, STEP * tile_count(length, STEP))
+        self.x_by_feature = ops.transpose(x, (0, 2, 1))
+        self.weights = None if weights is None else pad_features(weights[None, None])
+        self.x_sums = self._sums(x)
+
+    def _sums(self, x: Tensor) -> Tensor:
+        return ops.sum(x if self.weights is None else x * self.weights, axis=2, keepdims=True)
+
+    def tile(self, index: Any) -> Tensor:
+        """Distances (B, T, size) to the keys of tile `index`."""
+        y = take(self.y, index, self.size)
+        scales = None if self.weights is None else ops.transpose(self.weights, (0, 2, 1))
+        maxima = sum_of_maxima(self.x_by_feature, ops.transpose(y, (0, 2, 1)), scales)
+        distance = 2 * maxima - self.x_sums - ops.transpose(self._sums(y), (0, 2, 1))
+        return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
+
+    def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
+        """Gradients of Σ upstream · distance without weights: (B, T, F) for x, (B, size, F) for the keys.
+
+        Args:
+            index: number of the tile.
+            upstream: (B, T, size).
+        """
+        y = take(self.y, index, self.size)
+        if runs_op_by_op():
+            x_gradient, y_gradient = signs_by_feature(self.x, y, upstream)
+            return x_gradient[..., : self.features], y_gradient[..., : self.features]
+        x_gradient = sum_of_signs(self.x, y, ops.transpose(upstream, (0, 2, 1)))
+        rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
+        y_gradient = sum_of_signs(y, self.x_padded, rows)
+        return x_gradient[..., : self.features], y_gradient[..., : self.features]
+
+    def gradient(self, upstream: Tensor, source: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Gradients of Σ upstream · distance over all tiles, for x, the first `source` keys and the weights.
+
+        Σ_ts G·|x − y| = Σ_t x·(Σ_s G·sign(x − y)) + Σ_s y·(Σ_t G·sign(y − x)): the weights' gradient costs no
+        pass of its own.
+        """
+
+        def add(index: Any, totals: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            rows, keys = self.tile_gradient(index, take_columns(upstream, index, self.size))
+            return totals[0] + rows, put(totals[1], index, keys)
+
+        x, y = self.x[..., : self.features], self.y[..., : self.features]
+        of_x, of_y = loop(0, tile_count(source, self.size), add, (ops.zeros_like(x), ops.zeros_like(y)))
+        of_y = of_y[:, :source]
+        if self.weights is None:
+            return of_x, of_y, None
+        of_weights = ops.sum(x * of_x, axis=(0, 1)) + ops.sum(y[:, :source] * of_y, axis=(0, 1))
+        scales = self.weights[..., : self.features]
+        return of_x * scales, of_y * scales, of_weights

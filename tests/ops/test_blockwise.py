@@ -1,0 +1,285 @@
+"""Tiles give what the definition gives: at tile edges, with ties, dropout, learned factors, and no large tensor."""
+
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients
+
+from keras_quasiattn import ops
+from keras_quasiattn.ops.tiles import KEYS_A_TILE
+
+TENSORFLOW = keras.backend.backend() == "tensorflow"
+FAST = [name for name in CODA_IMPLEMENTATIONS if name not in ("auto", "reference")]
+EDGE = KEYS_A_TILE
+
+
+def normals(*shape, dtype="float64", seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def both(inputs, implementation, cotangent=None, **options):
+    """Output and gradients of `coda_attention`, for query, key, value and any factors."""
+
+    def function(query, key, value, *factors):
+        factors = dict(zip(("alpha", "beta"), factors, strict=False))
+        return [ops.coda_attention(query, key, value, implementation=implementation, **factors, **options)]
+
+    shape = (*inputs[0].shape[:-1], inputs[2].shape[-1])
+    return run_with_gradients(function, inputs, [normals(*shape, seed=9)])
+
+
+def assert_same(inputs, implementation, rtol=1e-9, atol=1e-11, **options):
+    expected, expected_gradients = both(inputs, "reference", **options)
+    got, got_gradients = both(inputs, implementation, **options)
+    for want, have in zip(expected + expected_gradients, got + got_gradients, strict=True):
+        np.testing.assert_allclose(have, want, rtol=rtol, atol=atol)
+
+
+@pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize(
+    "target,source",
+    [(1, 1), (5, EDGE - 1), (EDGE + 1, EDGE), (7, EDGE + 1), (3, 4 * EDGE + 1), (17, 1), (0, 3), (3, 0)],
+)
+def test_lengths_at_and_beside_tile_edges(target, source, implementation):
+    inputs = [normals(2, target, 5), normals(2, source, 5, seed=1), normals(2, source, 3, seed=2)]
+    assert_same(inputs, implementation, alpha=0.4, beta=0.1)
+
+
+@pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize("gate_range", ["scaled", "centered"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_full_masks_with_empty_rows(implementation, gate_range, causal):
+    mask = np.random.default_rng(3).random((2, 1, 11, 37)) < 0.6
+    mask[:, :, 4] = False
+    inputs = [normals(2, 3, 11, 6), normals(2, 3, 37, 6, seed=1), normals(2, 3, 37, 4, seed=2)]
+    options = {"mask": mask, "gate_range": gate_range, "center_similarity": gate_range == "centered"}
+    assert_same(inputs, implementation, alpha=0.3, beta=0.1, is_causal=causal, **options)
+    (output,), gradients = both(inputs, implementation, is_causal=causal, **options)
+    assert not output[:, :, 4].any() and not gradients[0][:, :, 4].any()
+
+
+@pytest.mark.parametrize("implementation", FAST)
+def test_gradients_at_ties_are_those_of_the_definition(implementation):
+    x = np.round(normals(2, 39, 4))  # small integers: most features tie somewhere
+    assert_same([x, x, normals(2, 39, 4, seed=2)], implementation, alpha=0.2, beta=0.1)
+
+
+@pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize("per_query", [False, True])
+def test_learned_factors_get_their_gradients(implementation, per_query):
+    inputs = [normals(2, 3, 9, 5), normals(2, 3, 35, 5, seed=1), normals(2, 3, 35, 5, seed=2)]
+    factors = [np.abs(normals(3, 1, 1, seed=4)), np.abs(normals(3, 1, 1, seed=5)) * 0.1]
+    assert_same(inputs + factors, implementation, gate_range="centered", center_per_query=per_query)
+
+
+def test_factors_that_vary_along_keys():
+    inputs = [normals(2, 9, 5), normals(2, 35, 5, seed=1), normals(2, 35, 5, seed=2)]
+    factors = [normals(1, 35, seed=4), np.abs(normals(9, 35, seed=5)) * 0.1]
+    assert_same(inputs + factors, "blockwise")
+
+
+@pytest.mark.parametrize("implementation", FAST)
+def test_dropout_drops_the_same_weights(implementation):
+    inputs = [normals(2, 3, 9, 5), normals(2, 3, 35, 5, seed=1), normals(2, 3, 35, 5, seed=2)]
+    seed = np.array([3, -7], "int32")
+    assert_same(inputs, implementation, dropout=0.4, dropout_seed=seed, beta=0.1)
+    kept, _ = both(inputs, implementation, beta=0.1)
+    dropped, _ = both(inputs, implementation, beta=0.1, dropout=0.4, dropout_seed=seed)
+    assert np.abs(kept[0] - dropped[0]).max() > 0.1
+
+
+@pytest.mark.parametrize("implementation", FAST)
+def test_a_distance_of_its_own_and_both_directions(implementation):
+    arrays = [
+        normals(2, 9, 4),
+        normals(2, 35, 4, seed=1),
+        normals(2, 9, 6, seed=2),
+        normals(2, 35, 6, seed=3),
+    ]
+    arrays += [normals(2, 9, 3, seed=4), normals(2, 35, 5, seed=5)]
+    mask_a, mask_b = np.arange(9) < np.array([[9], [4]]), np.arange(35) < np.array([[33], [1]])
+
+    def function(name):
+        def run(a, b, distance_a, distance_b, value_a, value_b):
+            roles = {
+                "distance_a": distance_a,
+                "distance_b": distance_b,
+                "value_a": value_a,
+                "value_b": value_b,
+            }
+            options = {
+                "gate_range": "centered",
+                "center_similarity": True,
+                "beta": 0.2,
+                "implementation": name,
+            }
+            return list(ops.coda_pair(a, b, mask_a, mask_b, **roles, **options))
+
+        return run
+
+    cotangents = [normals(2, 9, 5, seed=6), normals(2, 35, 3, seed=7)]
+    expected, got = (
+        run_with_gradients(function(name), arrays, cotangents) for name in ("reference", implementation)
+    )
+    for want, have in zip(expected[0] + expected[1], got[0] + got[1], strict=True):
+        np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize("lengths", [(0, 7), (7, 0), (1, 1)])
+def test_pairs_with_an_empty_side(lengths, implementation):
+    arrays = [normals(3, length, 5) for length in lengths]
+    results = [ops.coda_pair(*arrays, implementation=name) for name in ("reference", implementation)]
+    for want, have in zip(*results, strict=True):
+        np.testing.assert_allclose(
+            keras.ops.convert_to_numpy(have), keras.ops.convert_to_numpy(want), rtol=1e-9
+        )
+
+
+@pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_error_is_no_larger_than_the_plain_low_precision_computations(dtype, implementation):
+    low = [keras.ops.cast(normals(2, 40, 16, seed=seed), dtype) for seed in range(3)]
+    exact = [
+        keras.ops.convert_to_tensor(
+            keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")).astype("float64")
+        )
+        for x in low
+    ]
+
+    def plain(query, key, value):
+        distance = keras.ops.sum(keras.ops.abs(query[:, :, None] - key[:, None]), -1)
+        similarity = keras.ops.einsum("btd,bsd->bts", query, key)
+        weights = keras.ops.tanh(similarity / 4) * 2 * keras.ops.sigmoid(-distance / 4)
+        return keras.ops.einsum("bts,bsd->btd", weights, value)
+
+    want = keras.ops.convert_to_numpy(
+        ops.coda_attention(*exact, alpha=0.25, beta=0.25, implementation="reference")
+    )
+    have = ops.coda_attention(*low, alpha=0.25, beta=0.25, implementation=implementation)
+    assert keras.backend.standardize_dtype(have.dtype) == dtype
+    errors = [
+        np.abs(keras.ops.convert_to_numpy(keras.ops.cast(x, "float32")) - want).max()
+        for x in (have, plain(*low))
+    ]
+    assert errors[0] <= errors[1]
+
+
+def test_a_large_common_offset_cancels():
+    x, y = normals(1, 9, 16, dtype="float32"), normals(1, 35, 16, dtype="float32", seed=1)
+    near, far = (
+        keras.ops.convert_to_numpy(ops.pairwise_l1(x + shift, y + shift, implementation="blockwise"))
+        for shift in (np.float32(0), np.float32(1024))
+    )
+    np.testing.assert_allclose(far, near, rtol=1e-4)
+
+
+@pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
+@pytest.mark.parametrize("jit", [False, True])
+def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair_and_feature(jit):
+    import tensorflow as tf
+
+    x = [tf.constant(normals(2, 3, 48, 8, dtype="float32", seed=seed)) for seed in range(3)]
+
+    @tf.function(jit_compile=jit)
+    def step(query, key, value):
+        with tf.GradientTape() as tape:
+            tape.watch((query, key, value))
+            output = ops.coda_attention(query, key, value, beta=0.1, implementation="blockwise")
+        return output, tape.gradient(output, (query, key, value))
+
+    expected = ops.coda_attention(*x, beta=0.1, implementation="reference")
+    np.testing.assert_allclose(step(*x)[0], expected, rtol=2e-4, atol=2e-5)
+    definition = step.get_concrete_function(*x).graph
+    graphs = (
+        [definition, *definition._functions.values()] if hasattr(definition, "_functions") else [definition]
+    )
+    shapes = [
+        tensor.shape
+        for graph in graphs
+        for op in getattr(getattr(graph, "graph", graph), "get_operations", list)()
+        for tensor in op.outputs
+    ]
+    assert len(shapes) > 50
+    for shape in shapes:
+        assert shape.rank is None or shape.rank < 5
+        assert not shape.is_fully_defined() or shape.num_elements() < 6 * 48 * 48 * 8
+
+
+@pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
+@pytest.mark.parametrize("implementation", FAST)
+@pytest.mark.parametrize("centered", [False, True])
+def test_lengths_unknown_before_run_time(implementation, centered):
+    import tensorflow as tf
+
+    x = tf.TensorSpec((None, None, None, 5), tf.float64)
+    mask = tf.TensorSpec((None, 1, 1, None), tf.bool)
+    options = {"beta": 0.1, "center_similarity": centered, "gate_range": "centered" if centered else "scaled"}
+
+    @tf.function(input_signature=[x, x, x, mask])
+    def step(query, key, value, mask):
+        with tf.GradientTape() as tape:
+            tape.watch((query, key, value))
+            output = ops.coda_attention(query, key, value, mask, implementation=implementation, **options)
+        return [output, *tape.gradient(output, (query, key, value))]
+
+    for batch, target, source in ((2, 5, 7), (1, 33, 129), (3, 1, 1)):
+        query, key, value = (
+            normals(batch, 2, target, 5),
+            normals(batch, 2, source, 5),
+            normals(batch, 2, source, 5, seed=1),
+        )
+        real = (np.arange(source) < max(1, source - 2))[None, None, None].repeat(batch, 0)
+        outputs, gradients = run_with_gradients(
+            lambda *tensors: [ops.coda_attention(*tensors, real, implementation="reference", **options)],  # noqa: B023
+            [query, key, value],
+            [np.ones((batch, 2, target, 5))],
+        )
+        for have, want in zip(step(query, key, value, real), outputs + gradients, strict=True):
+            np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.skipif(not TENSORFLOW, reason="measures the TensorFlow backend")
+@pytest.mark.parametrize(
+    "heads,length,features,limit",
+    [
+        (1, 8192, 4, 256),  # one (T, S) matrix
+        (8, 2048, 64, 512),  # many features: steps of a loop that overlap took 4 GiB here
+    ],
+)
+def test_memory_of_both_passes_is_linear(heads, length, features, limit):
+    command = [
+        "-m",
+        "benchmarks.memory",
+        "--implementation",
+        "blockwise",
+        "--mode",
+        "graph",
+        "--passes",
+        "both",
+    ]
+    command += ["--heads", str(heads), "--length", str(length), "--features", str(features)]
+    result = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, timeout=300, check=True
+    )
+    assert json.loads(result.stdout.strip().splitlines()[-1])["above_base_mib"] < limit
+
+
+@pytest.mark.parametrize("implementation", FAST)
+def test_a_single_problem_needs_no_batch_axis(implementation):
+    inputs = [normals(9, 5), normals(35, 5, seed=1), normals(35, 3, seed=2)]
+    mask = np.random.default_rng(3).random((9, 35)) < 0.6
+    assert_same(inputs, implementation, mask=mask, beta=0.1)
+    assert ops.coda_attention(*inputs, implementation=implementation).shape == (9, 3)
+    a, b = ops.coda_pair(inputs[0], inputs[1], implementation=implementation)
+    assert (a.shape, b.shape) == ((9, 5), (35, 5))
+
+
+def test_distances_of_a_single_problem_have_two_axes():
+    x, y = normals(9, 5), normals(35, 5, seed=1)
+    distance = ops.pairwise_l1(x, y, implementation="blockwise")
+    np.testing.assert_allclose(distance, np.abs(x[:, None] - y).sum(-1), rtol=1e-12)

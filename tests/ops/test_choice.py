@@ -1,0 +1,123 @@
+"""Which implementation "auto" takes, and that compiled loops stay where they may be."""
+
+import keras
+import numpy as np
+import pytest
+from tools import CODA_IMPLEMENTATIONS
+
+from keras_quasiattn import layers, ops
+from keras_quasiattn.ops.choice import choose_implementation
+
+compiled = pytest.mark.skipif("compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`")
+LENGTH = 40  # above the few pairs for which "auto" takes the definition
+
+
+def normals(*shape):
+    return np.random.default_rng(0).normal(size=shape).astype("float32")
+
+
+def chosen(target, source, *, training=True, alpha=1.0, beta=1.0):
+    query, key = (keras.KerasTensor((None, length, 8)) for length in (target, source))
+    return choose_implementation("auto", query, key, alpha=alpha, beta=beta, training=training)
+
+
+def kinds(function):
+    """The types of operation in the graph of a `tf.function`."""
+    return {operation.type for operation in function.get_concrete_function().graph.get_operations()}
+
+
+@pytest.mark.parametrize("lengths", [(1, 5000), (5000, 1), (32, 32), (None, 1), (0, 7)])
+def test_few_pairs_take_the_definition(lengths):
+    assert chosen(*lengths) == "reference"
+
+
+@pytest.mark.parametrize("lengths", [(33, 32), (None, None), (2, None)])
+def test_many_or_unknown_lengths_never_take_the_definition(lengths):
+    assert chosen(*lengths) == ("compiled" if "compiled" in CODA_IMPLEMENTATIONS else "blockwise")
+
+
+def test_factors_that_vary_along_keys_take_tiles():
+    factor = np.ones((LENGTH, LENGTH))
+    assert chosen(LENGTH, LENGTH, beta=factor) == chosen(LENGTH, LENGTH, alpha=factor) == "blockwise"
+    if "compiled" in CODA_IMPLEMENTATIONS:
+        x = normals(2, LENGTH, 5)
+        with pytest.raises(ValueError, match="do not vary along S"):
+            ops.coda_attention(x, x, x, beta=factor, implementation="compiled")
+
+
+@pytest.mark.skipif("compiled" in CODA_IMPLEMENTATIONS, reason="only where there are no compiled loops")
+def test_compiled_is_an_error_where_it_does_not_exist():
+    x = normals(2, LENGTH, 5)
+    with pytest.raises(ValueError, match="implementation='compiled'"):
+        ops.coda_attention(x, x, x, implementation="compiled")
+
+
+@compiled
+@pytest.mark.parametrize(
+    "training,jit,expected", [(True, False, True), (None, False, False), (True, True, False)]
+)
+def test_graphs_call_compiled_loops_in_plain_training_steps_only(training, jit, expected):
+    import tensorflow as tf
+
+    x = tf.constant(normals(2, LENGTH, 4))
+    layer = layers.MultiHeadCoDA(2, 4)
+    eager = layer(x, x)
+
+    @tf.function(jit_compile=jit)
+    def run():
+        return layer(x, x, training=training)
+
+    np.testing.assert_allclose(run(), eager, rtol=1e-5, atol=1e-6)
+    assert ("PyFunc" in kinds(run)) is expected
+
+
+@compiled
+def test_graphs_that_other_machines_run_hold_no_compiled_loops(monkeypatch):
+    import tensorflow as tf
+
+    @tf.function
+    def run():
+        x = tf.zeros((2, LENGTH, 4))
+        return ops.coda_attention(x, x, x, training=True)
+
+    monkeypatch.setattr(tf.distribute, "has_strategy", lambda: True)
+    assert "PyFunc" not in kinds(run)
+    with tf.distribute.MirroredStrategy(["CPU:0"]).scope():
+        again = tf.function(run.python_function)
+        assert "PyFunc" in kinds(again)
+
+
+@compiled
+def test_fit_uses_compiled_loops_but_neither_export_nor_xla_does(tmp_path, monkeypatch):
+    from keras_quasiattn.ops.compiled.passes import Passes
+
+    calls = []
+    for name in ("forward", "backward"):
+        original = getattr(Passes, name)
+        monkeypatch.setattr(
+            Passes, name, lambda *given, name=name, run=original: (calls.append(name), run(*given))[1]
+        )
+    inputs = keras.Input((None, 8))
+    model = keras.Model(inputs, layers.MultiHeadCoDA(2, 4)(inputs, inputs))
+    data = normals(4, LENGTH, 8)
+    model.compile("sgd", "mse")
+    model.fit(data, data, verbose=0)
+    assert calls == ["forward", "backward"]
+    model.export(tmp_path / "served", verbose=False)
+    assert b"PyFunc" not in (tmp_path / "served" / "saved_model.pb").read_bytes()
+    model.compile("sgd", "mse", jit_compile=True)
+    model.fit(data, data, verbose=0)
+    assert calls == ["forward", "backward"]
+
+
+@compiled
+def test_saving_compiled_loops_is_an_error_that_names_them(tmp_path):
+    import tensorflow as tf
+
+    class Module(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((1, LENGTH, 3))])
+        def run(self, x):
+            return ops.coda_attention(x, x, x, implementation="compiled")
+
+    with pytest.raises(AssertionError, match="implementation_compiled_cannot_be_exported"):
+        tf.saved_model.save(Module(), str(tmp_path / "served"))
