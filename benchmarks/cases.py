@@ -1,7 +1,7 @@
 """What is compared: softmax and CoDA in plain TensorFlow, each implementation here, and whole layers."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -10,6 +10,15 @@ import tensorflow as tf
 from keras_quasiattn import layers, ops
 
 Function = Callable[..., Any]
+
+
+class Size(NamedTuple):
+    """Of whole layers."""
+
+    batch: int = 16
+    length: int = 128
+    width: int = 256
+    heads: int = 4
 
 
 def tensors(heads: int, length: int, features: int, count: int = 3) -> list[tf.Tensor]:
@@ -33,11 +42,13 @@ def coda_by_broadcasting(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> 
 
 
 def coda(implementation: str) -> Function:
-    """`ops.coda_attention` of one implementation, with the same composition."""
+    """`ops.coda_attention` of one implementation, with the same composition; "auto" as in a training step."""
 
     def function(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
         scale = query.shape[-1] ** -0.5
-        return ops.coda_attention(query, key, value, alpha=scale, beta=scale, implementation=implementation)
+        return ops.coda_attention(
+            query, key, value, alpha=scale, beta=scale, implementation=implementation, training=True
+        )
 
     return function
 
@@ -66,35 +77,26 @@ def ready(function: Function, arguments: list[tf.Tensor], mode: str) -> Callable
     return call
 
 
-def layer_step(layer: keras.layers.Layer, batch: int, length: int, width: int) -> Callable[[], Any]:
-    """A training step (forward, backward, SGD) of one self-attention layer in graph mode."""
-    inputs = keras.Input((None, width))
-    return _step(keras.Model(inputs, layer(inputs, inputs)), batch, length, width)
+def layer_step(layer: keras.layers.Layer, size: Size, jit_compile: bool = False) -> Callable[[], Any]:
+    """A training step (forward, backward, SGD) of one self-attention layer."""
+    inputs = keras.Input((None, size.width))
+    return _step(keras.Model(inputs, layer(inputs, inputs)), size, jit_compile)
 
 
-def transformer_step(attention: str, batch: int, length: int, width: int, depth: int) -> Callable[[], Any]:
-    """A training step of a stack of pre-norm Transformer layers, "softmax" or "coda"."""
-    inputs = x = keras.Input((None, width))
+def transformer_step(attention: str, size: Size, depth: int = 2) -> Callable[[], Any]:
+    """A training step of a `layers.TransformerEncoder` stack, "softmax" or "coda", without dropout."""
+    inputs = x = keras.Input((None, size.width))
     for _ in range(depth):
-        normed = keras.layers.LayerNormalization()(x)
-        x = x + attention_layer(attention, width)(normed, normed)
-        hidden = keras.layers.Dense(4 * width, activation="relu")(keras.layers.LayerNormalization()(x))
-        x = x + keras.layers.Dense(width)(hidden)
-    return _step(keras.Model(inputs, x), batch, length, width)
+        x = layers.TransformerEncoder(4 * size.width, size.heads, attention)(x)
+    return _step(keras.Model(inputs, x), size, jit_compile=False)
 
 
-def attention_layer(attention: str, width: int, heads: int = 4, **options: Any) -> keras.layers.Layer:
-    """The two whole layers that are compared."""
-    kind = keras.layers.MultiHeadAttention if attention == "softmax" else layers.MultiHeadCoDA
-    return kind(heads, width // heads, **options)
-
-
-def _step(model: keras.Model, batch: int, length: int, width: int) -> Callable[[], Any]:
-    x = tf.random.stateless_normal((batch, length, width), (1, 2))
+def _step(model: keras.Model, size: Size, jit_compile: bool) -> Callable[[], Any]:
+    x = tf.random.stateless_normal((size.batch, size.length, size.width), (1, 2))
     optimizer = keras.optimizers.SGD(1e-3)
     optimizer.build(model.trainable_variables)
 
-    @tf.function
+    @tf.function(jit_compile=jit_compile)
     def step() -> tf.Tensor:
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(tf.square(model(x, training=True)))

@@ -14,13 +14,24 @@ from typing import Any
 import numpy as np
 
 
-def interleaved_medians(cases: dict[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Median milliseconds of every case; one of each in turn, so that noise of the machine is shared."""
+def interleaved_medians(
+    cases: dict[str, Callable[[], Any]], repeats: int, seconds: float = float("inf")
+) -> dict[str, float]:
+    """Median milliseconds of every case; one of each in turn, so that noise of the machine is shared.
+
+    Args:
+        cases: what to call; the first two calls of each are not counted.
+        repeats: calls of each that are.
+        seconds: no further round is begun have passed, but three rounds are made in any case.
+    """
     times: dict[str, list[float]] = {name: [] for name in cases}
     for case in cases.values():
         case()
         case()
-    for _ in range(repeats):
+    end = time.perf_counter() + seconds
+    for number in range(repeats):
+        if number >= 3 and time.perf_counter() > end:
+            break
         for name, case in cases.items():
             start = time.perf_counter()
             case()
@@ -53,18 +64,15 @@ def machine() -> dict[str, Any]:
 
 
 def machine_rates() -> dict[str, float]:
-    """Measured bytes/s of a large copy and elementwise float32 operations/s of numbers that stay in cache."""
+    """Measured bytes/s of a large copy, and vector operations/s of all cores: a matrix product's multiply-adds."""
     large = np.ones(1 << 26, np.float32)
     target = np.empty_like(large)
-    small, out = np.ones(4096, np.float32), np.empty(4096, np.float32)
-    cases = {
-        "copy": lambda: np.copyto(target, large),
-        "maximum": lambda: [np.maximum(small, small, out=out) for _ in range(256)],
-    }
+    matrix = np.ones((2048, 2048), np.float32)
+    cases = {"copy": lambda: np.copyto(target, large), "product": lambda: np.matmul(matrix, matrix)}
     times = interleaved_medians(cases, 7)
     return {
         "bytes_per_second": 2 * large.nbytes / (times["copy"] * 1e-3),
-        "elementwise_per_second_and_core": 256 * small.size / (times["maximum"] * 1e-3),
+        "operations_per_second": matrix.shape[0] ** 3 / (times["product"] * 1e-3),
     }
 
 

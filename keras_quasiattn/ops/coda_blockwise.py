@@ -128,7 +128,7 @@ def _masks(
         lead,
         target,
         source,
-        keys_a_tile(target),
+        keys_a_tile(target, source),
         None if key_mask is None else flatten_leading(key_mask, lead, 1, source),
         None if row_mask is None else flatten_leading(row_mask, lead, target, 1),
         full,

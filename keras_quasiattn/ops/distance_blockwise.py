@@ -25,7 +25,7 @@ def blockwise_l1(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
     """
     lead = broadcast_leading([x, y])
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
-    size = keys_a_tile(target)
+    size = keys_a_tile(target, source)
     count = tile_count(source, size)
     real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
 

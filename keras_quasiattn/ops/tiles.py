@@ -21,10 +21,15 @@ STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times
 FEATURES_AT_ONCE = 4  # the same where every operation is a call of its own: (T, tile) tensors alive in a step
 
 
-def keys_a_tile(target: Any) -> int:
-    """How many keys a tile should have, for `target` queries and the way this code is being run."""
-    short = isinstance(target, int) and target <= LONG
-    return KEYS_A_TILE_OP_BY_OP if short and runs_op_by_op() else KEYS_A_TILE
+def keys_a_tile(target: Any, source: Any) -> int:
+    """How many keys a tile should have, for `target` queries, `source` keys and the way this code is being run."""
+    wide = isinstance(target, int) and target <= LONG and runs_op_by_op()
+    if not wide:
+        return KEYS_A_TILE
+    enough = (
+        KEYS_A_TILE * tile_count(source, KEYS_A_TILE) if isinstance(source, int) else KEYS_A_TILE_OP_BY_OP
+    )
+    return min(KEYS_A_TILE_OP_BY_OP, enough)
 
 
 def tile_count(length: Any, size: int) -> Any:

@@ -1,0 +1,36 @@
+"""A table and a plot of measured rows."""
+
+from pathlib import Path
+from typing import Any
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """Rows of one kind as aligned columns."""
+    columns = list(rows[0])
+    cells = [[f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns] for row in rows]
+    widths = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
+    return "\n".join(
+        "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
+        for line in [columns, *cells]
+    )
+
+
+def plot(rows: list[dict[str, Any]], path: Path) -> None:
+    """Both passes' time a head against length, one panel a head size, one line a case and mode."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    sizes = sorted({row["features"] for row in rows})
+    figure, panels = pyplot.subplots(1, len(sizes), figsize=(6 * len(sizes), 5), squeeze=False, sharey=True)
+    for axes, features in zip(panels[0], sizes, strict=True):
+        here = [row for row in rows if row["features"] == features and row["passes"] == "both"]
+        for case, mode in sorted({(row["case"], row["mode"]) for row in here}):
+            line = [row for row in here if (row["case"], row["mode"]) == (case, mode)]
+            line.sort(key=lambda row: row["length"])
+            times = [row["ms"] / row["heads"] for row in line]
+            axes.loglog([row["length"] for row in line], times, "o-", label=f"{case}, {mode}")
+        axes.set(xlabel="T = S", ylabel="forward and backward, ms a head", title=f"heads of {features}")
+    panels[0][0].legend(fontsize="small")
+    figure.savefig(path, dpi=120)

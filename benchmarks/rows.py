@@ -1,0 +1,180 @@
+"""What is measured, as rows of a table."""
+
+import argparse
+import importlib.util
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from benchmarks import cases
+from benchmarks.measure import interleaved_medians, machine_rates, peak_memory
+
+Row = dict[str, Any]
+
+_BROADCAST_BYTES = 6 << 30  # a (heads, T, S, D) tensor and its gradient must stay below this to be tried
+_PAIRS = 1 << 28  # of all heads together: softmax attention's matrix takes 1 GiB
+_SLOW_PAIRS = 1 << 24  # beyond which operations that run one by one are measured as a graph only
+COMPILED = importlib.util.find_spec("numba") is not None
+
+
+def heads_that_fit(heads: int, length: int) -> int:
+    """`heads`, or fewer where their matrices would be too large."""
+    return max(1, min(heads, _PAIRS // length**2))
+
+
+def core(size: Row, repeats: int, seconds: float) -> list[Row]:
+    """Softmax, broadcasting and every implementation, each in each mode and for both kinds of pass."""
+    pairs = size["heads"] * size["length"] ** 2
+    functions: dict[str, tuple[cases.Function, tuple[str, ...]]] = {
+        "softmax": (cases.softmax_core, ("graph", "xla"))
+    }
+    if 3 * 4 * pairs * size["features"] < _BROADCAST_BYTES:
+        functions["broadcast"] = (cases.coda_by_broadcasting, ("graph", "xla"))
+    modes = ("graph", "xla") if pairs > _SLOW_PAIRS else ("graph", "xla", "eager")
+    functions["blockwise"] = (cases.coda("blockwise"), modes)
+    if COMPILED:
+        functions["compiled"] = (cases.coda("compiled"), ("graph", "eager"))
+    arguments = cases.tensors(size["heads"], size["length"], size["features"])
+    calls = {}
+    for name, (function, ways) in functions.items():
+        for mode in ways:
+            calls[name, mode, "forward"] = cases.ready(function, arguments, mode)
+            calls[name, mode, "both"] = cases.ready(cases.both_passes(function), arguments, mode)
+    calls |= _cdist(size)
+    medians = interleaved_medians(calls, repeats, seconds)
+    return [
+        {**size, **dict(zip(("case", "mode", "passes"), key, strict=True)), "ms": milliseconds}
+        for key, milliseconds in medians.items()
+    ]
+
+
+def _cdist(size: Row) -> dict[tuple[str, str, str], Any]:
+    """`torch.cdist(p=1)`, the L1 part alone, where PyTorch is installed."""
+    if not importlib.util.find_spec("torch"):
+        return {}
+    import torch
+
+    x, y = (torch.randn(size["heads"], size["length"], size["features"]) for _ in range(2))
+    return {("torch.cdist", "eager", "forward"): lambda: torch.cdist(x, y, p=1)}
+
+
+def goals(core_rows: list[Row]) -> list[Row]:
+    """How many times faster than plain broadcasting, and slower than the faster form of softmax attention."""
+    found = []
+    for row in core_rows:
+        size = ("heads", "length", "features", "passes")
+        same = [other for other in core_rows if all(other[name] == row[name] for name in size)]
+        if row["case"] not in ("blockwise", "compiled"):
+            continue
+        softmax = min(other["ms"] for other in same if other["case"] == "softmax")
+        broadcast = [o["ms"] for o in same if (o["case"], o["mode"]) == ("broadcast", "graph")]
+        found.append(
+            {
+                **{name: row[name] for name in ("length", "features", "case", "mode", "passes")},
+                "faster_than_broadcast": broadcast[0] / row["ms"] if broadcast else None,
+                "slower_than_softmax": row["ms"] / softmax,
+            }
+        )
+    return found
+
+
+def growth(core_rows: list[Row]) -> list[Row]:
+    """log2 of the ratio of times a head, where both T and 2T were measured."""
+    names = ("case", "mode", "passes", "features")
+    times = {(*(row[n] for n in names), row["length"]): row["ms"] / row["heads"] for row in core_rows}
+    return [
+        {**dict(zip(names, key, strict=False)), "from": key[-1], "exponent": math.log2(times[twice] / time)}
+        for key, time in times.items()
+        if (twice := (*key[:-1], 2 * key[-1])) in times
+    ]
+
+
+def limits(core_rows: list[Row]) -> list[Row]:
+    """The least time for the L1 part: two operations an element at the measured rate, inputs and output once."""
+    rates = machine_rates()
+    found = []
+    for heads, length, features in sorted({(r["heads"], r["length"], r["features"]) for r in core_rows}):
+        operations = 2 * heads * length * length * features
+        moved = 4 * heads * (2 * length * features + length * length)
+        found.append(
+            {
+                **{"heads": heads, "length": length, "features": features},
+                "operations_ms": 1e3 * operations / rates["operations_per_second"],
+                "bytes_ms": 1e3 * moved / rates["bytes_per_second"],
+                **rates,
+            }
+        )
+    return found
+
+
+def whole_layers(repeats: int, seconds: float) -> list[Row]:
+    """Training steps of one attention layer and of a small Transformer: Keras' attention, and CoDA in each way."""
+    import keras
+
+    from keras_quasiattn import layers
+
+    size = cases.Size()
+    heads = (size.heads, size.width // size.heads)
+    ways = {"auto": False, "blockwise": False, "blockwise, xla": True}
+    calls = {
+        ("attention layer", "keras", "graph"): cases.layer_step(
+            keras.layers.MultiHeadAttention(*heads), size
+        ),
+        ("transformer", "softmax", "graph"): cases.transformer_step("softmax", size),
+        ("transformer", "coda", "auto"): cases.transformer_step("coda", size),
+    }
+    for way, jit_compile in ways.items():
+        layer = layers.MultiHeadCoDA(*heads, implementation=way.split(",")[0])
+        calls["attention layer", "coda", way] = cases.layer_step(layer, size, jit_compile)
+    medians = interleaved_medians(calls, repeats, seconds)
+    plain = {"attention layer": "keras", "transformer": "softmax"}
+    return [
+        {
+            **{"step": step, "attention": attention, "way": way, "ms": ms},
+            "ratio": ms / medians[step, plain[step], "graph"],
+            **size._asdict(),
+        }
+        for (step, attention, way), ms in medians.items()
+    ]
+
+
+def memory(length: int) -> list[Row]:
+    """Peak memory of both passes of 8 heads of 64, each in a fresh process."""
+    ways = [("blockwise", "xla"), ("blockwise", "graph")] + [("compiled", "graph")] * COMPILED
+    found = []
+    for name, mode in ways:
+        arguments = ["--implementation", name, "--mode", mode, "--heads", "8", "--length", str(length)]
+        figures = peak_memory([*arguments, "--features", "64", "--passes", "both"])
+        found.append({"case": name, "mode": mode, "length": length, **figures})
+    return found
+
+
+def of_another_ref(options: argparse.Namespace) -> dict[str, Any]:
+    """The same core measured with the package of another git ref, from a work tree that is removed again."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree, output = Path(folder) / "tree", Path(folder) / "result.json"
+        add = ["git", "worktree", "add", "--detach", str(tree), options.compare_ref]
+        subprocess.run(add, check=True, capture_output=True)
+        try:
+            command = [sys.executable, "-m", "benchmarks.coda", "--no-layers", "--memory-lengths"]
+            for name in ("heads", "lengths", "features", "repeats", "seconds"):
+                given = getattr(options, name)
+                given = given if isinstance(given, list) else [given]
+                command += [f"--{name}", *map(str, given)]
+            environment = {**os.environ, "PYTHONPATH": str(tree)}
+            subprocess.run(
+                [*command, "--output", str(output)],
+                env=environment,
+                cwd=tree,
+                check=True,
+                stdout=subprocess.DEVNULL,
+            )
+            return {"ref": options.compare_ref, **json.loads(output.read_text())}
+        finally:
+            remove = ["git", "worktree", "remove", "--force", str(tree)]
+            subprocess.run(remove, check=True, capture_output=True)

@@ -1,0 +1,60 @@
+"""The benchmark's one command: every case once, at a tiny size, with all that it writes."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+from benchmarks import report, rows
+
+ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="measures the TensorFlow backend"
+)
+
+
+def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_path):
+    output, picture = tmp_path / "run.json", tmp_path / "run.png"
+    command = (
+        "-m benchmarks.coda --heads 2 --lengths 8 16 --features 5 --repeats 1 --no-layers --memory-lengths 33"
+    )
+    result = subprocess.run(
+        [sys.executable, *command.split(), "--compare-ref", "HEAD", "--output", output, "--plot", picture],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    assert "faster_than_broadcast" in result.stdout
+    found = json.loads(output.read_text())
+    assert {row["case"] for row in found["core"]} >= {"softmax", "broadcast", "blockwise"}
+    assert {row["mode"] for row in found["core"] if row["case"] == "blockwise"} == {"graph", "xla", "eager"}
+    assert {row["from"] for row in found["growth"]} == {8}
+    assert all(row["above_base_mib"] >= 0 for row in found["memory"])
+    assert found["compared_with"]["ref"] == "HEAD" and len(found["compared_with"]["core"]) == len(
+        found["core"]
+    )
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_ratios_are_those_of_the_same_size_and_pass():
+    size = {"heads": 1, "length": 8, "features": 4, "passes": "both"}
+    measured = [
+        {**size, "case": "softmax", "mode": "graph", "ms": 4.0},
+        {**size, "case": "softmax", "mode": "xla", "ms": 2.0},
+        {**size, "case": "broadcast", "mode": "graph", "ms": 30.0},
+        {**size, "case": "blockwise", "mode": "xla", "ms": 3.0},
+    ]
+    other = [{**row, "length": 16, "ms": row["ms"] * 4} for row in measured]
+    first = rows.goals(measured + other)[0]
+    assert (first["faster_than_broadcast"], first["slower_than_softmax"]) == (10.0, 1.5)
+    assert {row["exponent"] for row in rows.growth(measured + other)} == {2.0}
+    assert "blockwise" in report.table(rows.goals(measured))
+
+
+def test_long_problems_get_fewer_heads():
+    assert [rows.heads_that_fit(32, length) for length in (64, 4096, 16384, 40000)] == [32, 16, 1, 1]
