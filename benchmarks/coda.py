@@ -7,19 +7,16 @@ Cases of one size are measured in turn, so that whatever else the machine does f
 """
 
 import argparse
-import json
-import os
 from pathlib import Path
 from typing import Any
 
 from benchmarks import report, rows
+from benchmarks.measure import machine, write_json
 
 
 def main(given: list[str] | None = None) -> None:
     """Runs what the options ask for."""
     options = _parser().parse_args(given)
-    from benchmarks.measure import machine
-
     result: dict[str, Any] = {"machine": machine(), "core": []}
     for features in options.features:
         for length in options.lengths:
@@ -39,9 +36,7 @@ def main(given: list[str] | None = None) -> None:
     if options.plot:
         report.plot(result["core"], options.plot)
     if options.output:
-        temporary = options.output.with_name(f".{options.output.name}.{os.getpid()}")
-        temporary.write_text(json.dumps(result, indent=1) + "\n")
-        os.replace(temporary, options.output)
+        write_json(result, options.output)
 
 
 def _parser() -> argparse.ArgumentParser:

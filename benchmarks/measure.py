@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,13 @@ def machine_rates() -> dict[str, float]:
         "bytes_per_second": 2 * large.nbytes / (times["copy"] * 1e-3),
         "operations_per_second": matrix.shape[0] ** 3 / (times["product"] * 1e-3),
     }
+
+
+def write_json(result: dict[str, Any], path: Path) -> None:
+    """Writes all of it, or leaves what was there."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(result, indent=1) + "\n")
+    os.replace(temporary, path)
 
 
 def peak_memory(arguments: list[str]) -> dict[str, float]:

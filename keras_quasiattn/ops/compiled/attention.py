@@ -121,7 +121,7 @@ def _is_masked(p: Any) -> bool:
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
-    """Adds M · value to `out` (B, T, V) and Mᵀ · other_value to `out_other` (B · chunks, S, W).
+    """Writes M · value to `out` (B, T, V) and Mᵀ · other_value to `out_other` (B · chunks, S, W).
 
     Works on every `step`-th piece of B · chunks from `first` on.
     """
@@ -134,6 +134,8 @@ def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
     masked = _is_masked(p)
     for item in range(first, out.shape[0] * p.chunks, step):
         b, start = item // p.chunks, (item % p.chunks) * length
+        out[b, start : start + length] = 0
+        out_other[item] = 0
         for s in range(0, p.value.shape[1], width):
             e = s + width
             _transpose(p.key[b, s:e], key)
@@ -158,7 +160,7 @@ def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> None:
-    """Adds the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to the arrays of `d`.
+    """Writes the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to the arrays of `d`.
 
     `d` holds one array for each of the first nine of `Problem`, those of keys and values with (B · chunks) in front.
     """
@@ -175,6 +177,10 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
     masked = _is_masked(p)
     for item in range(first, g.shape[0] * p.chunks, step):
         b, start = item // p.chunks, (item % p.chunks) * length
+        for of_rows in (dq, dx, d_other, d_beta, d_similarity_offset, d_distance_offset):
+            of_rows[b, start : start + length] = 0
+        for of_columns in (dk, dy, dv):
+            of_columns[item] = 0
         for s in range(0, p.value.shape[1], width):
             e = s + width
             _transpose(p.key[b, s:e], key)

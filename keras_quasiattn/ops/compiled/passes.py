@@ -1,5 +1,6 @@
 """Arrays of any size in, compiled passes on all cores, arrays of the same size out."""
 
+import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ Array = np.ndarray
 
 _COLUMNS = 256  # of a block of M: the arrays in work fit the second-level cache
 _PIECES = 8  # independent pieces of work to aim at, where there are few batches and heads
+_ALIGNMENT = 64  # bytes
 _LOOPS: Any = attention  # compiled functions have no types of their own
 GIVEN = Problem._fields[:9]  # what has gradients
 _OF_ROWS = ("query", "distance_query", "other_value", "beta", "similarity_offset", "distance_offset")
@@ -135,34 +137,28 @@ class Passes:
         x = _pad(self.arrays[name], *shape)
         return x if name in _OF_ROWS or self.real is None else np.where(self.real, x, self.dtype(0))
 
-    def _zeros(self, name: str) -> Array:
+    def _result_shape(self, name: str) -> tuple[int, int, int]:
         batch, length, features = self._shape(name)
-        return np.zeros((batch if name in _OF_ROWS else batch * self.chunks, length, features), self.dtype)
+        return batch if name in _OF_ROWS else batch * self.chunks, length, features
 
-    def _cut(self, x: Array, name: str) -> Array:
-        """Sums without padding; those of columns over all chunks of rows together."""
-        features = self.arrays[name].shape[2]
-        if name in _OF_ROWS:
-            return np.ascontiguousarray(x[:, : self.target, :features])
+    def _rows(self, x: Array, name: str) -> Array:
+        """Sums of rows without padding, with the features of `name`."""
+        return np.ascontiguousarray(x[:, : self.target, : self.arrays[name].shape[2]])
+
+    def _columns(self, x: Array, name: str) -> Array:
+        """Sums of columns likewise, all chunks of rows together."""
         if self.chunks > 1:
             x = x.reshape(self.batch, self.chunks, *x.shape[1:]).sum(1)
-        return np.ascontiguousarray(x[:, : self.source, :features])
+        return np.ascontiguousarray(x[:, : self.source, : self.arrays[name].shape[2]])
 
     def forward(self) -> list[Array]:
         """M · value (B, T, V), and Mᵀ · other_value (B, S, W) where that is given."""
-        features = self.problem.value.shape[2]
-        out = np.zeros((self.batch, self.rows, features), self.dtype)
-        out_other = np.zeros(
-            (self.batch * self.chunks, self.columns, self._shape("other_value")[2]), self.dtype
-        )
+        _, _, features = self._shape("value")
+        other = (self.batch * self.chunks, self.columns, self._shape("other_value")[2])
+        out, out_other = _empty([(self.batch, self.rows, features), other], self.dtype)
         _on_all_cores(_LOOPS.forward, self.problem, out, out_other)
-        out = np.ascontiguousarray(out[:, : self.target, : self.arrays["value"].shape[2]])
-        if "other_value" not in self.arrays:
-            return [out]
-        if self.chunks > 1:
-            out_other = out_other.reshape(self.batch, self.chunks, *out_other.shape[1:]).sum(1)
-        width = self.arrays["other_value"].shape[2]
-        return [out, np.ascontiguousarray(out_other[:, : self.source, :width])]
+        out = self._rows(out, "value")
+        return [out, self._columns(out_other, "other_value")] if "other_value" in self.arrays else [out]
 
     def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
         """Gradients for `names`, given those of what `forward` returns."""
@@ -171,9 +167,10 @@ class Passes:
         g_other = np.zeros((self.batch, self.columns, 0), self.dtype)
         if len(upstreams) == 2:
             g_other = _pad(upstreams[1], None, self.columns, width)
-        gradients = tuple(self._zeros(name) for name in GIVEN)
+        gradients = tuple(_empty([self._result_shape(name) for name in GIVEN], self.dtype))
         _on_all_cores(_LOOPS.backward, self.problem, _read_only(g), _read_only(g_other), gradients)
-        return [self._cut(gradients[GIVEN.index(name)], name) for name in names]
+        found = dict(zip(GIVEN, gradients, strict=True))
+        return [(self._rows if name in _OF_ROWS else self._columns)(found[name], name) for name in names]
 
 
 def _read_only(x: Array) -> Array:
@@ -181,3 +178,16 @@ def _read_only(x: Array) -> Array:
     x = x.view()
     x.flags.writeable = False
     return x
+
+
+def _empty(shapes: list[tuple[int, ...]], dtype: Any) -> list[Array]:
+    """Arrays in one piece of memory, aligned so that TensorFlow takes them over without a copy."""
+    itemsize = np.dtype(dtype).itemsize
+    lanes = _ALIGNMENT // itemsize
+    sizes = [_whole(math.prod(shape), lanes) for shape in shapes]
+    block = np.empty(sum(sizes) + lanes, dtype)
+    start, found = -block.ctypes.data % _ALIGNMENT // itemsize, []
+    for shape, size in zip(shapes, sizes, strict=True):
+        found.append(block[start : start + math.prod(shape)].reshape(shape))
+        start += size
+    return found
