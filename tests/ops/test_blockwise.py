@@ -42,7 +42,17 @@ def assert_same(inputs, implementation, rtol=1e-9, atol=1e-11, **options):
 @pytest.mark.parametrize("implementation", FAST)
 @pytest.mark.parametrize(
     "target,source",
-    [(1, 1), (5, EDGE - 1), (EDGE + 1, EDGE), (7, EDGE + 1), (3, 4 * EDGE + 1), (17, 1), (0, 3), (3, 0)],
+    [
+        (1, 1),
+        (5, EDGE - 1),
+        (EDGE + 1, EDGE),
+        (7, EDGE + 1),
+        (3, 4 * EDGE + 1),
+        (17, 1),
+        (0, 3),
+        (3, 0),
+        (150, 300),
+    ],
 )
 def test_lengths_at_and_beside_tile_edges(target, source, implementation):
     inputs = [normals(2, target, 5), normals(2, source, 5, seed=1), normals(2, source, 3, seed=2)]
@@ -267,6 +277,19 @@ def test_memory_of_both_passes_is_linear(heads, length, features, limit):
         [sys.executable, *command], capture_output=True, text=True, timeout=300, check=True
     )
     assert json.loads(result.stdout.strip().splitlines()[-1])["above_base_mib"] < limit
+
+
+@pytest.mark.parametrize("implementation", FAST)
+def test_long_causal_problems_with_masks_on_rows_keys_and_pairs(implementation):
+    # Compiled loops cut 150 rows into chunks, and 300 keys into blocks.
+    inputs = [normals(2, 150, 5), normals(2, 300, 5, seed=1), normals(2, 300, 3, seed=2)]
+    lengths = np.array([130, 40])[:, None, None]
+    for mask in (
+        np.arange(150)[:, None] < lengths,
+        np.arange(300)[None] < lengths,
+        np.random.default_rng(3).random((2, 150, 300)) < 0.5,
+    ):
+        assert_same(inputs, implementation, mask=mask, is_causal=True, gate_range="centered", beta=0.1)
 
 
 @pytest.mark.parametrize("implementation", FAST)

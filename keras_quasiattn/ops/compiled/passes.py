@@ -44,14 +44,19 @@ class Settings(NamedTuple):
 
 
 @cache
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
 def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="quasiattn")
+    return ThreadPoolExecutor(max_workers=_cores(), thread_name_prefix="quasiattn")
 
 
 def _on_all_cores(loop: Callable[..., None], problem: Problem, *arguments: Any) -> None:
     """Runs `loop` once a core, each on its share of the pieces; compiled code holds no lock."""
     pieces = problem.value.shape[0] * problem.chunks
-    count = max(1, min(os.cpu_count() or 1, pieces))
+    count = max(1, min(_cores(), pieces))
     others = [_workers().submit(loop, problem, first, count, *arguments) for first in range(1, count)]
     loop(problem, 0, count, *arguments)
     for other in others:
