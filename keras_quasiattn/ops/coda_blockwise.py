@@ -76,10 +76,12 @@ def blockwise_sums(
         return flatten_leading(ops.cast(x, dtype), lead, rows, columns)
 
     tensors = {}
-    if alpha.shape[-1] == 1:
-        query = ops.cast(query, dtype) * alpha
+    if alpha.shape[-1] != 1:
+        tensors["alpha_full"] = flat(alpha, target, source)
+    elif compiled:
+        tensors["alpha"] = flat(alpha, target, 1)
     else:
-        tensors["alpha"] = flat(alpha, target, source)
+        query = ops.cast(query, dtype) * alpha
     tensors["query"] = flat(query, target, query.shape[-1])
     tensors["key"] = flat(key, source, key.shape[-1])
     for name, x, length in zip(
@@ -162,16 +164,17 @@ def _offsets(
 
     offsets = {}
     if composition.center_similarity:
-        if separable and not per_query and "alpha" not in tensors:
+        if separable and not per_query and "alpha_full" not in tensors:
             # In closed form: a product of sums.
             row_mask = None if masks.row_mask is None else masks.row_mask[..., 0]
-            closed = mean_dot_product(
-                tensors["query"], tensors["key"], row_mask, masks.real_keys[:, : masks.source, 0]
-            )
+            query = tensors["query"] * tensors["alpha"] if "alpha" in tensors else tensors["query"]
+            closed = mean_dot_product(query, tensors["key"], row_mask, masks.real_keys[:, : masks.source, 0])
             offsets["similarity_offset"] = ops.broadcast_to(closed, (batch, masks.target, 1))
         else:
             offsets["similarity_offset"] = mean(
-                total(("query", "key", "alpha", "beta", "beta_full"), WeightRule("identity", None))
+                total(
+                    ("query", "key", "alpha", "alpha_full", "beta", "beta_full"), WeightRule("identity", None)
+                )
             )
     if composition.center_gate:
         names = ("distance_query", "distance_key", "beta", "beta_full")

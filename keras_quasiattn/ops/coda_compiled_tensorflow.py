@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """As `coda_tiles.tiled_sums`, "alpha" and "beta_full" excepted. Not for XLA, nor for export."""
+    """As `coda_tiles.tiled_sums`, with "alpha" (B, T, 1) and without the full factors. Neither for XLA nor export."""
     _forbid_export()
     names = tuple(name for name in GIVEN if name in tensors)
     dtype, both_ways = tensors["value"].dtype, "other_value" in tensors

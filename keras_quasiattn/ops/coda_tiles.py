@@ -16,7 +16,7 @@ from keras_quasiattn.ops.tiles import DistanceTiles, pad_axis, put, put_columns,
 Tensor = Any
 
 KEY_SIDE = ("key", "distance_key", "value")
-FULL = ("alpha", "beta_full")
+FULL = ("alpha_full", "beta_full")
 
 
 @dataclasses.dataclass
@@ -91,8 +91,8 @@ class _Tiles:
         if self.weights.uses_similarity:
             tile["dot"] = ops.einsum("btd,bsd->bts", self.tensors["query"], self.key_tile("key", index))
             tile["E"] = tile["dot"]
-            if "alpha" in self.tensors:
-                tile["E"] = tile["E"] * self.full_tile("alpha", index)
+            if "alpha_full" in self.tensors:
+                tile["E"] = tile["E"] * self.full_tile("alpha_full", index)
             if "similarity_offset" in self.tensors:
                 tile["E"] = tile["E"] - self.tensors["similarity_offset"]
         if self.weights.uses_distance:
@@ -114,7 +114,7 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
         weights: how M is composed.
         tensors: "query" (B, T, D), already times α; "key" (B, S, D); "distance_query" (B, T, F) and
             "distance_key" (B, S, F); "value" (B, S, V); "beta" (B, T, 1) or "beta_full" (B, T, S). Optional:
-            "alpha" (B, T, S); "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N;
+            "alpha_full" (B, T, S); "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N;
             "other_value" (B, T, W). All in one dtype; gradients flow to all.
 
     Returns:
@@ -205,9 +205,9 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
         similarity, distance = slopes(index, tile)
         if weights.uses_similarity:
             accumulate("similarity_offset", -ops.sum(similarity, axis=2, keepdims=True))
-            if "alpha" in totals:
-                totals["alpha"] = put_columns(totals["alpha"], index, similarity * tile["dot"])
-                similarity = similarity * tiles.full_tile("alpha", index)
+            if "alpha_full" in totals:
+                totals["alpha_full"] = put_columns(totals["alpha_full"], index, similarity * tile["dot"])
+                similarity = similarity * tiles.full_tile("alpha_full", index)
             accumulate("query", ops.einsum("bts,bsd->btd", similarity, tiles.key_tile("key", index)))
             keys = ops.einsum("bts,btd->bsd", similarity, tensors["query"])
             totals["key"] = put(totals["key"], index, keys)

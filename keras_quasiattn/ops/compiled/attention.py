@@ -23,6 +23,7 @@ class Problem(NamedTuple):
     distance_key: Any  # (B, S, F)
     value: Any  # (B, S, V)
     other_value: Any  # (B, T, W)
+    alpha: Any  # (B, T, 1)
     beta: Any  # (B, T, 1)
     similarity_offset: Any  # (B, T, 1)
     distance_offset: Any  # (B, T, 1)
@@ -84,25 +85,42 @@ def _keep(key: Any, t: int, s: int, threshold: Any, kept: Any, factors: Any) -> 
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _affine(x: Any, sign: Any, factors: Any, offsets: Any, out: Any) -> None:
+    """out[r, i] = sign · factors[r] · x[r, i] − offsets[r]."""
+    for r in range(x.shape[0]):
+        factor = sign * factors[r, 0]
+        shift = offsets[r, 0] if offsets.shape[1] else factor * 0
+        for i in range(x.shape[1]):
+            out[r, i] = factor * x[r, i] - shift
+
+
+@njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
+def _affine_gradient(slope: Any, x: Any, sign: Any, factors: Any, d_factors: Any, d_offsets: Any) -> None:
+    """Turns `slope` from what flows to `_affine`'s result into what flows to x, and adds up the rest."""
+    for r in range(x.shape[0]):
+        factor, total = sign * factors[r, 0], sign * 0
+        if d_offsets.shape[1]:
+            d_offsets[r, 0] -= slope[r].sum()
+        for i in range(x.shape[1]):
+            total += slope[r, i] * x[r, i]
+            slope[r, i] *= factor
+        d_factors[r, 0] += sign * total
+
+
+@njit(nogil=True, cache=True)
 def _compose(p: Any, b: int, t: int, key: Any, other: Any, work: Any) -> None:
-    """work[0, 1, 2] = E, N, L of one block, and work[3, 4] = similarity(E), gate(N)."""
-    rows = work.shape[1]
+    """work[0, 1] = E, N of one block, work[2, 3] = its dot products and distances, work[4, 5] = f(E), g(N)."""
+    u, one = t + work.shape[1], work.dtype.type(1)
     if p.similarity_code:
-        work[0] = 0
-        add_products(p.query[b, t : t + rows], key, work[0])
-        if p.similarity_offset.shape[2]:
-            for r in range(rows):
-                work[0, r] -= p.similarity_offset[b, t + r, 0]
-    if p.gate_code:
         work[2] = 0
-        add_distances(p.distance_query[b, t : t + rows], other, work[2])
-        for r in range(rows):
-            factor = -p.beta[b, t + r, 0]
-            shift = p.distance_offset[b, t + r, 0] if p.distance_offset.shape[2] else factor * 0
-            for i in range(work.shape[2]):
-                work[1, r, i] = factor * work[2, r, i] - shift
-    values(p.similarity_code, work[0].reshape(-1), work[3].reshape(-1))
-    values(p.gate_code, work[1].reshape(-1), work[4].reshape(-1))
+        add_products(p.query[b, t:u], key, work[2])
+        _affine(work[2], one, p.alpha[b, t:u], p.similarity_offset[b, t:u], work[0])
+    if p.gate_code:
+        work[3] = 0
+        add_distances(p.distance_query[b, t:u], other, work[3])
+        _affine(work[3], -one, p.beta[b, t:u], p.distance_offset[b, t:u], work[1])
+    values(p.similarity_code, work[0].reshape(-1), work[4].reshape(-1))
+    values(p.gate_code, work[1].reshape(-1), work[5].reshape(-1))
 
 
 @njit(nogil=True, cache=True)
@@ -127,7 +145,7 @@ def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
     """
     kind, width, target = p.value.dtype, p.width, out.shape[1]
     length = -(-target // (BLOCK_ROWS * p.chunks)) * BLOCK_ROWS
-    work = np.zeros((5, BLOCK_ROWS, width), kind)
+    work = np.zeros((6, BLOCK_ROWS, width), kind)
     factors = np.empty((BLOCK_ROWS, width), kind)
     allowed = np.empty((BLOCK_ROWS, width), np.uint8)
     key, other_key = np.empty((p.key.shape[2], width), kind), np.empty((p.distance_key.shape[2], width), kind)
@@ -146,28 +164,28 @@ def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
                 _compose(p, b, t, key, other_key, work)
                 for r in range(BLOCK_ROWS):
                     for i in range(width):
-                        work[3, r, i] *= p.scale * work[4, r, i]
+                        work[4, r, i] *= p.scale * work[5, r, i]
                 if masked:
-                    _mask(p, b, t, s, allowed, work[3:4])
+                    _mask(p, b, t, s, allowed, work[4:5])
                 if p.dropout_keys.size:
                     _keep(p.dropout_keys[b], t, s, p.dropout_threshold, p.kept_factor, factors)
-                    work[3] *= factors
-                add_products(work[3], p.value[b, s:e], out[b, t : t + BLOCK_ROWS])
+                    work[4] *= factors
+                add_products(work[4], p.value[b, s:e], out[b, t : t + BLOCK_ROWS])
                 if p.other_value.shape[2]:
                     rows = p.other_value[b, t : t + BLOCK_ROWS]
-                    add_products(work[3].T, rows, out_other[item, s:e])
+                    add_products(work[4].T, rows, out_other[item, s:e])
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> None:
     """Writes the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to the arrays of `d`.
 
-    `d` holds one array for each of the first nine of `Problem`, those of keys and values with (B · chunks) in front.
+    `d` holds one array for each of the first ten of `Problem`, those of keys and values with (B · chunks) in front.
     """
-    kind, width, target = p.value.dtype, p.width, g.shape[1]
-    dq, dk, dx, dy, dv, d_other, d_beta, d_similarity_offset, d_distance_offset = d
+    kind, width, target, one = p.value.dtype, p.width, g.shape[1], p.value.dtype.type(1)
+    dq, dk, dx, dy, dv, d_other, d_alpha, d_beta, d_similarity_offset, d_distance_offset = d
     length = -(-target // (BLOCK_ROWS * p.chunks)) * BLOCK_ROWS
-    work = np.zeros((5, BLOCK_ROWS, width), kind)
+    work = np.zeros((6, BLOCK_ROWS, width), kind)
     inner, factors = np.empty((BLOCK_ROWS, width), kind), np.empty((BLOCK_ROWS, width), kind)
     parts = np.empty((3, BLOCK_ROWS, width), kind)  # M, and what flows to E and N
     weights, to_similarity, to_gate = parts[0], parts[1], parts[2]
@@ -177,7 +195,7 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
     masked = _is_masked(p)
     for item in range(first, g.shape[0] * p.chunks, step):
         b, start = item // p.chunks, (item % p.chunks) * length
-        for of_rows in (dq, dx, d_other, d_beta, d_similarity_offset, d_distance_offset):
+        for of_rows in (dq, dx, d_other, d_alpha, d_beta, d_similarity_offset, d_distance_offset):
             of_rows[b, start : start + length] = 0
         for of_columns in (dk, dy, dv):
             of_columns[item] = 0
@@ -199,11 +217,11 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
                 if p.dropout_keys.size:
                     _keep(p.dropout_keys[b], t, s, p.dropout_threshold, p.kept_factor, factors)
                     inner *= factors
-                slopes(p.similarity_code, work[0].reshape(-1), work[3].reshape(-1), to_similarity.reshape(-1))
-                slopes(p.gate_code, work[1].reshape(-1), work[4].reshape(-1), to_gate.reshape(-1))
+                slopes(p.similarity_code, work[0].reshape(-1), work[4].reshape(-1), to_similarity.reshape(-1))
+                slopes(p.gate_code, work[1].reshape(-1), work[5].reshape(-1), to_gate.reshape(-1))
                 for r in range(BLOCK_ROWS):
                     for i in range(width):
-                        left, right = p.scale * work[3, r, i], work[4, r, i]
+                        left, right = p.scale * work[4, r, i], work[5, r, i]
                         weights[r, i] = left * right
                         to_similarity[r, i] *= p.scale * right * inner[r, i]
                         to_gate[r, i] *= left * inner[r, i]
@@ -215,19 +233,12 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
                 if p.other_value.shape[2]:
                     add_products(weights, g_other[b, s:e], d_other[b, t:u])
                 if p.similarity_code:
+                    shift = d_similarity_offset[b, t:u]
+                    _affine_gradient(to_similarity, work[2], one, p.alpha[b, t:u], d_alpha[b, t:u], shift)
                     add_products(to_similarity, p.key[b, s:e], dq[b, t:u])
                     add_products(to_similarity.T, p.query[b, t:u], dk[item, s:e])
-                    if p.similarity_offset.shape[2]:
-                        for r in range(BLOCK_ROWS):
-                            d_similarity_offset[b, t + r, 0] -= to_similarity[r].sum()
                 if p.gate_code:
-                    for r in range(BLOCK_ROWS):
-                        factor, total = -p.beta[b, t + r, 0], p.scale * 0
-                        if p.distance_offset.shape[2]:
-                            d_distance_offset[b, t + r, 0] -= to_gate[r].sum()
-                        for i in range(width):
-                            total += to_gate[r, i] * work[2, r, i]
-                            to_gate[r, i] *= factor
-                        d_beta[b, t + r, 0] -= total
+                    shift = d_distance_offset[b, t:u]
+                    _affine_gradient(to_gate, work[3], -one, p.beta[b, t:u], d_beta[b, t:u], shift)
                     rows, keys = p.distance_query[b, t:u], p.distance_key[b, s:e]
                     add_signs(to_gate, rows, keys, dx[b, t:u], dy[item, s:e])

@@ -20,9 +20,9 @@ _COLUMNS = 256  # of a block of M: the arrays in work fit the second-level cache
 _PIECES = 8  # independent pieces of work to aim at, where there are few batches and heads
 _ALIGNMENT = 64  # bytes
 _LOOPS: Any = attention  # compiled functions have no types of their own
-GIVEN = Problem._fields[:9]  # what has gradients
-_OF_ROWS = ("query", "distance_query", "other_value", "beta", "similarity_offset", "distance_offset")
-_OF_SCALARS = ("beta", "similarity_offset", "distance_offset")
+GIVEN = Problem._fields[:10]  # what has gradients
+_OF_SCALARS = ("alpha", "beta", "similarity_offset", "distance_offset")
+_OF_ROWS = ("query", "distance_query", "other_value", *_OF_SCALARS)
 
 
 class Settings(NamedTuple):
@@ -78,10 +78,10 @@ class Passes:
 
     Args:
         settings: how M is composed.
-        arrays: by the names of `Problem`: "value" (B, S, V), "beta" (B, T, 1) and any of the others up to
-            "distance_offset", without padding and in one dtype, float32 or float64; "key_mask" (B, 1, S),
-            "row_mask" (B, T, 1), "full_mask" (problems, T, S or more) with "full_index" (B,), all boolean but the
-            index; "dropout_keys" (B,).
+        arrays: by the names of `Problem`, without padding and in one dtype, float32 or float64: "value" (B, S, V)
+            and "beta" (B, T, 1), with "query" also "alpha" (B, T, 1), and any of the others up to "distance_offset".
+            Boolean "key_mask" (B, 1, S), "row_mask" (B, T, 1), "full_mask" (problems, T, S or more) with the
+            integers "full_index" (B,); integers "dropout_keys" (B,).
     """
 
     def __init__(self, settings: Settings, arrays: dict[str, Array]) -> None:
