@@ -9,7 +9,7 @@ from keras import ops
 from keras_quasiattn.ops.choice import IMPLEMENTATIONS
 
 _COMPILED = keras.backend.backend() == "tensorflow" and importlib.util.find_spec("numba")
-CODA_IMPLEMENTATIONS = [name for name in IMPLEMENTATIONS if name != "compiled" or _COMPILED]
+CODA_IMPLEMENTATIONS = tuple(name for name in IMPLEMENTATIONS if name != "compiled" or _COMPILED)
 
 
 def to_numpy(structure):
