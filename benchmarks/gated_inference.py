@@ -7,12 +7,7 @@ ratios. "unit" is given its gates; "whole" runs its auxiliary BiLSTM too, which 
 """
 
 import argparse
-import json
-import os
-import platform
 import sys
-import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,19 +16,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.measure import interleaved_medians, machine, write_json
 from keras_quasiattn import layers, ops
-
-
-def interleaved(cases: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
-    """Milliseconds of every case, sorted, one of each in turn."""
-    times: dict[str, list[float]] = {name: [] for name in cases}
-    for round_number in range(repeats + 3):
-        for name, case in cases.items():
-            start = time.perf_counter()
-            case()
-            if round_number >= 3:
-                times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: sorted(values) for name, values in times.items()}
 
 
 def graph(function: Callable[..., Any], *arrays: np.ndarray) -> Callable[[], Any]:
@@ -57,17 +41,12 @@ def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
             lambda h, w, g: ops.open_positions_attention(h, w, g, implementation="gathered"),
             *(states, kernel, gates),
         )
-        times = interleaved({"soft": soft, "gathered": unit}, arguments.repeats)
-        ratios = np.median(times["gathered"]) / np.median(times["soft"])
+        times = interleaved_medians({"soft": soft, "gathered": unit}, arguments.repeats)
         found.append(
             {
                 "density": float(gates.mean()),
-                **{f"{name}_ms": float(np.median(values)) for name, values in times.items()},
-                **{
-                    f"{name}_quartiles_ms": np.percentile(values, (25, 75)).tolist()
-                    for name, values in times.items()
-                },
-                "ratio": float(ratios),
+                **{f"{name}_ms": milliseconds for name, milliseconds in times.items()},
+                "ratio": times["gathered"] / times["soft"],
             }
         )
     return found
@@ -87,21 +66,12 @@ def whole(arguments: argparse.Namespace) -> dict[str, Any]:
         "gated": graph(lambda h, x: gated(h, x), states, words),
         "auxiliary": graph(lambda x: gated.gate_network(x), words),
     }
-    times = interleaved(cases, max(3, arguments.repeats // 10))
+    times = interleaved_medians(cases, max(3, arguments.repeats // 10))
     return {
         "units": arguments.units,
         "density": float(keras.ops.mean(gates)),
-        **{f"{name}_ms": float(np.median(values)) for name, values in times.items()},
+        **{f"{name}_ms": milliseconds for name, milliseconds in times.items()},
     }
-
-
-def write(path: Path, record: dict[str, Any]) -> None:
-    """Writes JSON whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(record, file, indent=1)
-    os.replace(temporary, path)
 
 
 def main() -> None:
@@ -117,9 +87,7 @@ def main() -> None:
     arguments = parser.parse_args()
     record = {
         "command": " ".join(["python -m benchmarks.gated_inference", *sys.argv[1:]]),
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
-        "versions": {"tensorflow": tf.__version__, "keras": keras.__version__},
-        "load_average_at_start": os.getloadavg()[0],
+        "machine": machine(),
         "unit": rows(arguments),
         "whole": whole(arguments),
     }
@@ -134,7 +102,7 @@ def main() -> None:
         f"of which the auxiliary BiLSTM {one['auxiliary_ms']:.1f} ms"
     )
     if arguments.output:
-        write(arguments.output, record)
+        write_json(record, arguments.output)
 
 
 if __name__ == "__main__":

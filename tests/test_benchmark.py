@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+@pytest.mark.long
 def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_path):
     output, picture = tmp_path / "run.json", tmp_path / "run.png"
     command = (
@@ -58,3 +59,14 @@ def test_ratios_are_those_of_the_same_size_and_pass():
 
 def test_long_problems_get_fewer_heads():
     assert [rows.heads_that_fit(32, length) for length in (64, 4096, 16384, 40000)] == [32, 16, 1, 1]
+
+
+def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
+    output = tmp_path / "gated.json"
+    command = "-m benchmarks.gated_inference --batch 2 --length 9 --width 8 --units 3 --repeats 1 --densities 0.5 0.2"
+    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    found = json.loads(output.read_text())
+    assert [row["ratio"] for row in found["unit"]] == [
+        row["gathered_ms"] / row["soft_ms"] for row in found["unit"]
+    ]
+    assert 0 < found["whole"]["density"] <= 1
