@@ -31,6 +31,9 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
             line.sort(key=lambda row: row["length"])
             times = [row["ms"] / row["heads"] for row in line]
             axes.loglog([row["length"] for row in line], times, "o-", label=f"{case}, {mode}")
+        lengths = sorted({row["length"] for row in here})
+        axes.set_xticks(lengths, [str(length) for length in lengths], minor=False)
+        axes.set_xticks([], minor=True)
         axes.set(xlabel="T = S", ylabel="forward and backward, ms a head", title=f"heads of {features}")
     panels[0][0].legend(fontsize="small")
     figure.savefig(path, dpi=120)
