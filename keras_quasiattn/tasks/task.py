@@ -112,6 +112,28 @@ class Task(abc.ABC):
             UserError: the folder cannot be written, or the data are too few for the options.
         """
 
+    def describe_data(self) -> dict[str, str]:
+        """What the prepared data are: `version`, and `note` where they are not the whole published set.
+
+        It goes into every record of a figure. The default says nothing, for data made by rule.
+        """
+        return {}
+
+    def assets(self) -> dict[str, str]:
+        """What the task has learned from its prepared data and needs to answer: texts by file name.
+
+        A run keeps them, and `read_assets` brings them back without the data. The default has none.
+        """
+        return {}
+
+    def read_assets(self, folder: Path) -> None:
+        """Bring back the `assets` that a run wrote to its folder.
+
+        Raises:
+            UserError: one of them is missing or damaged.
+        """
+        return None
+
     @abc.abstractmethod
     def build_model(self) -> keras.Model:
         """A new model, built and not compiled; its first weights follow Keras' global seed.
