@@ -44,6 +44,7 @@ def prepare(
         with open(Path(data_dir) / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the file, or with the process
             builder = make_builder()
+            tfds.disable_progress_bar()
             # TFDS prints that all sizes are unknown.
             with contextlib.redirect_stdout(io.StringIO()):
                 builder.download_and_prepare()

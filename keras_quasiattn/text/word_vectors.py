@@ -24,14 +24,17 @@ def read_word_vectors(file: str | Path, width: int, wanted: Collection[str]) -> 
         float32 vectors (width,) by word.
 
     Raises:
-        UserError: the file cannot be read, or its vectors have another width.
+        UserError: the file cannot be read, its vectors have another width, or it has none of the words.
     """
     file, wanted = Path(file), set(wanted)
     try:
         rows = _from_arrays(file, width) if file.suffix == ".npz" else _from_text(file, width, wanted)
-        return {word: vector.astype(np.float32) for word, vector in rows if word in wanted}
+        vectors = {word: vector.astype(np.float32) for word, vector in rows if word in wanted}
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+    if not vectors:
+        raise UserError(f"{file} has a vector of none of the {len(wanted)} words that were asked for")
+    return vectors
 
 
 def embedding_matrix(
