@@ -43,7 +43,9 @@ class Task(abc.ABC):
         name: what the command line calls the task.
         summary: one line that says what is asked and what is answered.
         models: names of the models that can be trained.
-        presets: named sets of options.
+        presets: named sets of options; the first is the command line's default.
+        own_data: the preset for a user's own files, and its option that names the file to train on; None where a
+            task knows its data.
         options: the preset with the overrides applied.
 
     Raises:
@@ -54,6 +56,7 @@ class Task(abc.ABC):
     summary: ClassVar[str]
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
+    own_data: ClassVar[tuple[str, str] | None] = None
 
     def __init__(
         self,
