@@ -2,9 +2,13 @@
 
 from keras_quasiattn.layers.coda import CoDA
 from keras_quasiattn.layers.feed_forward import FeedForward
+from keras_quasiattn.layers.gated_attention import GatedAttention
+from keras_quasiattn.layers.local_attention import LocalAttention
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
+from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+from keras_quasiattn.layers.soft_attention import SoftAttention
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
@@ -14,9 +18,13 @@ from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 __all__ = [
     "CoDA",
     "FeedForward",
+    "GatedAttention",
+    "LocalAttention",
     "MaskedPooling",
     "MultiHeadCoDA",
+    "MultiHeadGated",
     "MultiHeadSoftmax",
+    "SoftAttention",
     "StepSignal",
     "TimingSignal",
     "TokenEmbedding",

@@ -6,19 +6,20 @@ import keras
 
 from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
 from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
+from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 
-_BY_NAME = {"coda": MultiHeadCoDA, "softmax": MultiHeadSoftmax}
+_BY_NAME = {"coda": MultiHeadCoDA, "gated": MultiHeadGated, "softmax": MultiHeadSoftmax}
 
 
 class AttentionChoice:
     """The arguments by which a block says what attention it wants, checked and kept as plain configuration.
 
     Args:
-        attention: "coda", "softmax", an unbuilt layer, or such a layer's serialized configuration.
+        attention: "coda", "gated", "softmax", an unbuilt layer, or such a layer's serialized configuration.
         num_heads: number of heads; None with a layer, which brings its own.
         key_dim: head size, None for width / num_heads; None with a layer.
-        options: further constructor arguments for "coda" and "softmax"; None with a layer.
+        options: further constructor arguments for a named one; None with a layer.
     """
 
     def __init__(

@@ -39,8 +39,8 @@ class Transformer(keras.Model):
         hidden_dim: positive integer, the width D.
         intermediate_dim: positive integer, inner width of the feed-forward nets.
         num_heads: positive integer, attention heads; None if `attention` is a layer.
-        attention: "coda" (the default), "softmax", or an unbuilt layer; see `TransformerEncoder`.
-        attention_options: dict of further constructor arguments for "coda" or "softmax".
+        attention: "coda" (the default), "gated", "softmax", or an unbuilt layer; see `TransformerEncoder`.
+        attention_options: dict of further constructor arguments for a named attention.
         dropout: rate in [0, 1) everywhere. Defaults to 0.1.
         universal: whether the blocks share their weights. Defaults to False.
         **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).

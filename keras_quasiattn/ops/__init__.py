@@ -2,6 +2,20 @@
 
 from keras_quasiattn.ops.coda import coda_attention, coda_pair
 from keras_quasiattn.ops.distance import pairwise_l1
+from keras_quasiattn.ops.gates import gated_softmax, gumbel_gate, hard_gates
+from keras_quasiattn.ops.open_positions import open_positions_attention
+from keras_quasiattn.ops.pooling import local_attention, soft_attention
 from keras_quasiattn.ops.softmax import softmax_attention
 
-__all__ = ["coda_attention", "coda_pair", "pairwise_l1", "softmax_attention"]
+__all__ = [
+    "coda_attention",
+    "coda_pair",
+    "gated_softmax",
+    "gumbel_gate",
+    "hard_gates",
+    "local_attention",
+    "open_positions_attention",
+    "pairwise_l1",
+    "soft_attention",
+    "softmax_attention",
+]

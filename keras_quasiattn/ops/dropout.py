@@ -36,6 +36,13 @@ def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
     return _mix(ops.arange(batch_size, dtype="int32") + start)
 
 
+def random_bits(keys: Tensor, rows: Tensor, columns: Tensor, count: int) -> Tensor:
+    """Integers of `count` random bits, int32 (batch_size, t, s); keys, rows and columns as in `dropout_keep`."""
+    row_keys = _mix(ops.expand_dims(keys, 1) + ops.expand_dims(rows, 0) * _ROW)
+    bits = _mix(ops.expand_dims(row_keys, 2) + columns * _COLUMN)
+    return _logical_shift(bits, 32 - count)
+
+
 def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Tensor:
     """Which weights stay: True with probability 1 - `rate`, the same for the same key, row and column.
 
@@ -48,9 +55,7 @@ def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Te
     Returns:
         Boolean (batch_size, t, s).
     """
-    row_keys = _mix(ops.expand_dims(keys, 1) + ops.expand_dims(rows, 0) * _ROW)
-    bits = _mix(ops.expand_dims(row_keys, 2) + columns * _COLUMN)
-    return ops.greater_equal(_logical_shift(bits, 32 - _BITS), round(rate * (1 << _BITS)))
+    return ops.greater_equal(random_bits(keys, rows, columns, _BITS), round(rate * (1 << _BITS)))
 
 
 def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:

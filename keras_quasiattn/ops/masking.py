@@ -96,3 +96,12 @@ def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> 
     count = ops.sum(counted, axis=axis, keepdims=True)
     total = ops.sum(zero_masked(x, mask), axis=axis, keepdims=True)
     return total / ops.where(count > 0, count, ops.ones_like(count))
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax over the last axis of `scores` where `mask` is True; zeros elsewhere, and in a row without any."""
+    if mask is None:
+        return ops.softmax(scores, axis=-1)
+    # The lowest finite number, not −inf: a row without keys stays finite, and is then cleared.
+    lowest = -3.4e38
+    return zero_masked(ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask)

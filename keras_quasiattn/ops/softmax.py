@@ -7,7 +7,8 @@ from keras import ops
 from keras_quasiattn.ops.coda import check_lengths
 from keras_quasiattn.ops.distance import check_features
 from keras_quasiattn.ops.dropout import check_dropout, drop_weights
-from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, zero_masked
+from keras_quasiattn.ops.gates import gated_softmax
+from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, masked_softmax
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype, weighted_sum
 
 Tensor = Any
@@ -23,11 +24,14 @@ def softmax_attention(
     is_causal: bool = False,
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
+    gates: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Softmax attention in which a row with nothing to attend gives exact zeros, not the mean of the padding.
 
     A = softmax(scale · query · keyᵀ) over the keys that `mask` shows;  output = A · value
+
+    With gates, A is `ops.gated_softmax` of the products: a key counts by how far its gate is open.
 
     Args:
         query: (..., T, D).
@@ -38,6 +42,7 @@ def softmax_attention(
         is_causal: query i attends to keys 0 … i only.
         dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
+        gates: numbers in [0, 1] that broadcast to (..., T, S); default all open.
         return_scores: also return A, before dropout.
 
     Returns:
@@ -53,7 +58,7 @@ def softmax_attention(
     >>> tuple(ops.softmax_attention(x, x, x, scale=8**-0.5).shape)
     (2, 5, 8)
 
-    Source: Vaswani et al. 2017, eq. 1.
+    Source: Vaswani et al. 2017, eq. 1; gates as in Xue et al. 2019, eq. 9.
     """
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")
@@ -65,14 +70,6 @@ def softmax_attention(
     dtype = compute_dtype(query, key)
     query = ops.cast(query, dtype) * as_dtype(scale, dtype)
     scores = ops.einsum("...td,...sd->...ts", query, ops.cast(key, dtype))
-    weights = _masked_softmax(scores, mask)
+    weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
-
-
-def _masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        return ops.softmax(scores, axis=-1)
-    # The lowest finite number, not −inf: a row without keys stays finite, and is then cleared.
-    lowest = -3.4e38
-    return zero_masked(ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask)

@@ -1,0 +1,90 @@
+"""What the layers that pool a sequence by attention share: the scores' weight, masks and shapes."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.masking import check_mask, zero_padding
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+class AttentionPooling(keras.layers.Layer):
+    """Pools (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
+
+    Args:
+        final_tanh: whether tanh is applied to the pooled vector.
+        kernel_initializer: initializer of w.
+        **kwargs: `name`, `dtype` and the like.
+    """
+
+    def __init__(
+        self, *, final_tanh: bool = False, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        check_choice(final_tanh, (False, True), "final_tanh")
+        self.final_tanh = final_tanh
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.supports_masking = True
+
+    def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
+        """The pooled states (B, D), or those and the weights (B, T)."""
+        raise NotImplementedError
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Makes w; raises a `ValueError` unless the inputs are (B, T, D)."""
+        width = check_sequence(inputs_shape, "inputs")
+        # float32 under every policy: the scores are.
+        self.kernel = self.add_weight(
+            shape=(width, 1), initializer=self.kernel_initializer, autocast=False, name="kernel"
+        )
+
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Pools `inputs` (B, T, D); see the class."""
+        mask = sequence_mask(mask, "mask")
+        inputs = ops.cast(inputs, self.compute_dtype)  # integers are not cast by Keras
+        result = self.pool(zero_padding(inputs, mask), mask, return_attention_scores)
+        context, weights = result if return_attention_scores else (result, None)
+        context = self.finish(context)
+        return (context, weights) if return_attention_scores else context
+
+    @property
+    def score_kernel(self) -> Tensor:
+        """w, (D,)."""
+        return ops.squeeze(ops.convert_to_tensor(self.kernel), 1)
+
+    def finish(self, context: Tensor) -> Tensor:
+        """The layer's output from the pooled states."""
+        return ops.tanh(context) if self.final_tanh else context
+
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
+        """The output has no positions left to mask."""
+        return None
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """(B, D)."""
+        return (inputs_shape[0], inputs_shape[-1])
+
+    def compute_output_spec(
+        self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+    ) -> Any:
+        """Symbolic output (B, D), and weights (B, T)."""
+        check_mask(mask, "mask")
+        output = keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        return output, keras.KerasTensor(inputs.shape[:2], dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "final_tanh": self.final_tanh,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -1,0 +1,107 @@
+"""The auxiliary networks of GA-Net: one logit a position."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence, sequence_mask
+from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.masking import check_mask
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+NETWORKS = ("bilstm", "feed_forward", "self_attention")
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class GateNetwork(keras.layers.Layer):
+    """A small network that reads a sequence and yields one logit a position.
+
+    h' = network(x);  logit_t = u·h'_t + b
+
+    bilstm: h' joins the states of an LSTM in each direction. feed_forward: h'_t = tanh(W·x_t + c).
+    self_attention: z = tanh(W·x + c) and h' = z + softmax attention of z to itself; without the first summand a
+    word would reach its own gate through its query alone. Masked positions do not influence the others.
+
+    Args:
+        network: "bilstm", "feed_forward" or "self_attention".
+        units: size of the hidden states (of each direction).
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: (B, T, D), zeros at masked positions.
+        mask: boolean (B, T), True = real.
+
+    Returns:
+        (B, T, 1).
+
+    Raises:
+        ValueError: an unknown network, units that are not a positive integer, inputs that are not (B, T, D).
+
+    Example:
+    >>> network = GateNetwork("feed_forward", units=4)
+    >>> tuple(network(np.ones((2, 5, 8), "float32")).shape)
+    (2, 5, 1)
+
+    Source: Xue et al. 2019, eq. 4 and Table 5.
+    """
+
+    def __init__(self, network: str, units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_choice(network, NETWORKS, "network")
+        self.network = network
+        self.units = check_positive_integer(units, "units")
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Makes the hidden layers and the logit."""
+        check_sequence(inputs_shape, "inputs")
+        dtype = self.dtype_policy
+        hidden_shape: Shape = (*inputs_shape[:-1], self.units)
+        if self.network == "bilstm":
+            self.hidden = keras.layers.Bidirectional(
+                keras.layers.LSTM(self.units, return_sequences=True, dtype=dtype), dtype=dtype, name="hidden"
+            )
+            hidden_shape = (*inputs_shape[:-1], 2 * self.units)
+        else:
+            self.hidden = keras.layers.Dense(self.units, activation="tanh", dtype=dtype, name="hidden")
+        self.hidden.build(inputs_shape)
+        if self.network == "self_attention":
+            self.attention = MultiHeadSoftmax(1, self.units, dtype=dtype, name="attention")
+            self.attention.build(hidden_shape, hidden_shape)
+        self.logit = keras.layers.Dense(1, dtype=dtype, name="logit")
+        self.logit.build(hidden_shape)
+
+    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """One logit a position, (B, T, 1)."""
+        mask = sequence_mask(mask, "mask")
+        if self.network == "bilstm":
+            return self.logit(self._recurrent(inputs, mask))
+        hidden = self.hidden(inputs)
+        if self.network == "self_attention":
+            hidden = hidden + self.attention(hidden, hidden, query_mask=mask, value_mask=mask)
+        return self.logit(hidden)
+
+    def _recurrent(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
+        if inputs.shape[1]:
+            return self.hidden(inputs, mask=mask)
+        # Keras cannot run an LSTM over a length of 0, and here it may be one: a masked position more.
+        if mask is None:
+            mask = ops.ones_like(inputs[..., 0], dtype="bool")
+        inputs, mask = ops.pad(inputs, ((0, 0), (0, 1), (0, 0))), ops.pad(mask, ((0, 0), (0, 1)))
+        return self.hidden(inputs, mask=mask)[:, :-1]
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """(B, T, 1)."""
+        return (*inputs_shape[:-1], 1)
+
+    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
+        """Symbolic logits (B, T, 1)."""
+        check_mask(mask, "mask")
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "network": self.network, "units": self.units}

@@ -1,0 +1,231 @@
+"""Gated attention: an auxiliary network decides which positions are attended to at all."""
+
+import inspect
+from typing import Any
+
+import keras
+from keras import ops as keras_ops
+
+from keras_quasiattn import ops
+from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.attention_pooling import AttentionPooling, Shape
+from keras_quasiattn.layers.gate_network import NETWORKS, GateNetwork
+from keras_quasiattn.layers.gates import Gates
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.masking import check_mask, zero_padding
+from keras_quasiattn.ops.open_positions import IMPLEMENTATIONS
+
+Tensor = Any
+_UNITS = 100
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class GatedAttention(AttentionPooling):
+    """Soft attention to the few positions that an auxiliary network opens (GA-Net).
+
+    p_t = sigmoid(network(x)_t);  e_t = wᵀ·tanh(h_t);  α_t = g_t·exp(e_t) / Σ g·exp(e);  r = Σ_t α_t·h_t
+
+    In training the gates g are soft: Gumbel-softmax draws at temperature τ, forward and backward. Otherwise they
+    are binary, [p_t ≥ threshold] or seeded draws from Bernoulli(p_t), and scores, softmax and sum are computed for
+    the open positions only. A text whose gates are all closed opens the position of highest p_t. With gates all
+    open this is `SoftAttention`.
+
+    Called with `training` given, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss, T the real
+    length, averaged over the texts with T > 0, and follows it as the metric "open_gate_cost" beside "density",
+    the share of real positions whose gate is at least half open. (Not on JAX, where Keras carries no layer's
+    metrics.) An exported model is called without and updates nothing.
+
+    A masked position has no gate, weighs exactly 0, and nothing that stands there, NaN included, matters; a
+    sequence with nothing to attend gives exact zeros. The mask is consumed: the output has none.
+
+    Args:
+        network: "bilstm", "feed_forward", "self_attention", or an unbuilt Keras layer that yields one logit a
+            position, (B, T) or (B, T, 1); it gets the mask if its `call` has one.
+        units: size of the named network's hidden states; default 100, and 20 does as well on the paper's data.
+        temperature: τ > 0, at the start. The paper chose among 0.5, 1, 1.5 and 2.
+        final_temperature: τ after `annealing_steps`, reached exponentially; None = fixed.
+        annealing_steps: training calls until then; needed with `final_temperature`.
+        open_gate_cost: λ ≥ 0. The paper chose between 4e-6 and 1e-3.
+        inference: "threshold", the same answer each time, or "sample", as in the paper.
+        threshold: the least p_t that opens a gate under "threshold". Defaults to 0.5.
+        seed: seed of all draws.
+        final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
+        kernel_initializer: initializer of w. Defaults to "glorot_uniform".
+        implementation: "auto", "reference" or "gathered", how open positions are attended to outside training,
+            as in `ops.open_positions_attention`; never changes the result.
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: (B, T, D), h, what is attended to.
+        gate_inputs: (B, T, E), x, what the auxiliary network reads, usually word embeddings; default `inputs`.
+        mask: boolean (or 0/1 integer) (B, T), True = real; default the mask Keras attached to `inputs`, or
+            failing that to `gate_inputs`.
+        training: whether gates are soft.
+        return_attention_scores: also return the gates and α.
+        inputs_mask: filled in by Keras.
+        gate_inputs_mask: filled in by Keras.
+
+    Returns:
+        (B, D), or that, the gates (B, T), 0 at masked positions, and α (B, T).
+
+    Raises:
+        ValueError: an option out of range, a float mask, inputs that are not (B, T, D), a network of another
+            output shape, `implementation="gathered"` where shapes must be static.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import GatedAttention
+    >>> states, words = np.ones((2, 5, 8), "float32"), np.ones((2, 5, 3), "float32")
+    >>> layer = GatedAttention(units=4, seed=0)
+    >>> output, gates, weights = layer(states, words, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(gates.shape), tuple(weights.shape)
+    ((2, 8), (2, 5), (2, 5))
+
+    Source: Xue et al. 2019, "Not All Attention Is Needed: Gated Attention Network for Sequence Data", eqs. 2–10.
+    """
+
+    def __init__(
+        self,
+        network: Any = "bilstm",
+        units: int | None = None,
+        *,
+        temperature: float = 1.0,
+        final_temperature: float | None = None,
+        annealing_steps: int | None = None,
+        open_gate_cost: float = 1e-4,
+        inference: str = "threshold",
+        threshold: float = 0.5,
+        seed: int | None = None,
+        final_tanh: bool = False,
+        kernel_initializer: Any = "glorot_uniform",
+        implementation: str = "auto",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(final_tanh=final_tanh, kernel_initializer=kernel_initializer, **kwargs)
+        network = keras.saving.deserialize_keras_object(network) if isinstance(network, dict) else network
+        if isinstance(network, keras.layers.Layer):
+            if units is not None:
+                raise ValueError(
+                    "`units` belongs to the layer passed as `network` and must be None beside it. "
+                    f"Received: units={units!r}"
+                )
+            self._network_name = None
+            self.gate_network = network
+        else:
+            check_choice(network, NETWORKS, "network")
+            self._network_name = network
+            self.gate_network = GateNetwork(
+                network,
+                _UNITS if units is None else units,
+                dtype=self.dtype_policy,
+                name="gate_network",
+            )
+        self.units = units
+        self.gates = Gates(
+            temperature=temperature,
+            final_temperature=final_temperature,
+            annealing_steps=annealing_steps,
+            open_gate_cost=open_gate_cost,
+            inference=inference,
+            threshold=threshold,
+            seed=seed,
+            dtype=self.dtype_policy,
+            name="gates",
+        )
+        check_choice(implementation, IMPLEMENTATIONS, "implementation")
+        self.implementation = implementation
+
+    def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:
+        """Makes w and the auxiliary network."""
+        super().build(inputs_shape)
+        shape = inputs_shape if gate_inputs_shape is None else gate_inputs_shape
+        check_sequence(shape, "gate_inputs")
+        if not self.gate_network.built:
+            self.gate_network.build(shape)
+        told = tuple(self.gate_network.compute_output_shape(shape))
+        if len(told) not in (2, 3) or (len(told) == 3 and told[-1] != 1):
+            raise ValueError(
+                "`network` must yield one logit a position, shape (B, T) or (B, T, 1). "
+                f"Received a network with output shape {told}"
+            )
+        self.gates.build(told[:2])
+
+    def call(
+        self,
+        inputs: Tensor,
+        gate_inputs: Tensor | None = None,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        inputs_mask: Tensor | None = None,
+        gate_inputs_mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
+        """Pools `inputs` (B, T, D) through gates; see the class."""
+        candidates = {"mask": mask, "inputs_mask": inputs_mask, "gate_inputs_mask": gate_inputs_mask}
+        name = next((name for name, given in candidates.items() if given is not None), "mask")
+        mask = sequence_mask(candidates[name], name)
+        states = zero_padding(keras_ops.cast(inputs, self.compute_dtype), mask)
+        words = states
+        if gate_inputs is not None:
+            words = zero_padding(keras_ops.cast(gate_inputs, self.compute_dtype), mask)
+        gates = self.gates(self._logits(words, mask), mask=mask, training=training)
+        if training:
+            context, weights = ops.soft_attention(
+                states, self.score_kernel, mask, gates=gates, return_scores=True
+            )
+        else:
+            result = ops.open_positions_attention(
+                states,
+                self.score_kernel,
+                gates,
+                return_scores=return_attention_scores,
+                implementation=self.implementation,
+            )
+            context, weights = result if return_attention_scores else (result, None)
+        context = self.finish(context)
+        if not return_attention_scores:
+            return context
+        gates = keras_ops.cast(gates, self.compute_dtype)
+        return context, gates if mask is None else gates * keras_ops.cast(mask, gates.dtype), weights
+
+    def _logits(self, words: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, T)."""
+        takes_mask = "mask" in inspect.signature(self.gate_network.call).parameters
+        logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
+        return keras_ops.squeeze(logits, -1) if len(logits.shape) == 3 else logits
+
+    def compute_output_shape(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> Shape:
+        """(B, D)."""
+        return super().compute_output_shape(inputs_shape)
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        gate_inputs: Tensor | None = None,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        inputs_mask: Tensor | None = None,
+        gate_inputs_mask: Tensor | None = None,
+    ) -> Any:
+        """Symbolic output (B, D), gates (B, T) and weights (B, T)."""
+        check_mask(mask, "mask")
+        spec = super().compute_output_spec(inputs, None, return_attention_scores)
+        if not return_attention_scores:
+            return spec
+        output, weights = spec
+        return output, keras.KerasTensor(weights.shape, dtype=self.compute_dtype), weights
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        names = (
+            *("temperature", "final_temperature", "annealing_steps", "open_gate_cost"),
+            *("inference", "threshold", "seed"),
+        )
+        return {
+            **super().get_config(),
+            "network": self._network_name or keras.saving.serialize_keras_object(self.gate_network),
+            "units": self.units,
+            **{name: getattr(self.gates, name) for name in names},
+            "implementation": self.implementation,
+        }

@@ -1,0 +1,143 @@
+"""From logits to gates, and what gates cost: the part that gated layers share."""
+
+import math
+import numbers
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.gates import gumbel_gate_of_logits, hard_gates
+from keras_quasiattn.ops.masking import zero_masked
+from keras_quasiattn.ops.noise import gumbel_noise, uniform_noise
+
+Tensor = Any
+
+
+def check_number(
+    value: Any, name: str, least: float, most: float = math.inf, *, open_end: bool = False
+) -> float:
+    """Returns `value`; a `ValueError` naming `name` unless it is finite and within the bounds."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not is_number or value < least or value > most or (open_end and value == least):
+        sign, bound = (">" if open_end else "≥"), "" if most == math.inf else f" and ≤ {most}"
+        raise ValueError(f"`{name}` must be a number {sign} {least}{bound}. Received: {name}={value!r}")
+    return float(value)
+
+
+class Gates(keras.layers.Layer):
+    """Draws gates from logits: soft with Gumbel noise in training, binary otherwise.
+
+    Adds λ·Σ g/T, averaged over the rows with T > 0 (T = visible positions of a row), to the loss, and follows it
+    and the density as metrics, whenever it is called with `training` given, as `fit` and `evaluate` do. An
+    exported model is called without, so its graph updates nothing.
+
+    Args: as in `GatedAttention`, and
+        metric_prefix: what the names of the metrics start with.
+
+    Call arguments:
+        logits: (..., S), or (..., 1, S) for a mask of pairs.
+        mask: boolean, broadcasts against `logits`; True = visible.
+
+    Returns:
+        In training gates in (0, 1), float32, of the shape of `logits`; otherwise boolean gates of the common shape
+        of `logits` and `mask`, closed where the mask is False.
+    """
+
+    def __init__(
+        self,
+        *,
+        temperature: float = 1.0,
+        final_temperature: float | None = None,
+        annealing_steps: int | None = None,
+        open_gate_cost: float = 1e-4,
+        inference: str = "threshold",
+        threshold: float = 0.5,
+        seed: int | None = None,
+        metric_prefix: str = "",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, **kwargs)
+        self.supports_masking = True
+        self.temperature = check_number(temperature, "temperature", 0, open_end=True)
+        if (final_temperature is None) != (annealing_steps is None):
+            raise ValueError(
+                "`final_temperature` and `annealing_steps` must be given together. Received: "
+                f"final_temperature={final_temperature!r}, annealing_steps={annealing_steps!r}"
+            )
+        if final_temperature is not None:
+            check_number(final_temperature, "final_temperature", 0, open_end=True)
+            check_positive_integer(annealing_steps, "annealing_steps")
+        self.final_temperature = final_temperature
+        self.annealing_steps = annealing_steps
+        self.open_gate_cost = check_number(open_gate_cost, "open_gate_cost", 0)
+        check_choice(inference, ("threshold", "sample"), "inference")
+        self.inference = inference
+        self.threshold = check_number(threshold, "threshold", 0, 1)
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        # On JAX Keras carries no layer's metrics through a compiled step.
+        if keras.backend.backend() != "jax":
+            self.density = keras.metrics.Mean(name=f"{metric_prefix}density")
+            self.cost = keras.metrics.Mean(name=f"{metric_prefix}open_gate_cost")
+
+    def build(self, logits_shape: Any) -> None:
+        """Makes the counter of training steps where τ is annealed."""
+        if self.annealing_steps is not None:
+            self.steps = self.add_weight(
+                shape=(),
+                initializer="zeros",
+                trainable=False,
+                autocast=False,
+                aggregation="only_first_replica",
+                name="steps",
+            )
+
+    def call(self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+        """Draws the gates."""
+        logits = ops.cast(logits, "float64" if self.compute_dtype == "float64" else "float32")
+        gates = self._soft(logits) if training else self._hard(logits, mask)
+        if training is not None:
+            self._follow(gates, mask)
+        return gates
+
+    def _soft(self, logits: Tensor) -> Tensor:
+        noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))
+        gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())
+        if self.annealing_steps is not None:
+            self.steps.assign_add(1.0)
+        return gates
+
+    def current_temperature(self) -> float | Tensor:
+        """τ of the next training step: falls exponentially to the final one, then stays."""
+        if self.annealing_steps is None or self.final_temperature is None:
+            return self.temperature
+        share = ops.minimum(ops.convert_to_tensor(self.steps) / self.annealing_steps, 1.0)
+        return self.temperature * ops.exp(share * math.log(self.final_temperature / self.temperature))
+
+    def _hard(self, logits: Tensor, mask: Tensor | None) -> Tensor:
+        threshold: Any = self.threshold
+        if self.inference == "sample":
+            threshold = uniform_noise(self.seed_generator.next(), ops.shape(logits))[..., 0]
+        return hard_gates(ops.sigmoid(logits), threshold, mask)
+
+    def _follow(self, gates: Tensor, mask: Tensor | None) -> None:
+        """Adds the cost to the loss and updates the metrics."""
+        visible = ops.ones_like(gates, dtype="bool")
+        if mask is not None:
+            visible = ops.logical_and(visible, mask)
+        gates = zero_masked(ops.cast(gates, "float32"), visible)
+        visible = ops.cast(visible, "float32")
+        lengths = ops.sum(visible, axis=-1)
+        shares = ops.sum(gates, axis=-1) / ops.maximum(lengths, 1.0)
+        rows = ops.sum(ops.cast(lengths > 0, "float32"))
+        cost = self.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)
+        if self.open_gate_cost:
+            self.add_loss(cost)
+        if keras.backend.backend() != "jax":
+            total = ops.sum(lengths)
+            density = ops.sum(ops.cast(gates >= 0.5, "float32")) / ops.maximum(total, 1.0)
+            self.density.update_state(density, sample_weight=total)
+            self.cost.update_state(cost, sample_weight=rows)

@@ -1,0 +1,91 @@
+"""Binary gates that save work: attention over the open positions alone."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.masking import as_boolean_mask
+from keras_quasiattn.ops.pooling import check_states, position_scores, soft_attention
+from keras_quasiattn.ops.segments import needs_static_shapes, segment_max, segment_sum
+
+Tensor = Any
+IMPLEMENTATIONS = ("auto", "reference", "gathered")
+
+
+def open_positions_attention(
+    states: Tensor,
+    kernel: Tensor,
+    open_positions: Tensor,
+    *,
+    return_scores: bool = False,
+    implementation: str = "auto",
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Soft attention that computes scores, softmax and sum for the open positions only.
+
+    e_t = kernelᵀ·tanh(h_t);  α_t = exp(e_t) / Σ_t' exp(e_t');  r = Σ_t α_t·h_t;  t and t' over the open positions
+
+    The open positions of all examples are gathered into one list of rows, so the work falls with their number and
+    not with that of the longest example. Whatever stands at a closed position does not matter; an example without
+    open positions gives exact zeros. Weights are computed in float32 for 16-bit inputs.
+
+    Args:
+        states: (B, T, D), h.
+        kernel: (D,).
+        open_positions: boolean (or 0/1 integer) (B, T): gates and mask in one, as `ops.hard_gates` gives them.
+        return_scores: also return α.
+        implementation: "gathered" as above; "reference" computes all positions and gives the closed ones weight 0;
+            "auto" is "gathered" except where a tensor's size must not depend on its content: under XLA
+            (`jit_compile=True`) and while JAX traces for `jit` or a gradient. All agree to rounding.
+
+    Returns:
+        r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
+
+    Raises:
+        ValueError: a float mask, sizes that do not fit, an unknown implementation, or "gathered" where shapes
+            must be static.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> h = np.array([[[1.0], [3.0], [9.0]]], "float32")
+    >>> gates = np.array([[True, False, True]])
+    >>> np.asarray(ops.open_positions_attention(h, np.zeros(1, "float32"), gates)).tolist()
+    [[5.0]]
+
+    Source: Xue et al. 2019, "Not All Attention Is Needed", eqs. 2 and 3.
+    """
+    check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    states, kernel = check_states(states, kernel)
+    open_positions = as_boolean_mask(open_positions, "open_positions")
+    is_static = needs_static_shapes(open_positions)
+    if implementation == "gathered" and is_static:
+        raise ValueError(
+            '`implementation` "gathered" makes tensors as large as there are open positions, which XLA and a '
+            'traced JAX function cannot. Use "auto" or "reference" there. Received: implementation=\'gathered\''
+        )
+    if implementation == "reference" or is_static:
+        return soft_attention(states, kernel, open_positions, return_scores=return_scores)
+    return _gathered(states, kernel, open_positions, return_scores)
+
+
+def _gathered(
+    states: Tensor, kernel: Tensor, open_positions: Tensor, return_scores: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    batch, length, width = ops.shape(states)
+    (index,) = ops.nonzero(ops.reshape(open_positions, (-1,)))  # (K,), ascending
+    index = ops.cast(index, "int32")
+    example = index // length
+    rows = ops.take(ops.reshape(states, (-1, width)), index, axis=0)  # (K, D)
+    scores = position_scores(rows, kernel)
+    highest = ops.stop_gradient(ops.take(segment_max(scores, example, batch), example, axis=0))
+    exponential = ops.exp(scores - highest)
+    total = ops.take(segment_sum(exponential, example, batch), example, axis=0)
+    weights = exponential / total
+    products = ops.expand_dims(weights, 1) * ops.cast(rows, weights.dtype)
+    output = ops.cast(segment_sum(products, example, batch), states.dtype)
+    if not return_scores:
+        return output
+    size = batch * length
+    spread = ops.scatter(ops.expand_dims(index, 1), ops.cast(weights, states.dtype), (size,))
+    return output, ops.reshape(spread, (batch, length))
