@@ -196,7 +196,7 @@ class TextClassifier(keras.Model):
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
         # cuDNN refuses a row without any position, so the first one is always read; the attention leaves it out.
-        first = ops.equal(ops.arange(ops.shape(mask)[1]), 0)
+        first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
         read = ops.logical_or(mask, first)
         for number, recurrent in enumerate(self._recurrent):
             x = recurrent(x, mask=read, training=training)

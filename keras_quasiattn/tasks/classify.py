@@ -144,7 +144,7 @@ class Classify(Task):
         """Bring back the vocabulary and the names of the classes."""
         try:
             vocabulary, classes = (
-                (folder / name).read_text(encoding="utf-8", newline="\n") for name in (_VOCABULARY, _CLASSES)
+                (folder / name).read_bytes().decode("utf-8") for name in (_VOCABULARY, _CLASSES)
             )
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read") from error
@@ -154,9 +154,10 @@ class Classify(Task):
     @functools.cached_property
     def tokenizer(self) -> VocabularyTokenizer:
         """Of the data's vocabulary: prepare the task first, or take it from a run."""
-        if self.options.data["tokenizer"] == "subwords":
-            return SubwordTokenizer(self._vocabulary)
-        return WordTokenizer(self._vocabulary, self.options.data["tokenizer"])
+        with tf.init_scope():  # it outlives the graph that first asks for it
+            if self.options.data["tokenizer"] == "subwords":
+                return SubwordTokenizer(self._vocabulary)
+            return WordTokenizer(self._vocabulary, self.options.data["tokenizer"])
 
     def build_model(self) -> keras.Model:
         """The model, its embedding filled with the word vectors where there are any."""
@@ -225,14 +226,17 @@ class Classify(Task):
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         """Tokens of each text, as many as the model reads."""
-        limit = self.options.data["max_length"]
+        batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
+        return np.concatenate([self._count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
 
+    @functools.cached_property
+    def _count(self) -> Any:
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)])
-        def count(batch: tf.Tensor) -> tf.Tensor:
-            return tf.minimum(tf.cast(self.tokenizer.split(batch).row_lengths(), tf.int32), limit)
+        def count(texts: tf.Tensor) -> tf.Tensor:
+            lengths = tf.cast(self.tokenizer.split(texts).row_lengths(), tf.int32)
+            return tf.minimum(lengths, self.options.data["max_length"])
 
-        batches = [count(tf.constant(texts[i : i + 1000].tolist())) for i in range(0, len(texts), 1000)]
-        return np.concatenate(batches)
+        return count
 
     def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         ids = self.tokenizer.tokenize(examples["text"], self.options.data["max_length"])
@@ -296,15 +300,14 @@ class Classify(Task):
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
-            tokens = tokenizer.split(text)[:, :max_length]
-            ids = tokenizer.pad(tokens)
+            tokens, ids = tokenizer.pad(tokenizer.split(text)[:, :max_length])
             explained = model.explain(ids)
             logits = explained.pop("logits")
             return {
                 "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
                 "classes": tf.tile(classes[None], (tf.shape(text)[0], 1)),
                 "probabilities": tf.nn.softmax(logits),
-                "tokens": tokens.to_tensor("", shape=(None, tf.shape(ids)[1])),
+                "tokens": tokens,
                 **explained,
             }
 

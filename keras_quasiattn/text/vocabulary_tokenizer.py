@@ -71,12 +71,17 @@ class VocabularyTokenizer(abc.ABC):
         Returns:
             int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
         """
-        return self.pad(self.split(strings)[:, :max_length], length_multiple)
+        return self.pad(self.split(strings)[:, :max_length], length_multiple)[1]
 
-    def pad(self, tokens: tf.RaggedTensor, length_multiple: int = 1) -> tf.Tensor:
-        """The ids of tokens that were split, padded as `tokenize` says."""
-        longest = tf.cast(
-            tf.reduce_max(tf.concat([[1], tf.cast(tokens.row_lengths(), tf.int32)], 0)), tf.int32
-        )
+    def pad(self, tokens: tf.RaggedTensor, length_multiple: int = 1) -> tuple[tf.Tensor, tf.Tensor]:
+        """Tokens that were split, and their ids, both (B, L) and padded as `tokenize` says; tokens with ""."""
+        longest = tf.reduce_max(tf.concat([[1], tf.cast(tokens.row_lengths(), tf.int32)], axis=0))
         length = -(-longest // length_multiple) * length_multiple
-        return self.ids(tokens).to_tensor(self.pad_id, shape=(None, length))
+        return _filled(tokens, "", length), _filled(self.ids(tokens), self.pad_id, length)
+
+
+def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
+    """(B, length); `to_tensor` takes no length that is known at run time only."""
+    dense = rows.to_tensor(value)
+    missing = tf.fill([tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype))
+    return tf.concat([dense, missing], axis=1)
