@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from keras_quasiattn.data import LabelledTexts, LabelledTextSet, evaluation_batches, training_batches
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
@@ -84,7 +85,12 @@ class Classify(Task):
             raise UserError(
                 f"data.vectors is {data['vectors']!r}: vectors are of words, for the models bilstm_*"
             )
-        for name, least in (("max_length", 1), ("min_count", 1), ("vocabulary_size", 3)):
+        for name, least in (
+            ("max_length", 1),
+            ("length_multiple", 1),
+            ("min_count", 1),
+            ("vocabulary_size", 3),
+        ):
             if data[name] < least:
                 raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
         self._classes: tuple[str, ...] = ()
@@ -239,7 +245,10 @@ class Classify(Task):
         return count
 
     def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        ids = self.tokenizer.tokenize(examples["text"], self.options.data["max_length"])
+        data = self.options.data
+        ids = self.tokenizer.tokenize(
+            examples["text"], data["max_length"], length_multiple=data["length_multiple"]
+        )
         return ids, tf.one_hot(examples["label"], len(self._classes))
 
     def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
@@ -256,10 +265,17 @@ class Classify(Task):
             for answer, label in zip(answers, chosen.labels, strict=True)
         ]
         figures: dict[str, float] = {"accuracy": float(np.mean(right)), "texts": len(chosen)}
-        if "gates" in answers[0]:
-            lengths = np.array([len(answer["gates"]) for answer in answers])
-            opened = np.array([np.sum(answer["gates"]) for answer in answers])
-            figures["density"] = float(opened.sum() / max(lengths.sum(), 1))
+        kind = self.model.removeprefix("bilstm_")
+        if kind in ("none", "local", "soft", "gated"):
+            lengths = [len(answer["tokens"]) for answer in answers]
+            opened = [int(np.sum(answer["gates"])) for answer in answers] if kind == "gated" else None
+            width = self.options.model["units"] * (2 if self.options.model["merge_mode"] == "concat" else 1)
+            window = self.options.model.get("window")
+            figures["attention_flops"] = attention_flops(
+                kind, lengths, width, open_counts=opened, window=window
+            )
+            if opened is not None:
+                figures["density"] = sum(opened) / max(sum(lengths), 1)
         return figures
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:

@@ -38,6 +38,9 @@ _CODA = {"coda_scaling": "mean", "coda_gate_range": "scaled"}
 _TENSOR2TENSOR = {
     **TRANSFORMER_SIZES["tiny"],
     "data.tokenizer": "subwords",
+    # Few lengths, since XLA compiles each of them.
+    "data.length_multiple": 16,
+    "training.jit_compile": True,
     "training.schedule": "inverse_square_root",
     "training.learning_rate": 2e-3,
     "training.warmup_steps": 8000,
@@ -69,7 +72,7 @@ def _preset(
     encoder = {**_TENSOR2TENSOR, **(transformer or {})}
     return Preset(
         summary=summary,
-        data={"vocabulary_size": 30_000, "min_count": 2, "vectors": "", **data},
+        data={"vocabulary_size": 30_000, "min_count": 2, "vectors": "", "length_multiple": 1, **data},
         model={},
         by_model={
             "bilstm_gated": {**recurrent, **_GATES, **(gates or {})},
