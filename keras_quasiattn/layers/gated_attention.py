@@ -44,7 +44,7 @@ class GatedAttention(AttentionPooling):
         units: size of the named network's hidden states; default 100, and 20 does as well on the paper's data.
         temperature: τ > 0, at the start. The paper chose among 0.5, 1, 1.5 and 2.
         final_temperature: τ after `annealing_steps`, reached exponentially; None = fixed.
-        annealing_steps: training calls until then; needed with `final_temperature`.
+        annealing_steps: training calls until then. Defaults to 10,000; no matter without `final_temperature`.
         open_gate_cost: λ ≥ 0. The paper chose between 4e-6 and 1e-3.
         inference: "threshold", the same answer each time, or "sample", as in the paper.
         threshold: the least p_t that opens a gate under "threshold". Defaults to 0.5.
@@ -91,7 +91,7 @@ class GatedAttention(AttentionPooling):
         *,
         temperature: float = 1.0,
         final_temperature: float | None = None,
-        annealing_steps: int | None = None,
+        annealing_steps: int = 10_000,
         open_gate_cost: float = 1e-4,
         inference: str = "threshold",
         threshold: float = 0.5,
@@ -150,7 +150,7 @@ class GatedAttention(AttentionPooling):
             )
         self.gates.build(told[:2])
 
-    def call(
+    def call(  # type: ignore[override]  # a second sequence comes before the mask
         self,
         inputs: Tensor,
         gate_inputs: Tensor | None = None,
@@ -198,7 +198,7 @@ class GatedAttention(AttentionPooling):
         """(B, D)."""
         return super().compute_output_shape(inputs_shape)
 
-    def compute_output_spec(
+    def compute_output_spec(  # type: ignore[override]
         self,
         inputs: Tensor,
         gate_inputs: Tensor | None = None,

@@ -51,7 +51,7 @@ class Gates(keras.layers.Layer):
         *,
         temperature: float = 1.0,
         final_temperature: float | None = None,
-        annealing_steps: int | None = None,
+        annealing_steps: int = 10_000,
         open_gate_cost: float = 1e-4,
         inference: str = "threshold",
         threshold: float = 0.5,
@@ -62,30 +62,24 @@ class Gates(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
         self.temperature = check_number(temperature, "temperature", 0, open_end=True)
-        if (final_temperature is None) != (annealing_steps is None):
-            raise ValueError(
-                "`final_temperature` and `annealing_steps` must be given together. Received: "
-                f"final_temperature={final_temperature!r}, annealing_steps={annealing_steps!r}"
-            )
         if final_temperature is not None:
             check_number(final_temperature, "final_temperature", 0, open_end=True)
-            check_positive_integer(annealing_steps, "annealing_steps")
         self.final_temperature = final_temperature
-        self.annealing_steps = annealing_steps
+        self.annealing_steps = check_positive_integer(annealing_steps, "annealing_steps")
         self.open_gate_cost = check_number(open_gate_cost, "open_gate_cost", 0)
         check_choice(inference, ("threshold", "sample"), "inference")
         self.inference = inference
         self.threshold = check_number(threshold, "threshold", 0, 1)
         self.seed = seed
-        self.seed_generator = keras.random.SeedGenerator(seed)
         # On JAX Keras carries no layer's metrics through a compiled step.
         if keras.backend.backend() != "jax":
             self.density = keras.metrics.Mean(name=f"{metric_prefix}density")
             self.cost = keras.metrics.Mean(name=f"{metric_prefix}open_gate_cost")
 
     def build(self, logits_shape: Any) -> None:
-        """Makes the counter of training steps where τ is annealed."""
-        if self.annealing_steps is not None:
+        """Makes the state of the draws, and the counter of training steps where τ is annealed."""
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
+        if self.final_temperature is not None:
             self.steps = self.add_weight(
                 shape=(),
                 initializer="zeros",
@@ -106,13 +100,13 @@ class Gates(keras.layers.Layer):
     def _soft(self, logits: Tensor) -> Tensor:
         noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))
         gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())
-        if self.annealing_steps is not None:
+        if self.final_temperature is not None:
             self.steps.assign_add(1.0)
         return gates
 
     def current_temperature(self) -> float | Tensor:
         """τ of the next training step: falls exponentially to the final one, then stays."""
-        if self.annealing_steps is None or self.final_temperature is None:
+        if self.final_temperature is None:
             return self.temperature
         share = ops.minimum(ops.convert_to_tensor(self.steps) / self.annealing_steps, 1.0)
         return self.temperature * ops.exp(share * math.log(self.final_temperature / self.temperature))

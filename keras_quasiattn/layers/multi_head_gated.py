@@ -37,7 +37,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         flash_attention: None or False; there is no flash kernel.
         temperature: τ > 0, at the start.
         final_temperature: τ after `annealing_steps`, reached exponentially; None = fixed.
-        annealing_steps: training calls until then; needed with `final_temperature`.
+        annealing_steps: training calls until then. Defaults to 10,000; no matter without `final_temperature`.
         open_gate_cost: λ ≥ 0.
         inference: "threshold" or "sample".
         threshold: the least p that opens a gate under "threshold". Defaults to 0.5.
@@ -65,7 +65,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         flash_attention: bool | None = None,
         temperature: float = 1.0,
         final_temperature: float | None = None,
-        annealing_steps: int | None = None,
+        annealing_steps: int = 10_000,
         open_gate_cost: float = 1e-4,
         inference: str = "threshold",
         threshold: float = 0.5,

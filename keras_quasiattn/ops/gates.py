@@ -41,7 +41,8 @@ def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor)
     probability, noise = ops.convert_to_tensor(probability), ops.convert_to_tensor(noise)
     dtype = compute_dtype(probability, noise)
     least = 1e-7 if dtype == "float32" else 1e-15  # both logarithms stay finite
-    probability = ops.clip(ops.cast(probability, dtype), least, 1 - least)
+    bounds = (as_dtype(bound, dtype) for bound in (least, 1 - least))
+    probability = ops.clip(ops.cast(probability, dtype), *bounds)
     return gumbel_gate_of_logits(ops.log(probability) - ops.log1p(-probability), noise, temperature)
 
 
@@ -128,9 +129,8 @@ def hard_gates(probability: Tensor, threshold: float | Tensor = 0.5, mask: Tenso
     if mask is not None:
         gates = ops.logical_and(gates, mask)
         probability = ops.where(mask, probability, ops.cast(-1, dtype))
-    # One position more, so that a length of 0 has a maximum too.
-    widths = [(0, 0)] * (len(probability.shape) - 1) + [(0, 1)]
-    highest = ops.max(ops.pad(probability, widths, constant_values=-1), axis=-1, keepdims=True)
+    # With `initial` there is a maximum of nothing too.
+    highest = ops.max(probability, axis=-1, keepdims=True, initial=-1.0)
     best = ops.logical_and(ops.equal(probability, highest), ops.greater_equal(probability, 0))
     first = ops.logical_and(best, ops.equal(ops.cumsum(ops.cast(best, "int32"), axis=-1), 1))
     return ops.where(ops.any(gates, axis=-1, keepdims=True), gates, first)

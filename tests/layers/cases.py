@@ -1,4 +1,5 @@
-"""Every layer the laws are checked on. A new layer adds one or more cases to CASES and one entry to NON_DEFAULT.
+"""Every layer the laws are checked on. A new layer adds one or more cases to CASES here, and one entry to
+NON_DEFAULT in non_default.py.
 
 Sizes are unequal primes, so that swapped dimensions cannot cancel.
 """
@@ -12,6 +13,8 @@ import keras
 import numpy as np
 
 from keras_quasiattn import layers
+from keras_quasiattn.ops.coda import IMPLEMENTATIONS as CODA_IMPLEMENTATIONS
+from keras_quasiattn.ops.open_positions import IMPLEMENTATIONS as GATED_IMPLEMENTATIONS
 
 BATCH, TARGET, SOURCE, FEATURES = 3, 5, 7, 11
 
@@ -81,6 +84,9 @@ class LayerCase:
             layer sees, so that only padding at the end can be deleted.
         largest_input: the scale of normal inputs whose sums over 512 positions still fit float16. Gates that
             close at a distance allow more than those that do not.
+        noisy: whether the layer draws random numbers in training without being told to drop anything.
+        extra_outputs: what comes between the output and the weights where those are asked for.
+        implementations: what `implementation` may be, for a layer that has it.
     """
 
     name: str
@@ -92,6 +98,14 @@ class LayerCase:
     empty_rows_are_zero: bool = True
     positions_matter: bool = False
     largest_input: float = 1e3
+    noisy: bool = False
+    extra_outputs: int = 0
+    implementations: tuple[str, ...] = CODA_IMPLEMENTATIONS
+
+    @property
+    def random_arguments(self) -> dict[str, Any]:
+        """Constructor arguments that make the layer draw random numbers in training."""
+        return {"dropout": 0.5} if "dropout" in self.parameters else {}
 
     @property
     def parameters(self) -> set[str]:
@@ -232,12 +246,39 @@ CASES = [
     ),
 ]
 
+GATED = {"noisy": True, "extra_outputs": 1, "implementations": GATED_IMPLEMENTATIONS}
+CASES += [
+    LayerCase("soft_attention", layers.SoftAttention, POOLED),
+    LayerCase("soft_attention_tanh", layers.SoftAttention, POOLED, {"final_tanh": True}),
+    LayerCase("local_attention", layers.LocalAttention, POOLED),
+    LayerCase("local_attention_narrow", layers.LocalAttention, POOLED, {"window": 2}),
+    *(
+        LayerCase(
+            f"gated_{network}", layers.GatedAttention, POOLED, {"network": network, "units": 3}, **GATED
+        )
+        for network in ("bilstm", "feed_forward", "self_attention")
+    ),
+    LayerCase("multi_head_gated", layers.MultiHeadGated, SELF, HEADS, noisy=True),
+    LayerCase("multi_head_gated_cross", layers.MultiHeadGated, CROSS, HEADS, noisy=True),
+    LayerCase(
+        "multi_head_gated_causal", layers.MultiHeadGated, SELF, HEADS, {"use_causal_mask": True}, noisy=True
+    ),
+]
+
 BLOCK = {"intermediate_dim": 13, **HEADS}
 RESIDUAL = {"has_scores": False, "empty_rows_are_zero": False}
 CASES += [
     LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
     LayerCase(
         "encoder_softmax", layers.TransformerEncoder, SINGLE, {**BLOCK, "attention": "softmax"}, **RESIDUAL
+    ),
+    LayerCase(
+        "encoder_gated",
+        layers.TransformerEncoder,
+        SINGLE,
+        {**BLOCK, "attention": "gated"},
+        noisy=True,
+        **RESIDUAL,
     ),
     LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **RESIDUAL),
     LayerCase(
@@ -249,70 +290,3 @@ CASES += [
         **RESIDUAL,
     ),
 ]
-
-_EVERY_LAYER = {
-    "name": "renamed",
-    "dtype": "mixed_bfloat16",
-    "trainable": False,
-    "activity_regularizer": "l2",
-}
-_MULTI_HEAD = {
-    **_EVERY_LAYER,
-    "num_heads": 3,
-    "key_dim": 5,
-    "value_dim": 7,
-    "dropout": 0.25,
-    "use_bias": False,
-    "output_shape": (13,),
-    "attention_axes": (1,),
-    "sliding_window": 4,
-    "flash_attention": False,
-    "kernel_initializer": keras.initializers.RandomNormal(stddev=0.3, seed=5),
-    "bias_initializer": "ones",
-    "kernel_regularizer": "l1",
-    "bias_regularizer": "l2",
-    "kernel_constraint": "max_norm",
-    "bias_constraint": "non_neg",
-    "use_gate": True,
-    "seed": 17,
-}
-_CODA = {
-    "alpha": 0.5,
-    "beta": "learned",
-    "scaling": "paper",
-    "similarity": "sigmoid",
-    "gate": "algebraic",
-    "gate_range": "centered",
-    "center_similarity": True,
-    "implementation": "reference",
-}
-
-_BLOCK = {
-    **_EVERY_LAYER,
-    "intermediate_dim": 17,
-    "num_heads": 3,
-    "attention": "softmax",
-    "attention_options": {"value_dim": 7},
-    "key_dim": 5,
-    "dropout": 0.25,
-    "activation": "gelu",
-    "layer_norm_epsilon": 1e-3,
-    "kernel_initializer": "he_normal",
-}
-
-# For every layer class, a value that is not the default for every constructor argument.
-NON_DEFAULT: dict[type, dict[str, Any]] = {
-    layers.CoDA: {
-        **_EVERY_LAYER,
-        **_CODA,
-        "units": 13,
-        "activation": "relu",
-        "use_bias": True,
-        "share_projections": False,
-        "kernel_initializer": "he_normal",
-    },
-    layers.MultiHeadCoDA: {**_MULTI_HEAD, **_CODA, "center_per_query": True},
-    layers.MultiHeadSoftmax: _MULTI_HEAD,
-    layers.MaskedPooling: {**_EVERY_LAYER, "mode": "max"},
-    **dict.fromkeys((layers.TransformerEncoder, layers.TransformerDecoder), _BLOCK),
-}

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax
+from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
 from keras_quasiattn.layers.attention_cache import attend_from_cache, start_attention_cache
 
 B, T, S, D, E = 3, 5, 7, 12, 8
@@ -32,6 +32,7 @@ LAYERS = {
     ),
     "coda gate": lambda: MultiHeadCoDA(2, 3, use_gate=True),
     "coda window": lambda: MultiHeadCoDA(2, 3, sliding_window=2),
+    "gated": lambda: MultiHeadGated(2, 3, threshold=0.45),
     "softmax": lambda: MultiHeadSoftmax(2, 3, value_dim=4),
     "keras": lambda: keras.layers.MultiHeadAttention(2, 3),
     "gate": lambda: keras.layers.MultiHeadAttention(2, 3, use_gate=True),

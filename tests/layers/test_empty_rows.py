@@ -5,9 +5,9 @@ import pytest
 from cases import randomize
 from tools import to_numpy
 
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadSoftmax
+from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
 
-every_layer = pytest.mark.parametrize("layer_type", [MultiHeadCoDA, MultiHeadSoftmax])
+every_layer = pytest.mark.parametrize("layer_type", [MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax])
 
 
 def make(layer_type, rank=3, **options):

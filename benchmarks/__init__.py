@@ -1,0 +1,1 @@
+"""Measurements of the ops and layers; `python -m benchmarks.coda --help`."""

@@ -1,0 +1,141 @@
+"""What binary gates save: the attention unit over open positions beside soft attention, one run, one table.
+
+    python -m benchmarks.gated_inference --output benchmarks/results/gated_inference.json
+
+Everything of one density is timed in turn, so that whatever else the machine does falls on all of it: trust the
+ratios. "unit" is given its gates; "whole" runs its auxiliary BiLSTM too, which costs far more than attention does.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn import layers, ops
+
+
+def interleaved(cases: dict[str, Callable[[], Any]], repeats: int) -> dict[str, list[float]]:
+    """Milliseconds of every case, sorted, one of each in turn."""
+    times: dict[str, list[float]] = {name: [] for name in cases}
+    for round_number in range(repeats + 3):
+        for name, case in cases.items():
+            start = time.perf_counter()
+            case()
+            if round_number >= 3:
+                times[name].append(1e3 * (time.perf_counter() - start))
+    return {name: sorted(values) for name, values in times.items()}
+
+
+def graph(function: Callable[..., Any], *arrays: np.ndarray) -> Callable[[], Any]:
+    """The call as a graph that knows neither batch nor length, as an exported model has it."""
+    tensors = [tf.constant(array) for array in arrays]
+    specs = [tf.TensorSpec((None, None, *x.shape[2:]) if x.ndim > 1 else x.shape, x.dtype) for x in tensors]
+    compiled = tf.function(function, input_signature=specs)
+    return lambda: keras.ops.convert_to_numpy(compiled(*tensors))
+
+
+def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """One row a density."""
+    random = np.random.default_rng(0)
+    states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype("float32")
+    kernel = random.normal(size=arguments.width).astype("float32")
+    found = []
+    for density in arguments.densities:
+        gates = random.random(states.shape[:2]) < density
+        soft = graph(lambda h, w: ops.soft_attention(h, w), states, kernel)
+        unit = graph(
+            lambda h, w, g: ops.open_positions_attention(h, w, g, implementation="gathered"),
+            *(states, kernel, gates),
+        )
+        times = interleaved({"soft": soft, "gathered": unit}, arguments.repeats)
+        ratios = np.median(times["gathered"]) / np.median(times["soft"])
+        found.append(
+            {
+                "density": float(gates.mean()),
+                **{f"{name}_ms": float(np.median(values)) for name, values in times.items()},
+                **{
+                    f"{name}_quartiles_ms": np.percentile(values, (25, 75)).tolist()
+                    for name, values in times.items()
+                },
+                "ratio": float(ratios),
+            }
+        )
+    return found
+
+
+def whole(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The layers as they are: soft attention beside gated attention with its auxiliary BiLSTM."""
+    random = np.random.default_rng(0)
+    states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype("float32")
+    words = random.normal(size=(arguments.batch, arguments.length, 100)).astype("float32")
+    soft, gated = layers.SoftAttention(), layers.GatedAttention("bilstm", arguments.units, seed=0)
+    soft.build(states.shape)
+    gated.build(states.shape, words.shape)
+    gates = gated(states, words, return_attention_scores=True)[1]
+    cases = {
+        "soft": graph(lambda h: soft(h), states),
+        "gated": graph(lambda h, x: gated(h, x), states, words),
+        "auxiliary": graph(lambda x: gated.gate_network(x), words),
+    }
+    times = interleaved(cases, max(3, arguments.repeats // 10))
+    return {
+        "units": arguments.units,
+        "density": float(keras.ops.mean(gates)),
+        **{f"{name}_ms": float(np.median(values)) for name, values in times.items()},
+    }
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Writes JSON whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, suffix=".tmp")
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(record, file, indent=1)
+    os.replace(temporary, path)
+
+
+def main() -> None:
+    """Parses the arguments, runs, prints and writes."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--length", type=int, default=400)
+    parser.add_argument("--width", type=int, default=200)
+    parser.add_argument("--units", type=int, default=100, help="of the auxiliary BiLSTM, each direction")
+    parser.add_argument("--densities", type=float, nargs="+", default=[1.0, 0.6, 0.4, 0.2, 0.1])
+    parser.add_argument("--repeats", type=int, default=60)
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    record = {
+        "command": " ".join(["python -m benchmarks.gated_inference", *sys.argv[1:]]),
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version()},
+        "versions": {"tensorflow": tf.__version__, "keras": keras.__version__},
+        "load_average_at_start": os.getloadavg()[0],
+        "unit": rows(arguments),
+        "whole": whole(arguments),
+    }
+    print("density  soft ms  gathered ms  ratio")
+    for row in record["unit"]:
+        print(
+            f"{row['density']:7.3f}  {row['soft_ms']:7.2f}  {row['gathered_ms']:11.2f}  {row['ratio']:5.2f}"
+        )
+    one = record["whole"]
+    print(
+        f"whole layer, density {one['density']:.2f}: soft {one['soft_ms']:.1f} ms, gated {one['gated_ms']:.1f} ms, "
+        f"of which the auxiliary BiLSTM {one['auxiliary_ms']:.1f} ms"
+    )
+    if arguments.output:
+        write(arguments.output, record)
+
+
+if __name__ == "__main__":
+    main()

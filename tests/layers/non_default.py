@@ -1,0 +1,94 @@
+"""For every layer class, a value that is not the default for every constructor argument."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn import layers
+
+_EVERY_LAYER = {
+    "name": "renamed",
+    "dtype": "mixed_bfloat16",
+    "trainable": False,
+    "activity_regularizer": "l2",
+}
+_MULTI_HEAD = {
+    **_EVERY_LAYER,
+    "num_heads": 3,
+    "key_dim": 5,
+    "value_dim": 7,
+    "dropout": 0.25,
+    "use_bias": False,
+    "output_shape": (13,),
+    "attention_axes": (1,),
+    "sliding_window": 4,
+    "flash_attention": False,
+    "kernel_initializer": keras.initializers.RandomNormal(stddev=0.3, seed=5),
+    "bias_initializer": "ones",
+    "kernel_regularizer": "l1",
+    "bias_regularizer": "l2",
+    "kernel_constraint": "max_norm",
+    "bias_constraint": "non_neg",
+    "use_gate": True,
+    "seed": 17,
+}
+_CODA = {
+    "alpha": 0.5,
+    "beta": "learned",
+    "scaling": "paper",
+    "similarity": "sigmoid",
+    "gate": "algebraic",
+    "gate_range": "centered",
+    "center_similarity": True,
+    "implementation": "reference",
+}
+
+_GATES = {
+    "temperature": 0.5,
+    "final_temperature": 0.25,
+    "annealing_steps": 7,
+    "open_gate_cost": 0.5,
+    "inference": "sample",
+    "threshold": 0.25,
+}
+_POOLING = {**_EVERY_LAYER, "final_tanh": True, "kernel_initializer": "he_normal"}
+
+_BLOCK = {
+    **_EVERY_LAYER,
+    "intermediate_dim": 17,
+    "num_heads": 3,
+    "attention": "softmax",
+    "attention_options": {"value_dim": 7},
+    "key_dim": 5,
+    "dropout": 0.25,
+    "activation": "gelu",
+    "layer_norm_epsilon": 1e-3,
+    "kernel_initializer": "he_normal",
+}
+
+NON_DEFAULT: dict[type, dict[str, Any]] = {
+    layers.CoDA: {
+        **_EVERY_LAYER,
+        **_CODA,
+        "units": 13,
+        "activation": "relu",
+        "use_bias": True,
+        "share_projections": False,
+        "kernel_initializer": "he_normal",
+    },
+    layers.MultiHeadCoDA: {**_MULTI_HEAD, **_CODA, "center_per_query": True},
+    layers.MultiHeadSoftmax: _MULTI_HEAD,
+    layers.MultiHeadGated: {**_MULTI_HEAD, **_GATES},
+    layers.SoftAttention: _POOLING,
+    layers.LocalAttention: {**_POOLING, "window": 3},
+    layers.GatedAttention: {
+        **_POOLING,
+        **_GATES,
+        "network": "feed_forward",
+        "units": 7,
+        "seed": 17,
+        "implementation": "reference",
+    },
+    layers.MaskedPooling: {**_EVERY_LAYER, "mode": "max"},
+    **dict.fromkeys((layers.TransformerEncoder, layers.TransformerDecoder), _BLOCK),
+}

@@ -1,0 +1,278 @@
+"""What is particular to GatedAttention and to the gates of MultiHeadGated: draws, cost, metrics, networks, equality."""
+
+import keras
+import numpy as np
+import pytest
+from cases import randomize
+from tools import to_numpy
+
+from keras_quasiattn.layers import (
+    GatedAttention,
+    LocalAttention,
+    MultiHeadGated,
+    MultiHeadSoftmax,
+    SoftAttention,
+)
+
+B, T, D, E = 3, 7, 5, 2
+MASK = np.arange(T) < np.array([[7], [4], [0]])
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def arrays(structure):
+    return to_numpy([x.detach() if hasattr(x, "detach") else x for x in keras.tree.flatten(structure)])
+
+
+def make(*args, shapes=((None, None, D),), **options):
+    layer = GatedAttention(*args, **{"seed": 3, **options})
+    layer.build(*shapes)
+    randomize(layer)
+    return layer
+
+
+@pytest.mark.parametrize("mask", [None, MASK], ids=["plain", "masked"])
+@pytest.mark.parametrize("implementation", ["reference", "gathered"])
+def test_all_gates_open_is_soft_attention(mask, implementation):
+    gated = make("feed_forward", 4, threshold=0.0, implementation=implementation)
+    soft = SoftAttention()
+    soft.build((None, None, D))
+    soft.set_weights(arrays([gated.kernel.value]))
+    output, gates, weights = arrays(gated(normal(B, T, D), mask=mask, return_attention_scores=True))
+    np.testing.assert_array_equal(gates, np.ones((B, T)) if mask is None else mask)
+    expected = arrays(soft(normal(B, T, D), mask=mask, return_attention_scores=True))
+    np.testing.assert_allclose(output, expected[0], atol=1e-6)
+    np.testing.assert_allclose(weights, expected[1], atol=1e-6)
+
+
+def test_all_gates_closed_opens_the_likeliest_real_position():
+    layer = make("feed_forward", 4, threshold=1.0)
+    states = normal(B, T, D)
+    logits = arrays(layer.gate_network(states))[0][..., 0]
+    output, gates, weights = arrays(layer(states, mask=MASK, return_attention_scores=True))
+    for row in range(2):
+        best = np.argmax(np.where(MASK[row], logits[row], -np.inf))
+        np.testing.assert_array_equal(gates[row], np.arange(T) == best)
+        np.testing.assert_allclose(output[row], states[row, best], atol=1e-6)
+    np.testing.assert_array_equal(gates, weights)
+    assert not output[2].any() and not gates[2].any()
+
+
+def test_gates_are_soft_in_training_and_binary_otherwise():
+    layer = make("feed_forward", 4)
+    for training, soft in ((True, True), (False, False), (None, False)):
+        _, gates, weights = arrays(
+            layer(normal(B, T, D), mask=MASK, training=training, return_attention_scores=True)
+        )
+        assert ((gates > 0) & (gates < 1)).any() == soft
+        assert not gates[~MASK].any() and not weights[~MASK].any()
+        np.testing.assert_allclose(weights.sum(-1), [1, 1, 0], atol=1e-6)
+
+
+def test_sampled_gates_are_seeded_and_as_frequent_as_their_probability():
+    x, runs = normal(200, 50, D), []
+    for seed in (5, 5, 6):
+        layer = make("feed_forward", 4, inference="sample", seed=seed)
+        runs.append([arrays(layer(x, return_attention_scores=True))[1] for _ in range(2)])
+    np.testing.assert_array_equal(runs[0], runs[1])
+    assert (runs[0][0] != runs[0][1]).any() and (runs[0][0] != runs[2][0]).any()
+    probability = 1 / (1 + np.exp(-arrays(layer.gate_network(x))[0][..., 0]))
+    assert set(np.unique(runs[0][0])) == {0, 1}
+    for low in np.arange(0, 1, 0.2):
+        some = (probability >= low) & (probability < low + 0.2)
+        if some.sum() > 500:
+            assert abs(runs[0][0][some].mean() - probability[some].mean()) < 0.06
+
+
+def test_the_temperature_falls_exponentially_over_training_calls_only():
+    layer = GatedAttention("feed_forward", 4, temperature=2.0, final_temperature=0.5, annealing_steps=4)
+    layer.build((None, None, D))
+    seen = []
+    for _ in range(6):
+        seen.append(float(arrays(layer.gates.current_temperature())[0]))
+        layer(normal(B, T, D), training=False)
+        layer(normal(B, T, D), training=True)
+    np.testing.assert_allclose(seen, 2 * 0.25 ** (np.minimum(np.arange(6), 4) / 4), rtol=1e-6)
+    assert GatedAttention(temperature=0.7).gates.current_temperature() == 0.7
+
+
+def test_cold_gates_are_nearly_binary():
+    warm, cold = (make("feed_forward", 4, temperature=t) for t in (2.0, 0.01))
+    spread = [
+        arrays(layer(normal(B, T, D), training=True, return_attention_scores=True))[1]
+        for layer in (warm, cold)
+    ]
+    near = [np.minimum(gates, 1 - gates).mean() for gates in spread]
+    assert near[0] > 0.1 and near[1] < 0.01
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_cost_is_the_mean_share_of_open_gates_of_texts_that_have_words(training):
+    layer = make("feed_forward", 4, open_gate_cost=0.5)
+    _, gates, _ = arrays(layer(normal(B, T, D), mask=MASK, training=training, return_attention_scores=True))
+    expected = 0.5 * np.mean([gates[0].sum() / 7, gates[1].sum() / 4])
+    (loss,) = arrays(layer.losses)
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    if keras.backend.backend() != "jax":
+        density = (gates >= 0.5).sum() / MASK.sum()
+        assert arrays(layer.gates.density.result())[0] == pytest.approx(density, rel=1e-5)
+        assert arrays(layer.gates.cost.result())[0] == pytest.approx(expected, rel=1e-5)
+
+
+def test_an_ordinary_call_adds_no_loss_and_leaves_the_metrics_alone():
+    layer = make("feed_forward", 4)
+    layer(normal(B, T, D))
+    assert not layer.losses
+    if keras.backend.backend() != "jax":
+        assert arrays(layer.gates.density.result())[0] == 0
+    free = make("feed_forward", 4, open_gate_cost=0.0)
+    free(normal(B, T, D), training=True)
+    assert not free.losses
+
+
+def model_with(layer):
+    inputs = [keras.Input((None, D)), keras.Input((None,), dtype="bool")]
+    model = keras.Model(inputs, keras.layers.Dense(1)(layer(inputs[0], mask=inputs[1])))
+    model.compile(keras.optimizers.Adam(0.05), "mse")
+    return model
+
+
+def test_fit_and_evaluate_show_density_and_cost_and_the_cost_closes_gates():
+    x, y = [normal(32, T, D), np.ones((32, T), "bool")], np.zeros((32, 1), "float32")
+    model = model_with(GatedAttention("feed_forward", 4, open_gate_cost=3.0, seed=0))
+    history = model.fit(x, y, epochs=40, batch_size=8, verbose=0).history
+    assert history["loss"][-1] < 0.5 * history["loss"][0]
+    results = model.evaluate(x, y, verbose=0, return_dict=True)
+    gated = model.layers[2]
+    if keras.backend.backend() == "jax":
+        assert "density" not in history
+        return
+    assert history["density"][-1] < 0.3 < history["density"][0]
+    assert history["open_gate_cost"][-1] < history["open_gate_cost"][0]
+    _, gates, _ = arrays(gated(x[0], mask=x[1], return_attention_scores=True))
+    assert results["density"] == pytest.approx(gates.mean(), rel=1e-5)
+    assert results["open_gate_cost"] == pytest.approx(3 * gates.mean(), rel=1e-5)
+    again = model.evaluate(x, y, verbose=0, return_dict=True)
+    assert again == pytest.approx(results)
+
+
+def test_the_gates_of_a_layer_may_read_another_sequence():
+    states, words = normal(B, T, D), normal(B, T, E, seed=1)
+    layer = make("bilstm", 4, shapes=((None, None, D), (None, None, E)))
+    output, gates, _ = arrays(layer(states, words, mask=MASK, return_attention_scores=True))
+    others = arrays(layer(states, -words, mask=MASK, return_attention_scores=True))
+    assert (gates != others[1]).any()
+    spoiled = np.where(MASK[..., None], words, np.nan)
+    np.testing.assert_array_equal(arrays(layer(states, spoiled, mask=MASK))[0], output)
+    for row, length in ((0, 7), (1, 4)):
+        alone = arrays(layer(states[row : row + 1, :length], words[row : row + 1, :length]))[0]
+        np.testing.assert_allclose(alone[0], output[row], atol=1e-5)
+
+
+def test_attached_masks_reach_a_layer_of_two_sequences():
+    ids = np.where(MASK, 1 + np.arange(T), 0)
+    embed = keras.layers.Embedding(T + 1, E, mask_zero=True)
+    states, layer = normal(B, T, D), make("feed_forward", 4, shapes=((None, None, D), (None, None, E)))
+    words = embed(ids)
+    expected = arrays(layer(states, arrays(words)[0], mask=MASK))[0]
+    np.testing.assert_allclose(arrays(layer(states, words))[0], expected, atol=1e-6)
+    carrying = keras.layers.Masking()(np.where(MASK[..., None], states, 0).astype("float32"))
+    np.testing.assert_allclose(arrays(layer(carrying, arrays(words)[0]))[0], expected, atol=1e-6)
+    np.testing.assert_allclose(
+        arrays(layer(states, words, mask=np.ones_like(MASK)))[0],
+        arrays(layer(states, arrays(words)[0]))[0],
+        atol=1e-6,
+    )
+
+
+NETWORKS = {
+    "masked": lambda: [keras.layers.LSTM(3, return_sequences=True), keras.layers.Dense(1)],
+    "plain": lambda: [keras.layers.Dense(1)],
+    "flat": lambda: [keras.layers.Dense(1), keras.layers.Reshape((-1,))],
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_network_of_ones_own(name, tmp_path):
+    layer = GatedAttention(keras.Sequential(NETWORKS[name]()), seed=3)
+    model = model_with(layer)
+    x = [normal(B, T, D), MASK]
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    expected = model.predict(x, verbose=0)
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), expected)
+    short = model.predict([x[0][1:2, :4], MASK[1:2, :4]], verbose=0)
+    np.testing.assert_allclose(expected[1:2], short, atol=1e-5)
+
+
+def test_multi_head_gates_close_keys():
+    x, mask = normal(B, T, D), MASK[:, None, :]
+    softmax = MultiHeadSoftmax(2, 3)
+    softmax.build((None, None, D), (None, None, D))
+    for threshold in (0.0, 0.5, 1.0):
+        layer = MultiHeadGated(2, 3, threshold=threshold)
+        layer.build((None, None, D), (None, None, D))
+        randomize(layer)
+        output, scores = arrays(layer(x, x, attention_mask=mask, return_attention_scores=True))
+        open_keys = (scores > 0).any(axis=2)
+        if threshold == 0:  # the weights after those of the gates are the projections
+            softmax.set_weights(arrays([w.value for w in layer.weights[2:]]))
+            np.testing.assert_allclose(output, arrays(softmax(x, x, attention_mask=mask))[0], atol=1e-5)
+        elif threshold == 1:
+            np.testing.assert_array_equal(open_keys.sum(-1)[:2], 1)
+        else:
+            assert 0 < open_keys[0].mean() < 1
+            # A key is open for every query of a head, or for none.
+            np.testing.assert_array_equal((scores > 0).all(axis=2), open_keys)
+        np.testing.assert_allclose(scores.sum(-1)[:2], 1, atol=1e-5)
+
+
+def test_multi_head_cost_and_metrics():
+    layer = MultiHeadGated(2, 3, open_gate_cost=0.5, name="heads", seed=1)
+    x = normal(B, T, D)
+    layer(x, x, query_mask=MASK, value_mask=MASK, training=True)
+    first = arrays(layer.losses)
+    assert 0 < first[0] < 0.5
+    if keras.backend.backend() != "jax":
+        assert [metric.name for metric in layer.gates.metrics] == ["heads_density", "heads_open_gate_cost"]
+    # Padding of the queries and of the keys changes neither: the same draws, two positions more.
+    wider = MultiHeadGated(2, 3, open_gate_cost=0.5, seed=1)
+    wider.build((None, None, D), (None, None, D))
+    wider.set_weights(arrays([w.value for w in layer.weights]))
+    longer = np.pad(x, ((0, 0), (0, 2), (0, 0)), constant_values=9)
+    mask = np.pad(MASK, ((0, 0), (0, 2)))
+    wider(longer, longer, query_mask=mask, value_mask=mask, training=True)
+    np.testing.assert_allclose(arrays(wider.losses)[0], first[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"network": "lstm"}, "`network` must be one of .*network='lstm'"),
+        ({"network": keras.layers.Dense(1), "units": 3}, "`units` belongs to the layer.*units=3"),
+        ({"units": 0}, "`units` must be a positive integer.*units=0"),
+        ({"temperature": 0}, "`temperature` must be a number > 0.*temperature=0"),
+        ({"final_temperature": -1.0}, "`final_temperature` must be a number > 0.*-1.0"),
+        ({"annealing_steps": 0}, "`annealing_steps` must be a positive integer.*0"),
+        ({"open_gate_cost": -0.1}, "`open_gate_cost` must be a number ≥ 0.*-0.1"),
+        ({"inference": "draw"}, "`inference` must be one of .*inference='draw'"),
+        ({"threshold": 1.5}, "`threshold` must be a number ≥ 0 and ≤ 1.*1.5"),
+        ({"implementation": "fast"}, "`implementation` must be one of .*implementation='fast'"),
+        ({"final_tanh": "yes"}, "`final_tanh` must be one of .*final_tanh='yes'"),
+    ],
+)
+def test_wrong_arguments_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        GatedAttention(**options)
+
+
+def test_wrong_shapes_are_named():
+    with pytest.raises(ValueError, match=r"`network` must yield one logit a position.*\(None, None, 2\)"):
+        GatedAttention(keras.layers.Dense(2)).build((None, None, D))
+    for layer in (GatedAttention(), SoftAttention(), LocalAttention()):
+        with pytest.raises(ValueError, match=r"`inputs` must have shape \(batch, length, width\).*\(3, 5\)"):
+            layer(np.ones((3, 5), "float32"))
+    with pytest.raises(ValueError, match="`window` must be a positive integer.*window=0"):
+        LocalAttention(window=0)
