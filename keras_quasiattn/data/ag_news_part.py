@@ -38,8 +38,8 @@ class AgNewsPart(tfds.core.GeneratorBasedBuilder):
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
-        train = manual_file(dl_manager.manual_dir, "ag_news/train_subset.tsv", self)
-        test = manual_file(dl_manager.manual_dir, "ag_news/test.tsv", self)
+        train = manual_file(dl_manager, "ag_news/train_subset.tsv", self)
+        test = manual_file(dl_manager, "ag_news/test.tsv", self)
         return {
             "train": self._generate_examples(train, ["text"]),
             "test": self._generate_examples(test, ["title", "description"]),

@@ -78,7 +78,7 @@ class StanfordSentiment(tfds.core.GeneratorBasedBuilder):
         train = "phrases.train" if config.phrases else "train"
         names = {"train": train, "validation": "dev", "test": "test"}
         files = {
-            split: manual_file(dl_manager.manual_dir, f"sst/stsa.{config.labels}.{name}.tsv", self)
+            split: manual_file(dl_manager, f"sst/stsa.{config.labels}.{name}.tsv", self)
             for split, name in names.items()
         }
         return {split: self._generate_examples(file) for split, file in files.items()}

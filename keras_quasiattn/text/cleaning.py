@@ -41,7 +41,7 @@ def clean_words(strings: tf.Tensor) -> tf.Tensor:
     "i 'd say : ' bête ' is n't bad !"
     """
     strings = tf.strings.lower(_valid(strings), encoding="utf-8")
-    strings = tf.strings.regex_replace(strings, "<[^<>]{1,40}>", " ")
+    strings = tf.strings.regex_replace(strings, "<[^<>]{1,40}>|\x01", " ")
     # The apostrophe of a clitic hides behind \x01 while the others are set apart.
     strings = tf.strings.regex_replace(strings, r"n'(t)\b", "n\x01\\1")
     strings = tf.strings.regex_replace(strings, r"'(s|ve|re|d|ll|m)\b", "\x01\\1")
