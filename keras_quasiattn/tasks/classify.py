@@ -116,14 +116,14 @@ class Classify(Task):
             )
         if not self._vocabulary:
             self._classes = texts.classes
-            self._vocabulary = self._learn(texts.splits["train"].texts)
+            self._vocabulary = self._learn(texts.splits["train"].texts.tolist())
         elif self._classes != texts.classes:
             raise UserError(
                 f"the data have the classes {', '.join(texts.classes)} and the run has "
                 f"{', '.join(self._classes)}: bring back the data that the run was begun with"
             )
 
-    def _learn(self, texts: np.ndarray) -> list[str]:
+    def _learn(self, texts: list[bytes]) -> list[str]:
         data = self.options.data
         if data["tokenizer"] == "subwords":
             return learn_subwords(texts, size=data["vocabulary_size"])
@@ -173,7 +173,7 @@ class Classify(Task):
             for option, argument in _ATTENTION_OPTIONS.items()
             if option in options and not (option == "num_heads" and self.model.startswith("transformer"))
         }
-        sizes = {"vocabulary_size": len(self._vocabulary), "num_classes": len(self._classes)}
+        sizes: dict[str, Any] = {"vocabulary_size": len(self._vocabulary), "num_classes": len(self._classes)}
         try:
             if self.model.startswith("transformer"):
                 kind = "coda" if self.model == "transformer_coda" else "softmax"

@@ -1,6 +1,7 @@
 """Where the texts of `classify` come from, by preset."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -42,11 +43,11 @@ class _Source:
 
 _REVIEW = "a gorgeous, witty, seductive movie ."
 _NEWS = "Stocks fall as oil prices rise - Shares fell on Wall Street after oil reached a new high."
-_SENTIMENT = {"builder": StanfordSentiment, "splits": ("train", "validation", "test"), "example": _REVIEW}
+_sentiment = functools.partial(_Source, StanfordSentiment, _REVIEW, splits=("train", "validation", "test"))
 SOURCES: Mapping[str, _Source] = {
     "trec": _Source("trec", "What is the capital of Yugoslavia ?", label_key="label-coarse"),
-    "sst1": _Source(**_SENTIMENT, config="fine"),
-    "sst2": _Source(**_SENTIMENT, config="binary"),
+    "sst1": _sentiment(config="fine"),
+    "sst2": _sentiment(config="binary"),
     "imdb": _Source("imdb_reviews", "A gorgeous, witty film.<br />See it twice!"),
     "ag_news": _Source("ag_news_subset", _NEWS, text_keys=("title", "description")),
     "ag_news_part": _Source(AgNewsPart, _NEWS, published_rows=_AG_NEWS_ROWS),

@@ -22,8 +22,8 @@ _BILSTM = {
     "units": 100,
     "num_layers": 2,
     "merge_mode": "concat",
-    "embedding_dropout": 0.3,
-    "dropout": 0.3,
+    "embedding_dropout": 0.5,
+    "dropout": 0.5,
     "train_embedding": True,
 }
 _GATES = {
@@ -108,7 +108,7 @@ _TREC = _preset(
 _SST2 = _preset(
     "Stanford Sentiment Treebank, sentences, 2 classes",
     {"tokenizer": "treebank", **_SENTENCES, "phrases": False},
-    _training(2000, 32, 100),
+    _training(1200, 64, 60, patience=10),
     window=4,
     transformer=_SHORT_T2T,
 )
