@@ -39,10 +39,10 @@ class SoftAttention(AttentionPooling):
     Example:
     >>> import numpy as np
     >>> from keras_quasiattn.layers import SoftAttention
-    >>> h = np.ones((2, 5, 8), "float32")
+    >>> h = np.ones((2, 4, 8), "float32")
     >>> output, weights = SoftAttention()(h, return_attention_scores=True)
-    >>> tuple(output.shape), np.asarray(weights)[0].round(2).tolist()
-    ((2, 8), [0.2, 0.2, 0.2, 0.2, 0.2])
+    >>> tuple(output.shape), np.asarray(weights)[0].tolist()
+    ((2, 8), [0.25, 0.25, 0.25, 0.25])
 
     Source: Zhou et al. 2016, "Attention-Based Bidirectional Long Short-Term Memory Networks", eqs. 9–12.
     """

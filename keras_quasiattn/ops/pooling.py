@@ -110,7 +110,7 @@ def local_attention(
     >>> from keras_quasiattn import ops
     >>> h = np.ones((1, 7, 2), "float32")
     >>> _, weights = ops.local_attention(h, np.ones(2, "float32"), np.array([0.5]), window=1, return_scores=True)
-    >>> np.asarray(weights)[0].round(3).tolist()  # p = 3.5
+    >>> np.asarray(weights, "float64")[0].round(3).tolist()  # p = 3.5
     [0.0, 0.0, 0.0, 0.303, 0.303, 0.0, 0.0]
 
     Source: Luong et al. 2015, "Effective Approaches to Attention-based NMT", §3.2 (local-p); Xue et al. 2019.

@@ -158,6 +158,24 @@ def test_fit_and_evaluate_show_density_and_cost_and_the_cost_closes_gates():
     assert again == pytest.approx(results)
 
 
+@pytest.mark.parametrize("inference", ["threshold", "sample"])
+def test_an_exported_model_gathers_and_updates_nothing_but_its_draws(tensorflow_only, tmp_path, inference):
+    import tensorflow as tf
+
+    model = model_with(GatedAttention("bilstm", 4, inference=inference, seed=0))
+    x = [normal(B, T, D), MASK]
+    model.fit(x, np.zeros((B, 1), "float32"), verbose=0)
+    model.export(tmp_path / "model", verbose=False)
+    loaded = tf.saved_model.load(str(tmp_path / "model"))
+    if inference == "threshold":
+        np.testing.assert_allclose(loaded.serve(x), model.predict(x, verbose=0), atol=1e-6)
+    definition = loaded.serve.concrete_functions[0].graph.as_graph_def()
+    kinds = {node.op for node in definition.node}
+    kinds |= {node.op for function in definition.library.function for node in function.node_def}
+    assert "Where" in kinds and "SegmentSum" in kinds
+    assert any(kind.startswith("Assign") for kind in kinds) == (inference == "sample")
+
+
 def test_the_gates_of_a_layer_may_read_another_sequence():
     states, words = normal(B, T, D), normal(B, T, E, seed=1)
     layer = make("bilstm", 4, shapes=((None, None, D), (None, None, E)))
@@ -215,6 +233,7 @@ def test_multi_head_gates_close_keys():
         layer = MultiHeadGated(2, 3, threshold=threshold)
         layer.build((None, None, D), (None, None, D))
         randomize(layer)
+        layer.gate_bias.assign(np.zeros((2, 1)))
         output, scores = arrays(layer(x, x, attention_mask=mask, return_attention_scores=True))
         open_keys = (scores > 0).any(axis=2)
         if threshold == 0:  # the weights after those of the gates are the projections
