@@ -110,12 +110,16 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     epilog="quasiattn train mlu --model coda --run runs/mlu-coda\n"
     "quasiattn train mlu --model softmax --run runs/mlu-softmax --seed 1 --set training.steps=3000\n"
     "quasiattn train mlu --model coda --preset paper --run runs/paper --policy mixed_bfloat16\n"
+    "quasiattn train classify --preset trec --run runs/trec --vectors glove.6B.100d.txt\n"
+    "quasiattn train classify --data my.tsv --run runs/mine\n"
     "\n"
     "Started again after an interruption, the same command goes on where the run stopped."
 )
 @click.argument("task")
 @click.option("--model", help="One of the task's models; default its first.")
-@click.option("--preset", default="demo", show_default=True, help="One of the task's presets.")
+@click.option("--preset", help="One of the task's presets; default its first.")
+@click.option("--data", type=_Folder(), help="Train on this file of your own: TSV, CSV or JSONL.")
+@click.option("--vectors", type=_Folder(), help="Word vectors to begin with: GloVe's text form, or an .npz.")
 @click.option(
     "--run",
     "path",
@@ -143,7 +147,9 @@ def train(
     arguments: Sequence[str],
     task: str,
     model: str | None,
-    preset: str,
+    preset: str | None,
+    data: Path | None,
+    vectors: Path | None,
     path: Path,
     seed: int,
     overrides: tuple[str, ...],
@@ -156,12 +162,17 @@ def train(
     from keras_quasiattn import training
 
     task_class = tasks.get(task)
+    settings: dict[str, Any] = dict(_assignments(overrides))
+    if data is not None:
+        preset = _own_data(task_class, preset, data, settings)
+    if vectors is not None:
+        settings["data.vectors"] = str(vectors)
     made = task_class(
-        preset=preset,
+        preset=next(iter(task_class.presets)) if preset is None else preset,
         model=task_class.models[0] if model is None else model,
         seed=seed,
         data_dir=data_dir,
-        overrides=dict(_assignments(overrides)),
+        overrides=settings,
     )
     folder = training.train(
         made,
@@ -171,7 +182,7 @@ def train(
         progress=not quiet,
         command=["quasiattn", *arguments],
     )
-    click.echo(json.dumps({"run": str(folder.path), **folder.metrics()}))
+    click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **_noted(folder)}))
 
 
 @cli.command(
@@ -197,7 +208,7 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
     folder.write_metrics(split, figures)
     if record is not None:
         training.append_result(record, training.result_row(folder, split, figures))
-    click.echo(json.dumps({"run": str(run), "split": split, **figures}))
+    click.echo(json.dumps({"run": str(run), "split": split, **figures, **_noted(folder)}))
 
 
 @cli.command(
@@ -217,6 +228,28 @@ def predict(run: Path, inputs: tuple[str, ...]) -> None:
         made.check_input(text)
     for answer in made.predict(folder.load_model(), texts):
         click.echo(json.dumps(answer))
+
+
+@cli.command(
+    epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\nquasiattn show runs/trec - < texts.txt"
+)
+@_RUN
+@click.argument("inputs", nargs=-1, required=True)
+def show(run: Path, inputs: tuple[str, ...]) -> None:
+    """Show what the finished run in folder RUN reads in a text: every token, its gate and its weight.
+
+    '-' reads one text a line from standard input. `predict` gives the same as data.
+    """
+    from keras_quasiattn.report import token_table
+
+    folder, made = _finished(run)
+    texts = list(_lines(inputs))
+    for text in texts:
+        made.check_input(text)
+    for answer in made.predict(folder.load_model(), texts):
+        if "tokens" not in answer:
+            raise UserError(f"task {made.name} has no tokens to show: use predict")
+        click.echo(token_table(answer))
 
 
 @cli.command(
@@ -242,11 +275,28 @@ def export(run: Path, target: Path, name: str | None, version: int | None) -> No
     click.echo(serving.export(folder, made, target, name=name, version=version))
 
 
+def _noted(folder: Any) -> dict[str, Any]:
+    """What has to be said of a run's data beside its figures."""
+    data = folder.config.get("data")
+    return {"data": data} if data else {}
+
+
 def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:
     from keras_quasiattn.training import RunFolder
 
     folder = RunFolder.open(run, finished=True)
     return folder, folder.task(data_dir)
+
+
+def _own_data(task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]) -> str:
+    """The preset for a user's own file, which goes into the settings."""
+    if task.own_data is None:
+        raise UserError(f"--data {str(file)!r}: task {task.name} makes its own data and takes no file")
+    own, option = task.own_data
+    if preset not in (None, own):
+        raise UserError(f"--data {str(file)!r} goes with the preset {own!r}, not {preset!r}")
+    settings[option] = str(file)
+    return own
 
 
 def _assignments(texts: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -14,7 +14,7 @@ import tiny_mlu
 from keras_quasiattn import __version__
 from keras_quasiattn.training import RunFolder
 
-COMMANDS = ("tasks", "train", "evaluate", "predict", "export")
+COMMANDS = ("tasks", "train", "evaluate", "predict", "show", "export")
 
 Outcome = tuple[int, str, str]
 
@@ -151,10 +151,10 @@ TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}"
     [
         (
             ("train", "mlv", "--run", "{tmp}/new"),
-            r"unknown task 'mlv' \(did you mean 'mlu'\?\): choose from mlu",
+            r"unknown task 'mlv' \(did you mean 'mlu'\?\): choose from classify, mlu",
             1,
         ),
-        (("train", "\udcff", "--run", "{tmp}/new"), r"unknown task '\\udcff': choose from mlu", 1),
+        (("train", "\udcff", "--run", "{tmp}/new"), r"unknown task '\\udcff': choose from classify, mlu", 1),
         ((*TRAIN, "--preset", "dem"), r"unknown preset of task mlu 'dem' \(did you mean 'demo'", 1),
         ((*TRAIN, "--model", "lstm"), "unknown model of task mlu 'lstm': choose from coda, softmax, ", 1),
         ((*TRAIN, "--set", "model.with=3"), "unknown option 'model.with'", 1),
@@ -304,7 +304,7 @@ def test_data_that_were_damaged(run_cli: Any, run: Path, mlu_data: Path, tmp_pat
 
 def test_only_our_line_on_standard_error(tmp_path: Path) -> None:
     ended = tiny_mlu.quasiattn("train", "mlv", "--run", "x", cwd=tmp_path)
-    line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from mlu\n"
+    line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from classify, mlu\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", line)
     assert not list(tmp_path.iterdir())
 

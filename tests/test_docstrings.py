@@ -9,7 +9,7 @@ import pytest
 
 import keras_quasiattn
 
-ROOMS = ["ops", "layers", "models", "text", "data", "metrics", "tasks", "training", "serving"]
+ROOMS = ["ops", "layers", "models", "text", "data", "metrics", "tasks", "training", "serving", "report"]
 
 
 def modules():

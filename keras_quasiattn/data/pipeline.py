@@ -16,6 +16,8 @@ ExamplesFrom = Callable[[int], tf.data.Dataset]
 Encode = Callable[[Any], Any]
 Tokenize = Callable[..., tf.Tensor]
 
+_POOL = 50  # batches sorted by length together: fewer mix more, more pad less
+
 
 def prepare(
     make_builder: Callable[[], tfds.core.DatasetBuilder], data_dir: str | Path
@@ -42,6 +44,7 @@ def prepare(
         with open(Path(data_dir) / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the file, or with the process
             builder = make_builder()
+            tfds.disable_progress_bar()
             # TFDS prints that all sizes are unknown.
             with contextlib.redirect_stdout(io.StringIO()):
                 builder.download_and_prepare()
@@ -82,6 +85,7 @@ def training_batches(
     first_step: int,
     encode: Encode,
     shuffle_buffer: int,
+    length_key: str | None = None,
 ) -> tf.data.Dataset:
     """Endless shuffled batches that depend on the seed and the step number, and on nothing else.
 
@@ -94,6 +98,10 @@ def training_batches(
     resumed only by replaying it. Examples in different windows never meet: let the buffer hold the whole set,
     or let the set be shuffled on disk.
 
+    With `length_key`, examples of like length share a batch, so that little of it is padding: of every
+    `_POOL` batches of shuffled examples the shortest make one batch, the next longer ones the next, and the
+    batches are shuffled in turn.
+
     The examples left over at the end of an epoch, fewer than a batch, are dropped.
 
     Args:
@@ -105,6 +113,8 @@ def training_batches(
         encode: Maps a batch of examples (their structure with a first axis B) to what the model's
             `fit` takes.
         shuffle_buffer: Examples in a window, held in memory.
+        length_key: Key of the examples' integer lengths; None leaves lengths out of account. The window must
+            then hold the whole set, or a multiple of the batch.
 
     Returns:
         An infinite dataset of encoded batches.
@@ -135,6 +145,11 @@ def training_batches(
         )
     if num_examples < batch_size:
         raise ValueError(f"examples must fill a batch of {batch_size}; got {num_examples}")
+    if length_key is not None and shuffle_buffer % batch_size and shuffle_buffer < num_examples:
+        raise ValueError(
+            f"shuffle_buffer must be a multiple of batch_size ({batch_size}) or hold all {num_examples} examples "
+            f"where length_key is given; got {shuffle_buffer}"
+        )
     first_epoch, used_batches = divmod(first_step, num_examples // batch_size)
     used_windows, used_of_window = divmod(used_batches * batch_size, shuffle_buffer)
 
@@ -145,6 +160,8 @@ def training_batches(
             key = tf.stack([tf.constant(seed, tf.int64), epoch])
             key = tf.random.fold_in(key, window, alg="philox")
             order = tf.random.experimental.stateless_shuffle(tf.range(size), seed=key, alg="philox")
+            if length_key is not None:
+                order = _by_length(order, window_examples[length_key], batch_size, key)
             return tf.nest.map_structure(lambda column: tf.gather(column, order), window_examples)
 
         return windows.map(shuffle).unbatch()
@@ -168,6 +185,19 @@ def training_batches(
         .prefetch(tf.data.AUTOTUNE)
         .with_options(options)
     )
+
+
+def _by_length(order: tf.Tensor, lengths: tf.Tensor, batch_size: int, key: tf.Tensor) -> tf.Tensor:
+    """Reorders shuffled indices so that each run of `batch_size` has like lengths; the last few stay last."""
+    batches = tf.size(order) // batch_size
+    whole, rest = order[: batches * batch_size], order[batches * batch_size :]
+    lengths = tf.cast(tf.gather(lengths, whole), tf.int64)
+    pools = tf.cast(tf.range(tf.size(whole)) // (_POOL * batch_size), tf.int64)
+    sorting = tf.argsort(pools * (tf.reduce_max(lengths) + 1) + lengths, stable=True)
+    rows = tf.reshape(tf.gather(whole, sorting), (-1, batch_size))
+    batch_key = tf.random.fold_in(key, batches, alg="philox")
+    rows = tf.random.experimental.stateless_shuffle(rows, seed=batch_key, alg="philox")
+    return tf.concat([tf.reshape(rows, (-1,)), rest], axis=0)
 
 
 def evaluation_batches(examples: tf.data.Dataset, *, batch_size: int, encode: Encode) -> tf.data.Dataset:

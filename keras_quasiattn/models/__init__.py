@@ -3,6 +3,16 @@
 from keras_quasiattn.models.decoding import beam_search, greedy_search
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.sizes import TRANSFORMER_SIZES
+from keras_quasiattn.models.text_classifier import TextClassifier
 from keras_quasiattn.models.transformer import Transformer
+from keras_quasiattn.models.transformer_classifier import TransformerClassifier
 
-__all__ = ["TRANSFORMER_SIZES", "SequenceCrossentropy", "Transformer", "beam_search", "greedy_search"]
+__all__ = [
+    "TRANSFORMER_SIZES",
+    "SequenceCrossentropy",
+    "TextClassifier",
+    "Transformer",
+    "TransformerClassifier",
+    "beam_search",
+    "greedy_search",
+]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn._version import __version__
@@ -111,10 +112,8 @@ def _check(task: Task, model: keras.Model, path: Path) -> None:
     (name,) = served.structured_input_signature[1]
     expected = task.predict(model, [task.example])[0]
     for key, value in served(**{name: tf.constant([task.example])}).items():
-        got = value.numpy()[0]
-        if isinstance(got, bytes):
-            got = got.decode("utf-8", "replace")
-        same = got == expected[key] if isinstance(got, str) else abs(got - expected[key]) < _ROUNDING
+        got = _plain(value.numpy()[0])
+        same = _alike(got, expected[key])
         if not same:
             raise UserError(
                 f"the exported model answers {key} {got!r} to {task.example!r}, and the model itself "
@@ -122,11 +121,27 @@ def _check(task: Task, model: keras.Model, path: Path) -> None:
             )
 
 
+def _plain(value: Any) -> Any:
+    """An array, a number or bytes as lists, numbers and texts."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return [_plain(one) for one in value] if isinstance(value, np.ndarray) else value
+
+
+def _alike(got: Any, expected: Any) -> bool:
+    if isinstance(expected, list):
+        return len(got) == len(expected) and all(map(_alike, got, expected))
+    return (
+        got == expected if isinstance(expected, str) else bool(abs(float(got) - float(expected)) < _ROUNDING)
+    )
+
+
 def _describe(folder: RunFolder, task: Task, file: Path) -> None:
     about: dict[str, Any] = {
         "keras_quasiattn": __version__,
         "task": task.name,
         "task_config": task.config(),
+        "data": folder.config.get("data", {}),
         "trained_by": folder.config.get("command", ""),
         "metrics": folder.metrics(),
         "example": task.example,

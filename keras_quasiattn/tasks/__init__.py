@@ -10,7 +10,10 @@ from keras_quasiattn.tasks.task import ServingSignature, Task
 __all__ = ["Preset", "ServingSignature", "Task", "TrainingSettings", "available", "get"]
 
 # Name to "module:class"; a task's module is imported when the task is asked for, since some bring much along.
-_TASKS: dict[str, str] = {"mlu": "keras_quasiattn.tasks.mlu:Mlu"}
+_TASKS: dict[str, str] = {
+    "classify": "keras_quasiattn.tasks.classify:Classify",
+    "mlu": "keras_quasiattn.tasks.mlu:Mlu",
+}
 
 
 def available() -> tuple[str, ...]:

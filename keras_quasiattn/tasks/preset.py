@@ -26,7 +26,8 @@ class Preset:
         model: options of the model, by name; JSON-able values.
         training: the training settings.
         by_model: further options of the model, or other values, for single models of the task, by the model's
-            name. A model has no option that it would not use.
+            name; other values of the data's and the training's options too, by their dotted names. A model has
+            no option that it would not use.
 
     >>> training = TrainingSettings(
     ...     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2
@@ -44,7 +45,10 @@ class Preset:
 
     def for_model(self, model: str) -> "Preset":
         """The preset with the options of one model of the task."""
-        return dataclasses.replace(self, model={**self.model, **self.by_model.get(model, {})}, by_model={})
+        special = self.by_model.get(model, {})
+        options = {name: value for name, value in special.items() if "." not in name}
+        preset = dataclasses.replace(self, model={**self.model, **options}, by_model={})
+        return preset.with_overrides({name: value for name, value in special.items() if "." in name})
 
     def options(self) -> dict[str, Any]:
         """All options and their values, by dotted name, JSON-able."""

@@ -23,6 +23,10 @@ class TrainingSettings:
         average_checkpoints: the finished model is the mean of this many last checkpoints; 1 takes the last.
         label_smoothing: share of the target's probability spread over all classes, in [0, 1).
         clip_norm: largest global norm of a gradient, or None for no clipping.
+        select: which checkpoint the finished model is: "last" (or the mean of the last), or the best one by a
+            figure of the validation data: "loss", of which the smallest wins, or a metric's name, of which the
+            largest wins, the earlier one of two that are equal.
+        patience: end after this many periods without a better figure of `select`; None trains all steps.
         jit_compile: compile the training step with XLA (recompiles for every new length of a batch).
 
     Raises:
@@ -44,6 +48,8 @@ class TrainingSettings:
     average_checkpoints: int = 1
     label_smoothing: float = 0.0
     clip_norm: float | None = None
+    select: str = "last"
+    patience: int | None = None
     jit_compile: bool = False
 
     def __post_init__(self) -> None:
@@ -62,6 +68,17 @@ class TrainingSettings:
             "average_checkpoints",
             self.average_checkpoints <= self.periods,
             f"at most the {self.periods} checkpoints that training.steps / training.checkpoint_every give",
+        )
+        self._require(
+            "average_checkpoints",
+            self.average_checkpoints == 1 or self.select == "last",
+            f"1 where training.select is {self.select!r}",
+        )
+        self._require("patience", self.patience is None or self.patience >= 1, "none or at least 1")
+        self._require(
+            "patience",
+            self.patience is None or self.select != "last",
+            "none where training.select is 'last'",
         )
         self._require(
             "warmup_steps",

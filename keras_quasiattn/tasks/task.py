@@ -43,7 +43,9 @@ class Task(abc.ABC):
         name: what the command line calls the task.
         summary: one line that says what is asked and what is answered.
         models: names of the models that can be trained.
-        presets: named sets of options.
+        presets: named sets of options; the first is the command line's default.
+        own_data: the preset for a user's own files, and its option that names the file to train on; None where a
+            task knows its data.
         options: the preset with the overrides applied.
 
     Raises:
@@ -54,6 +56,7 @@ class Task(abc.ABC):
     summary: ClassVar[str]
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
+    own_data: ClassVar[tuple[str, str] | None] = None
 
     def __init__(
         self,
@@ -111,6 +114,28 @@ class Task(abc.ABC):
         Raises:
             UserError: the folder cannot be written, or the data are too few for the options.
         """
+
+    def describe_data(self) -> dict[str, str]:
+        """What the prepared data are: `version`, and `note` where they are not the whole published set.
+
+        It goes into every record of a figure. The default says nothing, for data made by rule.
+        """
+        return {}
+
+    def assets(self) -> dict[str, str]:
+        """What the task has learned from its prepared data and needs to answer: texts by file name.
+
+        A run keeps them, and `read_assets` brings them back without the data. The default has none.
+        """
+        return {}
+
+    def read_assets(self, folder: Path) -> None:
+        """Bring back the `assets` that a run wrote to its folder.
+
+        Raises:
+            UserError: one of them is missing or damaged.
+        """
+        return None
 
     @abc.abstractmethod
     def build_model(self) -> keras.Model:

@@ -1,5 +1,25 @@
 """Tokenizers that travel into the SavedModel."""
 
 from keras_quasiattn.text.byte_tokenizer import ByteTokenizer
+from keras_quasiattn.text.cleaning import CLEANINGS
+from keras_quasiattn.text.compressed import open_text
+from keras_quasiattn.text.subword_tokenizer import SubwordTokenizer
+from keras_quasiattn.text.vocabulary import learn_subwords, learn_words, read_vocabulary, vocabulary_text
+from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
+from keras_quasiattn.text.word_tokenizer import WordTokenizer
+from keras_quasiattn.text.word_vectors import embedding_matrix, read_word_vectors
 
-__all__ = ["ByteTokenizer"]
+__all__ = [
+    "CLEANINGS",
+    "ByteTokenizer",
+    "SubwordTokenizer",
+    "VocabularyTokenizer",
+    "WordTokenizer",
+    "embedding_matrix",
+    "learn_subwords",
+    "learn_words",
+    "open_text",
+    "read_vocabulary",
+    "read_word_vectors",
+    "vocabulary_text",
+]

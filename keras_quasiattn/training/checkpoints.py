@@ -40,8 +40,20 @@ class Checkpoints:
         """The checkpoint of this step."""
         return self.folder / f"step-{step:08d}.npz"
 
-    def save(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-        """Write a checkpoint and remove the oldest beyond `keep`.
+    def save(
+        self,
+        step: int,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
+        selected: int | None = None,
+    ) -> None:
+        """Write a checkpoint and remove the oldest beyond `keep`, but for the selected one.
+
+        Args:
+            step: updates so far.
+            model: its weights and state go into the file.
+            optimizer: the model's.
+            selected: step of the checkpoint that the run would end with now, which stays; None for the last.
 
         Raises:
             UserError: the folder cannot be written; earlier checkpoints are as they were.
@@ -54,7 +66,8 @@ class Checkpoints:
         with replacing(self.file(step)) as temporary, open(temporary, "wb") as stream:
             np.savez(stream, **arrays)
         for old in self.steps()[: -self.keep]:
-            self.file(old).unlink()
+            if old != selected:
+                self.file(old).unlink()
 
     def read(self, step: int, group: str) -> list[np.ndarray]:
         """The arrays of one group of a checkpoint, in the model's own order.

@@ -7,9 +7,11 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import TrainingSettings
 from keras_quasiattn.training.checkpoints import Checkpoints
 from keras_quasiattn.training.curves import Curves
 from keras_quasiattn.training.run_folder import RunFolder
+from keras_quasiattn.training.selection import is_over, selected_step
 
 
 class PeriodEnd(keras.callbacks.Callback):
@@ -22,17 +24,19 @@ class PeriodEnd(keras.callbacks.Callback):
         folder: the run.
         checkpoints: the run's checkpoints.
         start: the step that training goes on from.
-        period: steps in an epoch.
+        settings: steps in a period, and what the run ends with and when.
 
     Raises:
         UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be written.
     """
 
-    def __init__(self, folder: RunFolder, checkpoints: Checkpoints, start: int, period: int) -> None:
+    def __init__(
+        self, folder: RunFolder, checkpoints: Checkpoints, start: int, settings: TrainingSettings
+    ) -> None:
         super().__init__()
         self.folder = folder
         self.checkpoints = checkpoints
-        self.period = period
+        self.settings = settings
         self.rows = [row for row in folder.history() if row["step"] <= start]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
@@ -45,7 +49,7 @@ class PeriodEnd(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the period's figures and the state at its end."""
-        step = (epoch + 1) * self.period
+        step = (epoch + 1) * self.settings.checkpoint_every
         row: dict[str, Any] = {"step": step, **{name: float(value) for name, value in (logs or {}).items()}}
         if not math.isfinite(row["loss"]):
             raise UserError(
@@ -56,8 +60,10 @@ class PeriodEnd(keras.callbacks.Callback):
         row["seconds"] = round(time.monotonic() - self.started, 3)
         self.rows.append(row)
         self.folder.write_history(self.rows)
-        self.checkpoints.save(step, self.model, self.model.optimizer)
+        selected = selected_step(self.rows, self.settings)
+        self.checkpoints.save(step, self.model, self.model.optimizer, selected)
         self.curves.add(row)
+        self.model.stop_training = is_over(self.rows, self.settings)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Close the curves."""

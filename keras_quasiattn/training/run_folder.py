@@ -30,6 +30,7 @@ class RunFolder:
     checkpoints/      the last checkpoints, whole state of the training
     tensorboard/      the history as curves
     metrics.json      figures of the finished model, by split
+    vocabulary.txt …  what the task learned from its data and answers with
     model.keras       the finished model (averaged, not compiled); written last
     ```
 
@@ -89,6 +90,7 @@ class RunFolder:
                 "tensorflow": tf.__version__,
             },
             **_identity(task, options),
+            "data": task.describe_data(),
             "command": shlex.join(command),
         }
         write_json(path / "config.json", config)
@@ -199,9 +201,28 @@ class RunFolder:
         """
         task = tasks.get(self.config["task"])
         try:
-            return task.from_config(self.config["task_config"], data_dir)
+            made = task.from_config(self.config["task_config"], data_dir)
         except (KeyError, TypeError) as error:
             raise UserError(f"{self.path / 'config.json'} is damaged: its task is not whole") from error
+        made.read_assets(self.path)
+        return made
+
+    def write_assets(self, task: Task) -> None:
+        """Keep what the prepared task learned from its data: its `assets()`, a file each.
+
+        Raises:
+            UserError: the run was begun with other data, or the folder cannot be written.
+        """
+        for name, text in task.assets().items():
+            file = self.path / name
+            if not file.exists():
+                with replacing(file) as temporary:
+                    temporary.write_bytes(text.encode())
+            elif file.read_bytes() != text.encode():
+                raise UserError(
+                    f"{file} is not what the data in {task.data_dir} give: train in a new folder, or bring "
+                    f"back the data that the run was begun with"
+                )
 
     def history(self) -> list[dict[str, Any]]:
         """One row for every checkpoint period so far."""

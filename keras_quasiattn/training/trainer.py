@@ -14,6 +14,7 @@ from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.run_folder import RunFolder
 from keras_quasiattn.training.schedules import WarmupSchedule
+from keras_quasiattn.training.selection import check_selection, is_over, selected_step
 from keras_quasiattn.training.strategy import make_strategy
 
 
@@ -33,8 +34,8 @@ def train(
     one ended. On a CPU with one replica the finished weights are, bit for bit, those of a run that was never
     stopped, as long as TensorFlow has the same number of threads (that number changes the order of its
     sums). On a finished run it does nothing. The optimizer is Adam with Tensor2Tensor's β 0.9 and 0.997 and
-    ε 1e-9. The finished model has the mean of the last checkpoints' trainable weights; its loss and metrics
-    on the validation data go to `metrics.json`.
+    ε 1e-9. The finished model is the checkpoint that `training.select` names, or has the mean of the last
+    checkpoints' trainable weights; its loss and metrics on the validation data go to `metrics.json`.
 
     Keras' global seed is set to the task's; the global precision policy is as before when training ends.
 
@@ -73,12 +74,14 @@ def train(
             # A run keeps its options; those that the data or the model refuse must not become a run.
             task.prepare()
             task.build_model()
+            check_selection(task)
             folder = RunFolder.create(path, task, options=options, command=command)
         with folder.lock():
             if folder.finished:
                 _say(progress, f"{path} is finished: nothing to train")
                 return folder
             task.prepare()
+            folder.write_assets(task)
             keras.utils.set_random_seed(task.seed)
             with distribution.scope():
                 model = _compiled(task, policy)
@@ -88,17 +91,19 @@ def train(
             if start:
                 checkpoints.restore(start, model, model.optimizer)
                 _say(progress, f"{path}: going on from step {start} of {settings.steps}")
-            model.fit(
-                task.training_data(start),
-                initial_epoch=start // settings.checkpoint_every,
-                epochs=settings.periods,
-                steps_per_epoch=settings.checkpoint_every,
-                validation_data=task.validation_data(),
-                callbacks=[PeriodEnd(folder, checkpoints, start, settings.checkpoint_every)],
-                shuffle=False,
-                verbose=_verbosity(progress),
-            )
-            _finish(task, model, folder, checkpoints)
+            period_end = PeriodEnd(folder, checkpoints, start, settings)
+            if not is_over(period_end.rows, settings):
+                model.fit(
+                    task.training_data(start),
+                    initial_epoch=start // settings.checkpoint_every,
+                    epochs=settings.periods,
+                    steps_per_epoch=settings.checkpoint_every,
+                    validation_data=task.validation_data(),
+                    callbacks=[period_end],
+                    shuffle=False,
+                    verbose=_verbosity(progress),
+                )
+            _finish(task, model, checkpoints, period_end)
     return folder
 
 
@@ -120,19 +125,21 @@ def _compiled(task: Task, policy: str) -> keras.Model:
     return model
 
 
-def _finish(task: Task, model: keras.Model, folder: RunFolder, checkpoints: Checkpoints) -> None:
+def _finish(task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd) -> None:
     """Average, measure and save; the model's file comes last, since it marks the run as finished."""
-    settings = task.options.training
-    steps = range(settings.steps, 0, -settings.checkpoint_every)[: settings.average_checkpoints]
+    settings, folder = task.options.training, period_end.folder
+    selected = selected_step(period_end.rows, settings)
+    steps = range(selected, 0, -settings.checkpoint_every)[: settings.average_checkpoints]
     weights = average(checkpoints, steps)
-    source = checkpoints.file(settings.steps)
+    state, source = checkpoints.read(selected, "state"), checkpoints.file(selected)
     assign(model.trainable_variables, weights, source)
+    assign(model.non_trainable_variables, state, source)
     figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
     folder.write_metrics("validation", {name: float(value) for name, value in figures.items()})
     # A new model, since the trained one would take its optimizer, loss and strategy along into the file.
     finished = task.build_model()
     assign(finished.trainable_variables, weights, source)
-    assign(finished.non_trainable_variables, checkpoints.read(settings.steps, "state"), source)
+    assign(finished.non_trainable_variables, state, source)
     folder.save_model(finished)
 
 

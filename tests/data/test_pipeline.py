@@ -60,6 +60,46 @@ def test_an_epoch_uses_every_example_at_most_once_and_drops_less_than_a_batch(sh
         assert used != sorted(used)
 
 
+def lengths_stream(first_step=0, steps=30, shuffle_buffer=1000, seed=11):
+    """Batches of (number, length); the examples' lengths come in no order."""
+    numbers = np.arange(NUM_EXAMPLES)
+    examples = tf.data.Dataset.from_tensor_slices({"number": numbers, "length": numbers * 17 % NUM_EXAMPLES})
+    batches = training_batches(
+        examples.skip,
+        batch_size=BATCH,
+        seed=seed,
+        first_step=first_step,
+        encode=lambda batch: tf.stack([batch["number"], batch["length"]], axis=1),
+        shuffle_buffer=shuffle_buffer,
+        length_key="length",
+    )
+    return [batch.tolist() for batch in batches.take(steps).as_numpy_iterator()]
+
+
+@pytest.mark.parametrize("shuffle_buffer", [14, NUM_EXAMPLES, 1000])
+def test_like_lengths_share_a_batch_and_any_step_can_be_resumed(shuffle_buffer):
+    whole = lengths_stream(shuffle_buffer=shuffle_buffer)
+    for first_step in (1, 3, 7, 9, 16):
+        assert lengths_stream(first_step, 6, shuffle_buffer) == whole[first_step : first_step + 6]
+    for start in (0, 7, 14):
+        epoch = [number for batch in whole[start : start + 7] for number, _ in batch]
+        assert len(set(epoch)) == 49
+    if shuffle_buffer >= NUM_EXAMPLES:  # the whole epoch is one pool
+        spans = [
+            (min(lengths), max(lengths)) for batch in whole[:7] for lengths in [[row[1] for row in batch]]
+        ]
+        assert spans != sorted(spans)
+        assert all(high < low for (_, high), (low, _) in itertools.pairwise(sorted(spans)))
+    assert lengths_stream(seed=12) != lengths_stream()
+
+
+def test_window_must_hold_whole_batches_of_like_lengths():
+    with pytest.raises(
+        ValueError, match="shuffle_buffer must be a multiple of batch_size \\(7\\) or hold all 53"
+    ):
+        lengths_stream(shuffle_buffer=16)
+
+
 def test_shuffle_is_uniform_within_the_window():
     first = [stream(seed=seed, steps=1, shuffle_buffer=NUM_EXAMPLES)[0][0] for seed in range(30)]
     assert abs(np.mean(first) - 26) < 5 * 15.3 / np.sqrt(30)

@@ -1,0 +1,210 @@
+"""A bidirectional LSTM that attends, for texts with a class."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers import (
+    GatedAttention,
+    LocalAttention,
+    MaskedPooling,
+    MultiHeadCoDA,
+    SoftAttention,
+)
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+
+Tensor = Any
+
+_POOLING = {"soft": SoftAttention, "local": LocalAttention, "gated": GatedAttention}
+ATTENTIONS = ("none", "coda", *_POOLING)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class TextClassifier(keras.Model):
+    """Token ids to the logits of classes: embedding, bidirectional LSTM layers, attention, a linear layer.
+
+    h = BiLSTM(… BiLSTM(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
+
+    The attention gives α: "soft" a softmax over all positions, "local" over a window around a predicted position,
+    "gated" over the positions whose gate an auxiliary network on the embeddings opens. "none" takes the last
+    states of both directions instead. "coda" lets the states attend to each other and takes the mean of h + CoDA(h).
+
+    Padding is id 0, behind the text; it changes nothing. A text of padding alone gives finite logits.
+
+    Args:
+        vocabulary_size: number of token ids, with 0 for padding.
+        num_classes: number of classes.
+        attention: "gated", "soft", "local", "none" or "coda".
+        attention_options: dict of further constructor arguments of the attention layer; for "coda" of
+            `MultiHeadCoDA`, `num_heads` among them.
+        embedding_dim: width of the embedding. Defaults to 100.
+        units: units of an LSTM in each direction. Defaults to 100.
+        num_layers: LSTM layers. Defaults to 2.
+        merge_mode: "concat" joins the two directions, "sum" adds them. Defaults to "concat".
+        embedding_dropout: rate in [0, 1) on the embeddings that the LSTM sees. Defaults to 0.
+        dropout: rate in [0, 1) after every LSTM layer but the last, and before the linear layer. Defaults to 0.
+        train_embedding: whether training changes the embedding. Defaults to True.
+        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+
+    Call arguments:
+        inputs: ids (B, T), integers.
+        training: whether dropout and the gates' noise are on.
+
+    Returns:
+        Logits (B, num_classes), float32.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Example:
+    >>> model = TextClassifier(vocabulary_size=20, num_classes=3, attention="soft", units=8)
+    >>> model(keras.ops.convert_to_tensor([[5, 4, 0], [7, 0, 0]])).shape == (2, 3)
+    True
+
+    Reference: Xue et al. 2019, "Not All Attention Is Needed"; Zhou et al. 2016, "Attention-Based Bidirectional Long
+    Short-Term Memory Networks for Relation Classification".
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        attention: str = "gated",
+        attention_options: dict[str, Any] | None = None,
+        embedding_dim: int = 100,
+        units: int = 100,
+        num_layers: int = 2,
+        merge_mode: str = "concat",
+        embedding_dropout: float = 0.0,
+        dropout: float = 0.0,
+        train_embedding: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (
+            ("vocabulary_size", vocabulary_size),
+            ("num_classes", num_classes),
+            ("embedding_dim", embedding_dim),
+            ("units", units),
+            ("num_layers", num_layers),
+        ):
+            check_positive_integer(value, name)
+        check_rate(embedding_dropout, "embedding_dropout")
+        check_rate(dropout, "dropout")
+        if attention not in ATTENTIONS:
+            raise ValueError(f"`attention` must be one of {ATTENTIONS}. Received: attention={attention!r}")
+        if merge_mode not in ("concat", "sum"):
+            raise ValueError(f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}")
+        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        self._arguments = {
+            "vocabulary_size": vocabulary_size,
+            "num_classes": num_classes,
+            "attention": attention,
+            "attention_options": attention_options,
+            "embedding_dim": embedding_dim,
+            "units": units,
+            "num_layers": num_layers,
+            "merge_mode": merge_mode,
+            "embedding_dropout": embedding_dropout,
+            "dropout": dropout,
+            "train_embedding": train_embedding,
+        }
+        layers: dict[str, Any] = {
+            "embedding": keras.layers.Embedding(
+                vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
+            ),
+            "embedding_dropout": keras.layers.Dropout(
+                embedding_dropout, dtype=policy, name="embedding_dropout"
+            ),
+            "recurrent": [
+                keras.layers.Bidirectional(
+                    keras.layers.LSTM(
+                        units,
+                        return_sequences=attention != "none" or number < num_layers - 1,
+                        dtype=policy,
+                        name="lstm",
+                    ),
+                    merge_mode=merge_mode,
+                    dtype=policy,
+                    name=f"recurrent_{number}",
+                )
+                for number in range(num_layers)
+            ],
+            "dropout": [
+                keras.layers.Dropout(dropout, dtype=policy, name=f"dropout_{number}")
+                for number in range(num_layers)
+            ],
+            "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
+        }
+        options = attention_options or {}
+        if attention in _POOLING:
+            layers["attention"] = _POOLING[attention](**options, dtype=policy, name="attention")
+        elif attention == "coda":
+            width = units * (2 if merge_mode == "concat" else 1)
+            heads = options.get("num_heads", 1)
+            layers["attention"] = MultiHeadCoDA(
+                **{"num_heads": 1, "key_dim": width // heads, **options}, dtype=policy, name="attention"
+            )
+            layers["pooling"] = MaskedPooling(dtype=policy, name="pooling")
+        # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
+        for name, value in layers.items():
+            object.__setattr__(self, f"_{name}", value)
+
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        super().__init__(inputs=ids, outputs=self._answer(ids)["logits"], **kwargs)
+        self.dtype_policy = policy
+
+    @property
+    def embedding(self) -> keras.layers.Embedding:
+        """The embedding layer, whose table may be given word vectors."""
+        return self._embedding
+
+    def explain(self, ids: Tensor) -> dict[str, Tensor]:
+        """The logits, and what the attention did to get there.
+
+        Args:
+            ids: (B, T), integers.
+
+        Returns:
+            `logits` (B, num_classes); for "soft", "local" and "gated" also `weights` (B, T), and for "gated"
+            `gates` (B, T), boolean.
+        """
+        # `training` stays None: gates count a call with False as one of `evaluate`.
+        return self._answer(ops.cast(ids, "int32"))
+
+    def _answer(self, ids: Tensor, training: bool | None = None) -> dict[str, Tensor]:
+        attention = self._arguments["attention"]
+        mask = ops.not_equal(ids, 0)
+        embedded = self._embedding_dropout(self._embedding(ids), training=training)
+        states = self._states(embedded, mask, training)
+        answer = {}
+        if attention == "none":
+            context = states
+        elif attention == "coda":
+            attended = self._attention(states, states, query_mask=mask, value_mask=mask, training=training)
+            context = self._pooling(states + attended, mask=mask)
+        elif attention == "gated":
+            context, answer["gates"], answer["weights"] = self._attention(
+                states, gate_inputs=embedded, mask=mask, training=training, return_attention_scores=True
+            )
+        else:
+            context, answer["weights"] = self._attention(
+                states, mask=mask, training=training, return_attention_scores=True
+            )
+        context = self._dropout[-1](context, training=training)
+        return {"logits": self._output_layer(context), **answer}
+
+    def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
+        # cuDNN refuses a row without any position, so the first one is always read; the attention leaves it out.
+        first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
+        read = ops.logical_or(mask, first)
+        for number, recurrent in enumerate(self._recurrent):
+            x = recurrent(x, mask=read, training=training)
+            if number < len(self._recurrent) - 1:
+                x = self._dropout[number](x, training=training)
+        return x
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}

@@ -1,0 +1,120 @@
+"""A Transformer encoder for texts with a class, with any attention."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.attention_choice import AttentionChoice
+from keras_quasiattn.layers.masked_pooling import MaskedPooling
+from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.layers.token_embedding import TokenEmbedding
+from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class TransformerClassifier(keras.Model):
+    """Token ids to the logits of classes: Transformer encoder blocks, the mean over positions, a linear layer.
+
+    x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;  logits = W·mean_t LayerNorm(x)_t + b
+
+    Padding is id 0 and changes nothing (Tensor2Tensor's mean counts it). A text of padding alone gives the logits b.
+
+    Args:
+        vocabulary_size: number of token ids, with 0 for padding.
+        num_classes: number of classes.
+        num_layers: encoder blocks.
+        hidden_dim: the width D.
+        intermediate_dim: inner width of the feed-forward nets.
+        num_heads: attention heads; None if `attention` is a layer.
+        attention: "coda" (the default), "softmax", or an unbuilt layer; see `TransformerEncoder`.
+        attention_options: dict of further constructor arguments for "coda" or "softmax".
+        dropout: rate in [0, 1) everywhere. Defaults to 0.1.
+        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+
+    Call arguments:
+        inputs: ids (B, T), integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, num_classes), float32.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Example:
+    >>> sizes = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2}
+    >>> model = TransformerClassifier(vocabulary_size=20, num_classes=3, **sizes)
+    >>> model(keras.ops.convert_to_tensor([[5, 4, 0], [7, 0, 0]])).shape == (2, 3)
+    True
+
+    Reference: Vaswani et al. 2017, "Attention Is All You Need"; Tensor2Tensor's `transformer_encoder`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        num_layers: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int | None = None,
+        attention: Any = "coda",
+        attention_options: dict[str, Any] | None = None,
+        dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (
+            ("vocabulary_size", vocabulary_size),
+            ("num_classes", num_classes),
+            ("num_layers", num_layers),
+            ("hidden_dim", hidden_dim),
+        ):
+            check_positive_integer(value, name)
+        check_rate(dropout, "dropout")
+        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        # A layer given as `attention` becomes plain configuration once, for every block to copy.
+        attention = AttentionChoice(attention, num_heads, None, attention_options).attention
+        self._arguments = {
+            "vocabulary_size": vocabulary_size,
+            "num_classes": num_classes,
+            "num_layers": num_layers,
+            "hidden_dim": hidden_dim,
+            "intermediate_dim": intermediate_dim,
+            "num_heads": num_heads,
+            "attention": attention,
+            "attention_options": attention_options,
+            "dropout": dropout,
+        }
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        mask = ops.not_equal(ids, 0)
+        x = TokenEmbedding(vocabulary_size, hidden_dim, dtype=policy, name="token_embedding")(ids)
+        x = TimingSignal(dtype=policy, name="timing_signal")(x)
+        x = keras.layers.Dropout(dropout, dtype=policy, name="embedding_dropout")(x)
+        for number in range(num_layers):
+            x = TransformerEncoder(
+                intermediate_dim=intermediate_dim,
+                num_heads=num_heads,
+                attention=attention,
+                attention_options=attention_options,
+                dropout=dropout,
+                dtype=policy,
+                name=f"encoder_block_{number}",
+            )(x, mask=mask)
+        x = keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm")(x)
+        x = MaskedPooling(dtype=policy, name="pooling")(x, mask=mask)
+        logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")(x)
+        super().__init__(inputs=ids, outputs=logits, **kwargs)
+        self.dtype_policy = policy
+
+    def explain(self, ids: Tensor) -> dict[str, Tensor]:
+        """The logits (B, num_classes) of ids (B, T); the blocks' attention has no one weight a position."""
+        return {"logits": self(ops.cast(ids, "int32"), training=False)}
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}

@@ -1,0 +1,38 @@
+"""Tokens with their gates and weights, for the terminal."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_BAR = 30
+
+
+def token_table(answer: Mapping[str, Any]) -> str:
+    """An answer as lines: the label and its probability, then every token with its gate and weight.
+
+    A closed gate is `-`, an open one `+`; the bar is as long as the weight's share of the largest.
+
+    Args:
+        answer: a task's answer with `label`, `classes`, `probabilities`, `tokens`, and perhaps `gates` and
+            `weights`.
+
+    >>> answer = {"label": "HUM", "classes": ["HUM", "LOC"], "probabilities": [0.9, 0.1], "tokens": ["who", "?"]}
+    >>> print(token_table({**answer, "gates": [True, False], "weights": [1.0, 0.0]}))
+    HUM 0.900
+      + 1.000 who  ##############################
+      - 0.000 ?
+    """
+    probability = answer["probabilities"][answer["classes"].index(answer["label"])]
+    lines = [f"{answer['label']} {probability:.3f}"]
+    width = max(map(len, answer["tokens"]), default=0)
+    largest = max(map(abs, answer.get("weights", [])), default=0.0) or 1.0
+    for number, token in enumerate(answer["tokens"]):
+        line = "  "
+        if "gates" in answer:
+            line += "+ " if answer["gates"][number] else "- "
+        if "weights" in answer:
+            weight = answer["weights"][number]
+            line += f"{weight:.3f} {token:{width}}  {'#' * round(_BAR * abs(weight) / largest)}"
+        else:
+            line += token
+        lines.append(line.rstrip())
+    return "\n".join(lines)

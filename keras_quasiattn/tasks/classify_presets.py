@@ -1,0 +1,152 @@
+"""The presets of `classify`: a data set each, with the settings that its validation data chose."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from keras_quasiattn.models import TRANSFORMER_SIZES
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
+
+MODELS = (
+    "bilstm_gated",
+    "bilstm_soft",
+    "bilstm_local",
+    "bilstm_none",
+    "bilstm_coda",
+    "transformer_coda",
+    "transformer",
+)
+_BILSTM = {
+    "embedding_dim": 100,
+    "units": 100,
+    "num_layers": 2,
+    "merge_mode": "concat",
+    "embedding_dropout": 0.5,
+    "dropout": 0.5,
+    "train_embedding": True,
+}
+_GATES = {
+    "gate_network": "bilstm",
+    "gate_units": 100,
+    "gate_temperature": 1.0,
+    "gate_cost": 1e-4,
+    "gate_inference": "threshold",
+}
+_CODA = {"coda_scaling": "mean", "coda_gate_range": "scaled"}
+# Tensor2Tensor's: subwords, 2000 updates of about 4096 tokens, the usual schedule.
+_TENSOR2TENSOR = {
+    **TRANSFORMER_SIZES["tiny"],
+    "data.tokenizer": "subwords",
+    # Few lengths, since XLA compiles each of them.
+    "data.length_multiple": 16,
+    "training.jit_compile": True,
+    "training.schedule": "inverse_square_root",
+    "training.learning_rate": 2e-3,
+    "training.warmup_steps": 8000,
+    "training.steps": 2000,
+    "training.checkpoint_every": 200,
+    "training.patience": None,
+}
+
+
+def _preset(
+    summary: str,
+    data: Mapping[str, Any],
+    training: TrainingSettings,
+    *,
+    window: int,
+    bilstm: Mapping[str, Any] | None = None,
+    gates: Mapping[str, Any] | None = None,
+    transformer: Mapping[str, Any] | None = None,
+) -> Preset:
+    """A preset of all models.
+
+    Args:
+        window: of local attention, positions on each side; half the paper's window.
+        bilstm: values that differ from the usual ones of the BiLSTM models.
+        gates: likewise of the gates.
+        transformer: likewise of the Transformers, by dotted name for the data and the training.
+    """
+    recurrent = {**_BILSTM, **(bilstm or {})}
+    encoder = {**_TENSOR2TENSOR, **(transformer or {})}
+    return Preset(
+        summary=summary,
+        data={"vocabulary_size": 30_000, "min_count": 2, "vectors": "", "length_multiple": 1, **data},
+        model={},
+        by_model={
+            "bilstm_gated": {**recurrent, **_GATES, **(gates or {})},
+            "bilstm_soft": recurrent,
+            "bilstm_local": {**recurrent, "window": window},
+            "bilstm_none": recurrent,
+            "bilstm_coda": {**recurrent, **_CODA, "num_heads": 4},
+            "transformer_coda": {**encoder, **_CODA},
+            "transformer": encoder,
+        },
+        training=training,
+    )
+
+
+def _training(steps: int, batch_size: int, every: int, **settings: Any) -> TrainingSettings:
+    usual = {"learning_rate": 1e-3, "warmup_steps": 0, "schedule": "constant", "select": "accuracy"}
+    return TrainingSettings(
+        steps=steps, batch_size=batch_size, checkpoint_every=every, **{**usual, "patience": 8, **settings}
+    )
+
+
+_SENTENCES = {"max_length": 64}
+_HELD_OUT = {"validation_share": 0.1}
+_SHORT_T2T = {"data.vocabulary_size": 16_000, "training.batch_size": 160}
+
+_TREC = _preset(
+    "TREC questions, 6 classes",
+    {"tokenizer": "questions", **_SENTENCES, **_HELD_OUT},
+    _training(3000, 32, 75),
+    window=2,
+    transformer={"data.vocabulary_size": 4000, "training.batch_size": 256},
+)
+_SST2 = _preset(
+    "Stanford Sentiment Treebank, sentences, 2 classes",
+    {"tokenizer": "treebank", **_SENTENCES, "phrases": False},
+    _training(1200, 64, 60, patience=10),
+    window=4,
+    transformer=_SHORT_T2T,
+)
+_AG_NEWS = _preset(
+    "AG's News, 4 classes, from TFDS",
+    {"tokenizer": "words", "max_length": 128, **_HELD_OUT},
+    _training(6600, 64, 330),
+    window=8,
+    transformer={"data.vocabulary_size": 16_000, "training.batch_size": 64},
+)
+
+PRESETS: dict[str, Preset] = {
+    "trec": _TREC,
+    "sst2": _SST2,
+    "sst1": dataclasses.replace(_SST2, summary="Stanford Sentiment Treebank, sentences, 5 classes"),
+    "imdb": _preset(
+        "IMDB film reviews, 2 classes",
+        {"tokenizer": "words", "max_length": 400, **_HELD_OUT},
+        _training(2100, 64, 175, patience=4),
+        window=20,
+        transformer={"data.vocabulary_size": 8000, "data.max_length": 256, "training.batch_size": 16},
+    ),
+    "ag_news": _AG_NEWS,
+    "ag_news_part": dataclasses.replace(
+        _AG_NEWS, summary="a part of AG's News, 46,248 of 120,000 training rows, from files by hand"
+    ),
+    "own": _preset(
+        "your own TSV, CSV or JSONL with the columns text and label",
+        {
+            "tokenizer": "words",
+            "max_length": 256,
+            **_HELD_OUT,
+            "train": "",
+            "validation": "",
+            "test": "",
+        },
+        _training(3000, 32, 100),
+        window=4,
+        transformer={"data.vocabulary_size": 8000},
+    ),
+}

@@ -1,0 +1,34 @@
+"""Text files that may be compressed."""
+
+import contextlib
+import gzip
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO
+
+from keras_quasiattn.errors import UserError
+
+_OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+@contextlib.contextmanager
+def open_text(file: Path) -> Iterator[IO[str]]:
+    r"""Open a UTF-8 file for reading, plain or compressed as its name ends (.gz, .xz).
+
+    Lines end at "\n" alone: texts may hold other characters that Python takes for the end of a line.
+
+    Raises:
+        UserError: the file cannot be read, is damaged or is not UTF-8.
+    """
+    opener = _OPENERS.get(file.suffix, open)
+    try:
+        with opener(file, "rt", encoding="utf-8", newline="\n") as stream:
+            yield stream
+    except UnicodeDecodeError as error:
+        raise UserError(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{file} is damaged: {error}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror or error}") from error

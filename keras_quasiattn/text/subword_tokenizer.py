@@ -1,0 +1,43 @@
+"""Pieces of words as tokens."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
+
+
+class SubwordTokenizer(VocabularyTokenizer):
+    """WordPiece: lower-cased words and punctuation, cut greedily into the longest known pieces.
+
+    A piece inside a word begins with "##". A word with a character of no piece is unknown as a whole.
+
+    Args:
+        vocabulary: the pieces by id; see `VocabularyTokenizer` and `vocabulary.learn_subwords`.
+
+    >>> tokenizer = SubwordTokenizer(["[PAD]", "[UNK]", "un", "##seen", "!"])
+    >>> tokenizer.tokenize(tf.constant(["Unseen!", "\u00e9t\u00e9"])).numpy().tolist()
+    [[2, 3, 4], [1, 0, 0]]
+
+    Source: tensorflow-text's `FastBertTokenizer`; Schuster and Nakajima 2012.
+    """
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        super().__init__(vocabulary)
+        self._pieces = tensorflow_text.FastBertTokenizer(
+            vocab=self.vocabulary,
+            token_out_type=tf.string,
+            unknown_token=self.UNKNOWN,
+            lower_case_nfd_strip_accents=True,
+        )
+
+    @property
+    def resources(self) -> list[Any]:
+        """The tables of the words' pieces and of the pieces' ids."""
+        return [self._pieces, *super().resources]
+
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """The pieces: strings (B,) to ragged strings (B, pieces)."""
+        return self._pieces.tokenize(strings)

@@ -1,0 +1,94 @@
+"""Vocabularies: learned from texts, kept as a file of one token a line."""
+
+import collections
+from collections.abc import Collection, Iterator, Sequence
+
+import tensorflow as tf
+from tensorflow_text.tools.wordpiece_vocab import bert_vocab_from_dataset
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
+from keras_quasiattn.text.word_tokenizer import WordTokenizer
+
+_SPECIAL = [VocabularyTokenizer.PADDING, VocabularyTokenizer.UNKNOWN]
+_BATCH = 1000
+
+
+def learn_words(
+    texts: Sequence[str | bytes],
+    cleaning: str,
+    *,
+    size: int,
+    min_count: int = 1,
+    known: Collection[str] = (),
+) -> list[str]:
+    """The most frequent words of some texts, as a vocabulary for `WordTokenizer`.
+
+    Args:
+        texts: the training texts.
+        cleaning: as for `WordTokenizer`.
+        size: largest size of the vocabulary, the two special tokens included.
+        min_count: a word seen less often is left out, unless it is among `known`.
+        known: words that need not be frequent, since something is known of them (a word vector).
+
+    Returns:
+        The special tokens, then words by falling count, those of equal count in order of the alphabet.
+
+    >>> learn_words(["a b a", "c b a"], "words", size=10, min_count=2, known={"c"})
+    ['[PAD]', '[UNK]', 'a', 'b', 'c']
+    """
+    counts = collections.Counter(
+        word for words in split_texts(WordTokenizer(_SPECIAL, cleaning), texts) for word in words
+    )
+    kept = [word for word, count in counts.items() if count >= min_count or word in known]
+    ranked = sorted(set(kept) - set(_SPECIAL), key=lambda word: (-counts[word], word))
+    return [*_SPECIAL, *ranked[: size - len(_SPECIAL)]]
+
+
+def learn_subwords(texts: Sequence[str | bytes], *, size: int) -> list[str]:
+    """Pieces of the words of some texts, as a vocabulary for `SubwordTokenizer`.
+
+    Args:
+        texts: the training texts.
+        size: the vocabulary's approximate size.
+
+    Source: tensorflow-text's `bert_vocab_from_dataset`.
+    """
+    pieces = bert_vocab_from_dataset.bert_vocab_from_dataset(
+        tf.data.Dataset.from_tensor_slices(list(texts)).batch(_BATCH),
+        vocab_size=size,
+        reserved_tokens=_SPECIAL,
+        bert_tokenizer_params={"lower_case": True},
+    )
+    return list(dict.fromkeys(pieces))
+
+
+def split_texts(tokenizer: VocabularyTokenizer, texts: Sequence[str | bytes]) -> Iterator[list[str]]:
+    """The tokens of each text, a batch at a time."""
+    split = tf.function(tokenizer.split, input_signature=[tf.TensorSpec((None,), tf.string)])
+    for start in range(0, len(texts), _BATCH):
+        for row in split(tf.constant(list(texts[start : start + _BATCH]), tf.string)).to_list():
+            yield [token.decode("utf-8", "replace") for token in row]
+
+
+def vocabulary_text(vocabulary: Sequence[str]) -> str:
+    """What a vocabulary file holds: one token a line, in order of the ids."""
+    return "".join(f"{token}\n" for token in vocabulary)
+
+
+def read_vocabulary(text: str, source: str) -> list[str]:
+    """The vocabulary in the text of such a file.
+
+    Args:
+        text: the file's content.
+        source: the file's name, for the error.
+
+    Raises:
+        UserError: the text is not a vocabulary.
+    """
+    vocabulary = text.removesuffix("\n").split("\n")
+    if vocabulary[:2] != _SPECIAL or len(set(vocabulary)) != len(vocabulary):
+        raise UserError(
+            f"{source} is damaged: it must begin with {' and '.join(_SPECIAL)}, a line each, and hold no token twice"
+        )
+    return vocabulary

@@ -1,0 +1,87 @@
+"""What tokenizers with a vocabulary have in common."""
+
+import abc
+from collections.abc import Sequence
+from typing import Any, Final
+
+import tensorflow as tf
+
+
+class VocabularyTokenizer(abc.ABC):
+    """Strings to ids of a vocabulary, inside the graph: 0 is padding, 1 an unknown token, the rest known ones.
+
+    A mask of real positions is `ids != VocabularyTokenizer.pad_id`.
+
+    Args:
+        vocabulary: the tokens by id, the first two being `PADDING` and `UNKNOWN`; all different.
+
+    Raises:
+        ValueError: a vocabulary that does not begin so, or holds a token twice.
+    """
+
+    PADDING: Final = "[PAD]"
+    UNKNOWN: Final = "[UNK]"
+    pad_id: Final = 0
+    unknown_id: Final = 1
+
+    def __init__(self, vocabulary: Sequence[str]) -> None:
+        if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
+            raise ValueError(
+                f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; got {list(vocabulary[:2])}"
+            )
+        if len(set(vocabulary)) != len(vocabulary):
+            raise ValueError("vocabulary must not hold a token twice")
+        self.vocabulary = list(vocabulary)
+        # No text is split into a special token but the unknown: brackets are tokens of their own, or go.
+        self._table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                tf.constant(self.vocabulary, tf.string), tf.range(len(self.vocabulary), dtype=tf.int32)
+            ),
+            default_value=self.unknown_id,
+        )
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of ids."""
+        return len(self.vocabulary)
+
+    @property
+    def resources(self) -> list[Any]:
+        """What a SavedModel has to track for the tokenizer to work in it."""
+        return [self._table]
+
+    @abc.abstractmethod
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """The tokens themselves: strings (B,) to ragged strings (B, tokens)."""
+
+    def ids(self, tokens: tf.RaggedTensor) -> tf.RaggedTensor:
+        """The tokens' int32 ids."""
+        return tf.ragged.map_flat_values(self._table.lookup, tokens)
+
+    def tokenize(
+        self, strings: tf.Tensor, max_length: int | None = None, *, length_multiple: int = 1
+    ) -> tf.Tensor:
+        """Encodes a batch of strings.
+
+        Args:
+            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            max_length: largest number of ids; a longer string loses its tail. None keeps everything.
+            length_multiple: pad to a multiple of this, so that few shapes occur.
+
+        Returns:
+            int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
+        """
+        return self.pad(self.split(strings)[:, :max_length], length_multiple)[1]
+
+    def pad(self, tokens: tf.RaggedTensor, length_multiple: int = 1) -> tuple[tf.Tensor, tf.Tensor]:
+        """Tokens that were split, and their ids, both (B, L) and padded as `tokenize` says; tokens with ""."""
+        longest = tf.reduce_max(tf.concat([[1], tf.cast(tokens.row_lengths(), tf.int32)], axis=0))
+        length = -(-longest // length_multiple) * length_multiple
+        return _filled(tokens, "", length), _filled(self.ids(tokens), self.pad_id, length)
+
+
+def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
+    """(B, length); `to_tensor` takes no length that is known at run time only."""
+    dense = rows.to_tensor(value)
+    missing = tf.fill([tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype))
+    return tf.concat([dense, missing], axis=1)

@@ -1,0 +1,103 @@
+"""Word vectors that were learned elsewhere."""
+
+import zipfile
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text.compressed import open_text
+
+
+def read_word_vectors(file: str | Path, width: int, wanted: Collection[str]) -> dict[str, np.ndarray]:
+    """The vectors that a file has of the wanted words.
+
+    Args:
+        file: GloVe's text form (a word and its numbers a line, parted by spaces; a first line with two counts,
+            as word2vec writes it, is passed over), also compressed as .gz or .xz; or an `.npz` with `words`
+            (uint8, the UTF-8 bytes of one word a line) and `vectors` (a row a word).
+        width: numbers that a vector must have.
+        wanted: the words; others are not kept.
+
+    Returns:
+        float32 vectors (width,) by word.
+
+    Raises:
+        UserError: the file cannot be read, its vectors have another width, or it has none of the words.
+    """
+    file, wanted = Path(file), set(wanted)
+    try:
+        rows = _from_arrays(file, width) if file.suffix == ".npz" else _from_text(file, width, wanted)
+        vectors = {word: vector.astype(np.float32) for word, vector in rows if word in wanted}
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+    if not vectors:
+        raise UserError(f"{file} has a vector of none of the {len(wanted)} words that were asked for")
+    return vectors
+
+
+def embedding_matrix(
+    vocabulary: Collection[str], vectors: dict[str, np.ndarray], width: int, seed: int
+) -> np.ndarray:
+    """First values of an embedding: known vectors, and for other words small random ones.
+
+    Random values are uniform in [−a, a], with a such that they vary as much as the known ones (Kim 2014).
+
+    Args:
+        vocabulary: the words by id; id 0 is padding.
+        vectors: some of their vectors, at least one.
+        width: size of a vector.
+        seed: fixes the random ones.
+
+    Returns:
+        float32 (words, width); the row of padding is zero.
+    """
+    bound = float(np.sqrt(3.0) * np.std(np.stack(list(vectors.values())), dtype=np.float64))
+    matrix = np.random.default_rng(seed).uniform(-bound, bound, (len(vocabulary), width)).astype(np.float32)
+    for number, word in enumerate(vocabulary):
+        if word in vectors:
+            matrix[number] = vectors[word]
+    matrix[0] = 0.0
+    return matrix
+
+
+def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
+    try:
+        with np.load(file) as arrays:
+            words = arrays["words"].tobytes().decode("utf-8").removesuffix("\n").split("\n")
+            vectors = arrays["vectors"]
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+        raise UserError(f"{file} is not an .npz with the arrays 'words' and 'vectors'") from None
+    if vectors.ndim != 2 or len(vectors) != len(words):
+        raise UserError(
+            f"{file} has {len(words)} words and vectors of shape {vectors.shape}: a row a word is right"
+        )
+    _check_width(file, "", vectors.shape[1], width)
+    return zip(words, vectors, strict=True)
+
+
+def _from_text(file: Path, width: int, wanted: set[str]) -> Iterator[tuple[str, np.ndarray]]:
+    with open_text(file) as lines:
+        for number, line in enumerate(lines, 1):
+            fields = line.rstrip("\n").rstrip(" ").split(" ")
+            if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+                continue
+            # A few words of GloVe's largest files hold spaces, so the numbers are counted from the end.
+            if len(fields) <= width or (number == 1 and len(fields) != width + 1):
+                _check_width(file, f", line {number}", len(fields) - 1, width)
+            word = " ".join(fields[:-width])
+            if word in wanted:
+                try:
+                    yield word, np.array(fields[-width:], np.float32)
+                except ValueError:
+                    raise UserError(
+                        f"{file}, line {number}: {word!r} is followed by other things than numbers"
+                    ) from None
+
+
+def _check_width(file: Path, where: str, got: int, width: int) -> None:
+    if got != width:
+        raise UserError(
+            f"{file}{where}: the vectors have {got} numbers: model.embedding_dim ({width}) would be right"
+        )

@@ -1,0 +1,51 @@
+"""Which checkpoint a run ends with, and when it may end early."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Task, TrainingSettings
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def check_selection(task: Task) -> None:
+    """See that the figure that the task's settings select by will be in the history.
+
+    Raises:
+        UserError: the task has no such figure.
+    """
+    figures = ["last", "loss", *(metric.name for metric in task.metrics())]
+    if task.options.training.select not in figures:
+        raise UserError.unknown("training.select", task.options.training.select, figures)
+
+
+def selected_step(rows: Rows, settings: TrainingSettings) -> int:
+    """The step whose checkpoint is the finished model's, as far as the history goes.
+
+    Args:
+        rows: the history so far, at least one row.
+        settings: with `select`, which the rows have a validation figure of.
+
+    >>> rows = [{"step": 1, "val_loss": 2.0}, {"step": 2, "val_loss": 0.5}, {"step": 3, "val_loss": 0.5}]
+    >>> settings = TrainingSettings(
+    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1, select="loss"
+    ... )
+    >>> selected_step(rows, settings)
+    2
+    """
+    if settings.select == "last":
+        return rows[-1]["step"]
+    sign = -1 if settings.select == "loss" else 1
+    return max(rows, key=lambda row: sign * row[f"val_{settings.select}"])["step"]
+
+
+def is_over(rows: Rows, settings: TrainingSettings) -> bool:
+    """Whether training ends with the last row of the history."""
+    if not rows:
+        return False
+    last = rows[-1]["step"]
+    if settings.patience is None:
+        return last >= settings.steps
+    waited = last - selected_step(rows, settings)
+    return last >= settings.steps or waited >= settings.patience * settings.checkpoint_every

@@ -1,0 +1,131 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from keras_quasiattn.models import TextClassifier, TransformerClassifier
+
+IDS = np.array([[5, 4, 3, 2, 6], [7, 2, 0, 0, 0], [0, 0, 0, 0, 0]])
+SIZES = {"vocabulary_size": 20, "num_classes": 3}
+RECURRENT = {**SIZES, "embedding_dim": 6, "units": 4, "num_layers": 2}
+ENCODER = {**SIZES, "num_layers": 1, "hidden_dim": 8, "intermediate_dim": 16, "num_heads": 2}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "gated": {"units": 4, "network": "feed_forward"},
+    "soft": {},
+    "local": {"window": 1},
+    "none": {},
+    "coda": {"num_heads": 2},
+}
+
+
+def make(kind: str, **changed: Any) -> keras.Model:
+    if kind.startswith("transformer"):
+        attention = "coda" if kind == "transformer_coda" else "softmax"
+        return TransformerClassifier(**{**ENCODER, "attention": attention, **changed})
+    return TextClassifier(**{**RECURRENT, "attention": kind, "attention_options": OPTIONS[kind], **changed})
+
+
+every_kind = pytest.mark.parametrize("kind", [*OPTIONS, "transformer", "transformer_coda"])
+
+
+def logits(model: keras.Model, ids: np.ndarray) -> np.ndarray:
+    return np.asarray(keras.ops.convert_to_numpy(model(ids)))
+
+
+@every_kind
+def test_padding_changes_nothing_and_a_text_of_padding_has_finite_logits(kind: str) -> None:
+    model = make(kind)
+    whole = logits(model, IDS)
+    assert whole.shape == (3, 3) and np.isfinite(whole).all()
+    np.testing.assert_allclose(logits(model, IDS[1:2, :2]), whole[1:2], atol=1e-5)
+    np.testing.assert_allclose(logits(model, np.pad(IDS, ((0, 0), (0, 4)))), whole, atol=1e-5)
+
+
+@every_kind
+def test_every_word_matters_to_training(kind: str) -> None:
+    """A gradient reaches the embedding of every real token, and the loss falls."""
+    model = make(kind)
+    model.compile(
+        keras.optimizers.Adam(0.02),
+        keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        jit_compile=False,
+    )
+    before = [variable.numpy() for variable in model.trainable_variables]
+    history = model.fit(IDS[:2], np.array([0, 2]), epochs=30, batch_size=2, verbose=0).history["loss"]
+    assert history[-1] < 0.7 * history[0]
+    for variable, value in zip(model.trainable_variables, before, strict=True):
+        assert (variable.numpy() != value).any(), variable.path
+    table = before[0] - model.trainable_variables[0].numpy()
+    assert set(np.unique(IDS[:2])) - {0} <= set(np.flatnonzero(np.abs(table).sum(axis=1)))
+
+
+@every_kind
+def test_explained_logits_are_those_of_the_model(kind: str) -> None:
+    model = make(kind, dropout=0.5)
+    explained = model.explain(IDS)
+    np.testing.assert_allclose(explained["logits"], logits(model, IDS), atol=1e-6)
+    if kind in ("gated", "soft", "local"):
+        weights = np.asarray(explained["weights"])
+        assert (
+            weights.shape == IDS.shape and not weights[IDS == 0].any() and (weights[:2].sum(axis=1) > 0).all()
+        )
+    assert ("gates" in explained) == (kind == "gated")
+    if kind == "gated":
+        gates = np.asarray(explained["gates"])
+        assert not gates[IDS == 0].any() and gates[:2].any(axis=1).all()
+        assert ((weights > 0) == gates).all()
+
+
+@every_kind
+def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
+    changed: dict[str, Any] = {"dropout": 0.25, "name": "mine"}
+    if not kind.startswith("transformer"):
+        changed.update(merge_mode="sum", embedding_dropout=0.5, num_layers=1, train_embedding=False)
+    model = make(kind, **changed)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    assert loaded.get_config() == model.get_config()
+    assert all(loaded.get_config()[name] == value for name, value in changed.items())
+    np.testing.assert_array_equal(logits(loaded, IDS), logits(model, IDS))
+
+
+def test_last_states_come_from_both_ends() -> None:
+    """Without attention, a change at either end of a long text reaches the logits."""
+    model = make("none")
+    base = logits(model, IDS[:1])
+    for position in (0, -1):
+        changed = IDS[:1].copy()
+        changed[0, position] = 9
+        assert np.abs(logits(model, changed) - base).max() > 1e-4
+
+
+def test_embedding_that_is_not_trained_stays() -> None:
+    model = make("soft", train_embedding=False)
+    assert model.embedding.embeddings.path not in {variable.path for variable in model.trainable_variables}
+
+
+def test_logits_are_float32_in_half_precision() -> None:
+    for kind in ("gated", "transformer_coda"):
+        model = make(kind, dtype="mixed_bfloat16")
+        assert model.compute_dtype == "bfloat16" and model(IDS).dtype == "float32"
+        np.testing.assert_array_equal(np.isfinite(logits(model, IDS)), True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "message"),
+    [
+        ("soft", {"attention": "hard"}, "`attention` must be one of .*attention='hard'"),
+        ("soft", {"merge_mode": "mul"}, "`merge_mode` must be 'concat' or 'sum'"),
+        ("soft", {"units": 0}, "`units` must be a positive integer"),
+        ("soft", {"dropout": 1.0}, "`dropout`"),
+        ("soft", {"embedding_dropout": -1}, "`embedding_dropout`"),
+        ("local", {"attention_options": {"window": 0}}, "`window`"),
+        ("transformer", {"num_classes": 0}, "`num_classes` must be a positive integer"),
+        ("transformer", {"num_heads": 3}, "`num_heads` must divide"),
+    ],
+)
+def test_arguments_out_of_range(kind: str, changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make(kind, **changed)

@@ -1,0 +1,226 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_texts
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
+from keras_quasiattn.training import RunFolder, train
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module")
+def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of the gated model; only for reading."""
+    return train(tiny_texts.make(data), tmp_path_factory.mktemp("gated") / "run", progress=False).path
+
+
+@pytest.fixture(scope="module")
+def trained(run: Path, data: Path) -> tuple[Task, keras.Model]:
+    folder = RunFolder.open(run, finished=True)
+    task = folder.task(data)
+    task.prepare()
+    return task, folder.load_model()
+
+
+def test_it_learns_and_reports_what_it_reads(trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    figures = task.evaluate(model)
+    assert figures["accuracy"] > 0.9 and figures["texts"] == 60
+    answers = task.predict(model, [text for text, _ in tiny_texts.rows(60, seed=1)])
+    opened = sum(sum(answer["gates"]) for answer in answers)
+    length = sum(len(answer["tokens"]) for answer in answers)
+    assert figures["density"] == pytest.approx(opened / length)
+    assert figures["attention_flops"] == 2 * 16 * opened
+    right = [
+        answer["label"] == label
+        for answer, (_, label) in zip(answers, tiny_texts.rows(60, seed=1), strict=True)
+    ]
+    assert figures["accuracy"] == pytest.approx(np.mean(right))
+    assert task.evaluate(model, limit=10)["texts"] == 10
+
+
+def test_answer_has_the_tokens_with_their_gates_and_weights(trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    (answer,) = task.predict(model, ["Where was the CITY? \udcff"])
+    assert answer["input"] == "Where was the CITY? \udcff"
+    assert answer["tokens"] == ["where", "was", "the", "city", "?", "\ufffd"]
+    assert answer["label"] == "LOC" and answer["classes"] == ["HUM", "LOC", "NUM"]
+    assert sum(answer["probabilities"]) == pytest.approx(1)
+    assert sum(answer["weights"]) == pytest.approx(1)
+    assert [weight > 0 for weight in answer["weights"]] == answer["gates"]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "zzz qqq xxyy", "where " * 100_000, "x" * 100_000, "\udcff" * 10])
+def test_any_text_has_finite_probabilities(text: str, trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    task.check_input(text)
+    (answer,) = task.predict(model, [text])
+    assert np.isfinite(answer["probabilities"]).all()
+    assert len(answer["tokens"]) == len(answer["gates"]) == len(answer["weights"]) <= 12
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_trains_a_step_and_answers(model: str, data: Path) -> None:
+    task = tiny_texts.make(data, model)
+    task.prepare()
+    network = task.build_model()
+    network.compile("adam", task.loss(), metrics=task.metrics())
+    logs = network.fit(task.training_data(0), steps_per_epoch=2, epochs=1, verbose=0).history
+    assert np.isfinite(logs["loss"]).all() and "accuracy" in logs
+    figures = task.evaluate(network, limit=20)
+    kind = model.removeprefix("bilstm_")
+    assert ("density" in figures) == (kind == "gated")
+    assert ("attention_flops" in figures) == (kind in ("gated", "soft", "local", "none"))
+    (answer,) = task.predict(network, ["where is it"])
+    assert ("weights" in answer) == (kind in ("gated", "soft", "local"))
+
+
+def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(data: Path) -> None:
+    task = tiny_texts.make(data)
+    task.prepare()
+    whole = list(task.training_data(0).take(40).as_numpy_iterator())
+    rest = list(task.training_data(33).take(7).as_numpy_iterator())
+    for batch, same in zip(whole[33:], rest, strict=True):
+        np.testing.assert_array_equal(batch[0], same[0])
+        np.testing.assert_array_equal(batch[1], same[1])
+    padding = np.mean([(ids == 0).mean() for ids, _ in whole])
+    assert padding < 0.1
+    assert {len(ids) for ids, _ in whole} == {8} and len({ids.shape[1] for ids, _ in whole}) > 3
+
+
+def test_validation_has_every_held_out_text_in_whole_batches(data: Path) -> None:
+    task = tiny_texts.make(data, data__validation_share=0.3)
+    task.prepare()
+    note = task.describe_data()["note"]
+    held_out = int(note.split("validation is ")[1].split(" of")[0])
+    batches = list(task.validation_data().as_numpy_iterator())
+    assert {len(ids) for ids, _ in batches} == {8} and len(batches) == -(-held_out // 8)
+    seen = {tuple(row[row > 0]) for ids, _ in batches for row in ids}
+    assert len(seen) <= held_out
+    assert task.evaluate(task.build_model(), "validation")["texts"] == held_out
+
+
+def test_run_keeps_vocabulary_and_classes(run: Path, data: Path) -> None:
+    vocabulary = (run / "vocabulary.txt").read_text().splitlines()
+    assert vocabulary[:2] == ["[PAD]", "[UNK]"] and {"who", "where", "many", "?"} < set(vocabulary)
+    assert (run / "classes.txt").read_text() == "HUM\nLOC\nNUM\n"
+    assert RunFolder.open(run).config["data"]["version"].startswith("train.tsv sha256:")
+
+
+def test_run_whose_data_have_changed_does_not_go_on(data: Path, tmp_path: Path) -> None:
+    folder = tiny_texts.files(tmp_path)
+    task = tiny_texts.make(folder)
+    task.prepare()
+    run = RunFolder.create(tmp_path / "run", task, options={})
+    run.write_assets(task)
+    tiny_texts.write(folder / "train.tsv", [*tiny_texts.rows(240), ("a new newest new", "HUM")])
+    again = tiny_texts.make(folder)
+    again.prepare()
+    with pytest.raises(
+        UserError, match="vocabulary.txt is not what the data in .* give: train in a new folder"
+    ):
+        run.write_assets(again)
+
+
+@pytest.mark.parametrize("name", ["vocabulary.txt", "classes.txt"])
+def test_damaged_run_is_named(name: str, run: Path, data: Path, tmp_path: Path) -> None:
+    task = tiny_texts.make(data)
+    for other in ("vocabulary.txt", "classes.txt"):
+        (tmp_path / other).write_bytes((run / other).read_bytes() if other != name else b"\xff")
+    with pytest.raises(UserError, match=f"{tmp_path} is damaged"):
+        task.read_assets(tmp_path)
+
+
+def test_word_vectors_fill_the_embedding_and_save_rare_words(data: Path, tmp_path: Path) -> None:
+    known = [f"{number} 8 7 6 5 4 3 2 {number}" for number in range(120)]  # each stands in one text
+    (tmp_path / "glove.txt").write_text("\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known]))
+    task = tiny_texts.make(data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2)
+    task.prepare()
+    table = task.build_model().embedding.embeddings.numpy()
+    vocabulary = task.tokenizer.vocabulary
+    assert table[vocabulary.index("who")].tolist() == [1, 2, 3, 4, 5, 6, 7, 8]
+    numbers = [word for word in vocabulary if word.isdecimal()]
+    assert len(numbers) > 90 and max(map(int, numbers)) < 120 and "never" not in vocabulary
+    for number in numbers:
+        assert table[vocabulary.index(number)].tolist() == [8, 7, 6, 5, 4, 3, 2, int(number)]
+    (tmp_path / "glove.txt").write_text("who 1 2 3\n")
+    task = tiny_texts.make(data, data__vectors=str(tmp_path / "glove.txt"))
+    with pytest.raises(
+        UserError, match=r"glove.txt.* have 3 numbers: model.embedding_dim \(8\) would be right"
+    ):
+        task.prepare()
+
+
+@pytest.mark.parametrize(
+    ("model", "changed", "message"),
+    [
+        ("bilstm_gated", {"data__tokenizer": "bytes"}, "unknown data.tokenizer 'bytes'"),
+        ("bilstm_gated", {"data__max_length": 0}, "data.max_length is 0: it must be at least 1"),
+        ("transformer", {"data__vectors": "x.txt"}, "data.vectors is 'x.txt': vectors are of words"),
+        ("bilstm_gated", {"data__train": ""}, "data.train is ''"),
+        ("bilstm_gated", {"data__train": "/none.tsv"}, "cannot read /none.tsv"),
+        ("bilstm_gated", {"training__batch_size": 1000}, "batch_size is 1000: it must be at most"),
+        ("bilstm_gated", {"data__validation_share": 0.0}, "data.validation_share is 0.0"),
+    ],
+)
+def test_options_that_cannot_be(model: str, changed: dict[str, Any], message: str, data: Path) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        tiny_texts.make(data, model, **changed).prepare()
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("model", "changed", "message"),
+    [
+        ("bilstm_gated", {"model__gate_network": "gru"}, "do not suit task classify: .*'gru'"),
+        ("bilstm_local", {"model__window": 0}, "do not suit task classify: `window`"),
+        ("bilstm_soft", {"model__merge_mode": "both"}, "do not suit task classify: `merge_mode`"),
+        ("transformer", {"model__num_heads": 3}, "do not suit task classify: `num_heads` must divide"),
+    ],
+)
+def test_model_options_that_cannot_be(model: str, changed: dict[str, Any], message: str, data: Path) -> None:
+    task = tiny_texts.make(data, model, **changed)
+    task.prepare()
+    with pytest.raises(UserError, match=message):
+        task.build_model()
+
+
+def test_unknown_split_and_limit(trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    with pytest.raises(UserError, match=r"unknown split 'tset' \(did you mean 'test'\?\)"):
+        task.evaluate(model, "tset")
+    with pytest.raises(UserError, match="limit is 0"):
+        task.evaluate(model, limit=0)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("model", MODELS)
+def test_every_preset_suits_every_model(preset: str, model: str) -> None:
+    options = PRESETS[preset].for_model(model)
+    kept = PRESETS[preset].with_overrides({}).for_model(model).options()
+    assert options.options() == kept
+    assert options.training.steps % options.training.checkpoint_every == 0
+
+
+def test_trec_is_read_where_it_is_prepared() -> None:
+    folder = Path("data")
+    if not (folder / "trec").is_dir():
+        pytest.skip("TREC is not prepared in ./data")
+    task = tiny_texts.get("classify")(preset="trec", model="bilstm_soft", seed=0, data_dir=folder)
+    task.prepare()
+    assert task.describe_data() == {
+        "version": "trec/1.0.0",
+        "note": "validation is 542 of 5,452 training rows, by hash",
+    }
+    ids, labels = next(iter(task.training_data(0)))
+    assert ids.dtype == tf.int32 and labels.shape == (task.options.training.batch_size, 6)

@@ -1,0 +1,166 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_texts
+
+Outcome = tuple[int, str, str]
+
+
+def arguments(folder: Path) -> list[str]:
+    settings = tiny_texts.overrides(folder, "bilstm_gated")
+    settings.pop("data.train")
+    return [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a user's own file, trained from the command line."""
+    from keras_quasiattn import cli
+
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "glove.txt").write_text("who 1 2 3 4 5 6 7 8\n")
+    words = ["train", "classify", "--data", str(data / "train.tsv"), "--run", str(folder / "mine"), "--quiet"]
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*words, "--vectors", str(folder / "glove.txt"), *arguments(data)])
+    assert ended.value.code == 0
+    return folder / "mine"
+
+
+def test_from_a_users_file_to_a_served_model(run_cli: Any, trained: Path, data: Path, tmp_path: Path) -> None:
+    code, out, err = run_cli("evaluate", str(trained), "--record", str(tmp_path / "results.jsonl"))
+    assert (code, err) == (0, "")
+    figures = json.loads(out)
+    assert figures["accuracy"] > 0.9 and "validation is" in figures["data"]["note"]
+    row = json.loads((tmp_path / "results.jsonl").read_text())
+    assert row["data"] == figures["data"] and row["attention_flops"] == figures["attention_flops"]
+
+    code, out, err = run_cli("show", str(trained), "where was the city?", "")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].startswith("LOC ") and [line.split()[2] for line in lines[1:6]] == [
+        "where",
+        "was",
+        "the",
+        "city",
+        "?",
+    ]
+    assert len(lines) == 7 and lines[6].split()[0] in ("HUM", "LOC", "NUM")
+
+    code, out, err = run_cli("export", str(trained), "--to", str(tmp_path))
+    assert (code, err) == (0, "")
+    about = json.loads((tmp_path / "mine/1/assets.extra/about.json").read_text())
+    assert about["data"] == figures["data"]
+    code, out, _ = run_cli("predict", str(trained), "where was the city?")
+    expected = json.loads(out)
+    served = ask(Path(tmp_path / "mine/1"), ["where was the city?", "", "where " * 100_000])
+    assert served["label"][0] == expected["label"] and served["tokens"][0][:5] == expected["tokens"]
+    assert served["gates"][0][:5] == expected["gates"]
+    assert served["weights"][0][:5] == pytest.approx(expected["weights"], abs=1e-5)
+    assert served["classes"] == [expected["classes"]] * 3
+    assert len(served["tokens"][2]) == 12 and all(0 <= p <= 1 for row in served["probabilities"] for p in row)
+
+
+def ask(model: Path, texts: list[str]) -> dict[str, Any]:
+    """What the exported model answers in a process without this package and without Keras."""
+    code = """
+import importlib.util, json, pathlib, sys
+sys.modules["keras"] = sys.modules["keras_quasiattn"] = None
+import tensorflow as tf
+for library in sorted(pathlib.Path(importlib.util.find_spec("tensorflow_text").origin).parent.glob("python/ops/_*.so")):
+    tf.load_op_library(str(library))
+answers = tf.saved_model.load(sys.argv[1]).signatures["serving_default"](text=tf.constant(json.load(sys.stdin)))
+plain = lambda value: value.decode() if isinstance(value, bytes) else [plain(one) for one in value] \
+    if isinstance(value, list) else value
+print(json.dumps({name: plain(value.numpy().tolist()) for name, value in answers.items()}))
+"""
+    command = [sys.executable, "-c", code, str(model)]
+    run = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, timeout=120)
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("text\tclass\na\tb\n", "mine.tsv, line 1: the columns are 'text', 'class'"),
+        ("text\tlabel\na\tb\nc\t\n", "mine.tsv, line 3: the label is empty"),
+        ("text\tlabel\na\tb\nc\n", "mine.tsv, line 3: 1 fields: 2 would be right"),
+        ("text\tlabel\na\tb\nc\td\n", "data.validation_share is 0.1: it leaves|training.batch_size is 8"),
+    ],
+)
+def test_file_that_cannot_be_trained_on_is_one_line(
+    content: str, message: str, run_cli: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.tsv").write_text(content)
+    words = [
+        "train",
+        "classify",
+        "--data",
+        str(tmp_path / "mine.tsv"),
+        "--run",
+        str(tmp_path / "run"),
+        "--quiet",
+    ]
+    assert_one_line(run_cli(*words, "--set", "training.batch_size=8"), message)
+
+
+def test_label_of_the_test_file_that_was_never_seen(run_cli: Any, data: Path, tmp_path: Path) -> None:
+    tiny_texts.write(tmp_path / "test.tsv", [("a", "HUM"), ("b", "ABBR")])
+    words = [
+        "train",
+        "classify",
+        "--data",
+        str(data / "train.tsv"),
+        "--run",
+        str(tmp_path / "run"),
+        "--quiet",
+    ]
+    outcome = run_cli(*words, "--set", f"data.test={tmp_path / 'test.tsv'}")
+    assert_one_line(
+        outcome, "test.tsv, line 3: no text of .* has the label 'ABBR': HUM, LOC, NUM would be right"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["mlu", "--data", "x.tsv"], "--data 'x.tsv': task mlu makes its own data and takes no file"),
+        (
+            ["classify", "--data", "x.tsv", "--preset", "trec"],
+            "'x.tsv' goes with the preset 'own', not 'trec'",
+        ),
+        (["classify", "--data", "x.tsv"], "cannot read x.tsv: No such file"),
+        (["classify", "--preset", "own"], "data.train is '': name a file, with --data FILE"),
+        (["mlu", "--vectors", "x.txt"], "unknown option 'data.vectors'"),
+    ],
+)
+def test_options_that_do_not_go_together(
+    words: list[str], message: str, run_cli: Any, tmp_path: Path
+) -> None:
+    assert_one_line(run_cli("train", *words, "--run", str(tmp_path / "run"), "--quiet"), message)
+
+
+def test_task_without_tokens_shows_nothing(run_cli: Any, mlu_run: Path) -> None:
+    import tiny_mlu
+
+    assert_one_line(
+        run_cli("show", str(mlu_run), tiny_mlu.QUESTION), "task mlu has no tokens to show: use predict"
+    )
+
+
+def assert_one_line(outcome: Outcome, message: str) -> None:
+    import re
+
+    code, out, err = outcome
+    assert (code, out) == (1, ""), outcome
+    (line,) = err.splitlines()
+    assert re.match(f"quasiattn: .*({message})", line), line

@@ -1,0 +1,105 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text import (
+    SubwordTokenizer,
+    WordTokenizer,
+    learn_subwords,
+    learn_words,
+    read_vocabulary,
+    vocabulary_text,
+)
+
+WORDS = ["[PAD]", "[UNK]", "who", "?", "shot"]
+PIECES = ["[PAD]", "[UNK]", "who", "?", "sh", "##ot"]
+TOKENIZERS = [WordTokenizer(WORDS), SubwordTokenizer(PIECES)]
+every_tokenizer = pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=["words", "subwords"])
+
+
+def test_words_are_looked_up() -> None:
+    ids = WordTokenizer(WORDS, "questions").tokenize(tf.constant(["Who shot J.R.?", ""]))
+    assert ids.numpy().tolist() == [[2, 4, 1, 1, 3], [0, 0, 0, 0, 0]]
+
+
+def test_words_are_cut_into_known_pieces() -> None:
+    tokenizer = SubwordTokenizer(PIECES)
+    assert tokenizer.split(tf.constant(["Who SHOT?"])).to_list() == [[b"who", b"sh", b"##ot", b"?"]]
+    assert tokenizer.tokenize(tf.constant(["Who SHOT?", "\u4e16"])).numpy().tolist() == [
+        [2, 4, 5, 3],
+        [1, 0, 0, 0],
+    ]
+
+
+@every_tokenizer
+@pytest.mark.parametrize("text", ["[PAD]", "[UNK] [PAD]"])
+def test_the_name_of_padding_in_a_text_is_not_padding(tokenizer: WordTokenizer, text: str) -> None:
+    assert 0 not in tokenizer.tokenize(tf.constant([text])).numpy()
+
+
+@every_tokenizer
+def test_lengths(tokenizer: WordTokenizer) -> None:
+    texts = tf.constant(["who who who who who", "?"])
+    assert tokenizer.tokenize(texts).shape == (2, 5)
+    assert tokenizer.tokenize(texts, 3).numpy().tolist() == [[2, 2, 2], [3, 0, 0]]
+    assert tokenizer.tokenize(texts, length_multiple=4).shape == (2, 8)
+    assert tokenizer.tokenize(tf.constant([""]), length_multiple=4).shape == (1, 4)
+    assert tokenizer.tokenize(tf.constant([], tf.string)).shape == (0, 1)
+    assert tokenizer.tokenize(tf.constant(["who " * 100_000]), 50).shape == (1, 50)
+
+
+@every_tokenizer
+def test_it_works_in_a_saved_model_that_another_process_loads(
+    tokenizer: WordTokenizer, tmp_path: Path
+) -> None:
+    module = tf.Module()
+    module.resources = tokenizer.resources
+    module.answer = tf.function(tokenizer.tokenize, input_signature=[tf.TensorSpec((None,), tf.string)])
+    tf.saved_model.save(module, str(tmp_path))
+    code = (
+        "import sys, tensorflow as tf, tensorflow_text; sys.modules['keras_quasiattn'] = None; "
+        f"print(tf.saved_model.load({str(tmp_path)!r}).answer(tf.constant(['who shot?', ''])).numpy().tolist())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    expected = tokenizer.tokenize(tf.constant(["who shot?", ""])).numpy().tolist()
+    assert run.stdout.strip() == str(expected), run.stderr
+
+
+@pytest.mark.parametrize("vocabulary", [[], ["who", "?"], ["[PAD]", "[UNK]", "a", "a"]])
+def test_vocabulary_of_another_form(vocabulary: list[str], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="vocabulary must"):
+        WordTokenizer(vocabulary)
+    with pytest.raises(UserError, match="v.txt is damaged: it must begin with"):
+        read_vocabulary(vocabulary_text(vocabulary), "v.txt")
+
+
+def test_unknown_cleaning() -> None:
+    with pytest.raises(ValueError, match="cleaning must be one of questions, treebank, words; got 'none'"):
+        WordTokenizer(WORDS, "none")
+
+
+def test_vocabulary_file_keeps_every_token() -> None:
+    vocabulary = [*WORDS, "\u0085", "\u2028", "'"]
+    assert read_vocabulary(vocabulary_text(vocabulary), "v.txt") == vocabulary
+
+
+def test_frequent_words_come_first_and_rare_ones_only_where_known() -> None:
+    texts = ["b a", "b c", "d b", b"a"]
+    learn = {"cleaning": "words", "size": 10}
+    assert learn_words(texts, **learn)[2:] == ["b", "a", "c", "d"]
+    assert learn_words(texts, **learn, min_count=2)[2:] == ["b", "a"]
+    assert learn_words(texts, **learn, min_count=2, known={"d", "e"})[2:] == ["b", "a", "d"]
+    assert learn_words(texts, cleaning="words", size=3) == ["[PAD]", "[UNK]", "b"]
+
+
+def test_learned_subwords_cover_what_they_learned_from() -> None:
+    texts = ["unseen seen under sender", "see a reader read"] * 20
+    vocabulary = learn_subwords(texts, size=60)
+    assert vocabulary[:2] == ["[PAD]", "[UNK]"]
+    tokenizer = SubwordTokenizer(vocabulary)
+    ids = tokenizer.tokenize(tf.constant([*texts[:2], "undersea"]))
+    assert not (ids.numpy() == 1).any()
