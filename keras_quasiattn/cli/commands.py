@@ -4,7 +4,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,63 +13,20 @@ import tensorflow as tf
 
 from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
+from keras_quasiattn.cli.arguments import (
+    DATA_DIR,
+    RUN,
+    Group,
+    TensorFlowPath,
+    assignments,
+    lines_of,
+    own_data_preset,
+)
 from keras_quasiattn.errors import UserError
 
 
-class _Folder(click.Path):
-    """A path that TensorFlow can take."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            os.fspath(value).encode()
-        except UnicodeEncodeError:
-            self.fail(f"the path {os.fspath(value)!r} must be UTF-8", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-_DATA_DIR = click.option(
-    "--data-dir",
-    default="data",
-    show_default=True,
-    envvar="QUASIATTN_DATA_DIR",
-    type=_Folder(),
-    help="Folder in which the data lie or will be made.",
-)
-_RUN = click.argument("run", type=_Folder())
-
-
-class _Stopped(click.ClickException):
-    """Control-C; click itself would write an empty line first."""
-
-    exit_code = 130
-
-
-class _Command(click.Command):
-    """A command whose `--help` ends with examples, line by line as they were written."""
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Examples"):
-            for line in (self.epilog or "").splitlines():
-                formatter.write(f"  {line}\n")
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except KeyboardInterrupt:
-            raise _Stopped(
-                "stopped; a training goes on from its last checkpoint when started again"
-            ) from None
-
-
-class _Group(_Command, click.Group):
-    command_class = _Command
-
-
 @click.group(
-    cls=_Group,
+    cls=Group,
     epilog="quasiattn tasks\n"
     "quasiattn train mlu --model coda --run runs/mlu-coda\n"
     "quasiattn evaluate runs/mlu-coda\n"
@@ -118,13 +75,15 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
 @click.argument("task")
 @click.option("--model", help="One of the task's models; default its first.")
 @click.option("--preset", help="One of the task's presets; default its first.")
-@click.option("--data", type=_Folder(), help="Train on this file of your own: TSV, CSV or JSONL.")
-@click.option("--vectors", type=_Folder(), help="Word vectors to begin with: GloVe's text form, or an .npz.")
+@click.option("--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL.")
+@click.option(
+    "--vectors", type=TensorFlowPath(), help="Word vectors to begin with: GloVe's text form, or an .npz."
+)
 @click.option(
     "--run",
     "path",
     required=True,
-    type=_Folder(),
+    type=TensorFlowPath(),
     help="Folder of the run; made if missing.",
 )
 @click.option("--seed", default=0, show_default=True, help="Fixes weights, noise and the order of the data.")
@@ -141,7 +100,7 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "--strategy", default="one", show_default=True, help="Distribution: one, or mirrored over all devices."
 )
 @click.option("--quiet", is_flag=True, help="No progress bar.")
-@_DATA_DIR
+@DATA_DIR
 @click.pass_obj
 def train(
     arguments: Sequence[str],
@@ -162,9 +121,9 @@ def train(
     from keras_quasiattn import training
 
     task_class = tasks.get(task)
-    settings: dict[str, Any] = dict(_assignments(overrides))
+    settings: dict[str, Any] = dict(assignments(overrides))
     if data is not None:
-        preset = _own_data(task_class, preset, data, settings)
+        preset = own_data_preset(task_class, preset, data, settings)
     if vectors is not None:
         settings["data.vectors"] = str(vectors)
     made = task_class(
@@ -189,7 +148,7 @@ def train(
     epilog="quasiattn evaluate runs/mlu-coda\nquasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
     "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
 )
-@_RUN
+@RUN
 @click.option("--split", default="test", show_default=True, help="Part of the data to measure on.")
 @click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
 @click.option(
@@ -197,7 +156,7 @@ def train(
     type=click.Path(path_type=Path),
     help="Add a row to this file of JSON lines, for a table of results.",
 )
-@_DATA_DIR
+@DATA_DIR
 def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
     """Measure the finished run in folder RUN and keep the figures there."""
     from keras_quasiattn import training
@@ -215,7 +174,7 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
     epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
     "quasiattn predict runs/mlu-coda - < questions.txt"
 )
-@_RUN
+@RUN
 @click.argument("inputs", nargs=-1, required=True)
 def predict(run: Path, inputs: tuple[str, ...]) -> None:
     """Ask the finished run in folder RUN; '-' reads one input a line from standard input.
@@ -223,7 +182,7 @@ def predict(run: Path, inputs: tuple[str, ...]) -> None:
     Prints one JSON object an input.
     """
     folder, made = _finished(run)
-    texts = list(_lines(inputs))
+    texts = list(lines_of(inputs))
     for text in texts:
         made.check_input(text)
     for answer in made.predict(folder.load_model(), texts):
@@ -233,7 +192,7 @@ def predict(run: Path, inputs: tuple[str, ...]) -> None:
 @cli.command(
     epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\nquasiattn show runs/trec - < texts.txt"
 )
-@_RUN
+@RUN
 @click.argument("inputs", nargs=-1, required=True)
 def show(run: Path, inputs: tuple[str, ...]) -> None:
     """Show what the finished run in folder RUN reads in a text: every token, its gate and its weight.
@@ -243,7 +202,7 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     from keras_quasiattn.report import token_table
 
     folder, made = _finished(run)
-    texts = list(_lines(inputs))
+    texts = list(lines_of(inputs))
     for text in texts:
         made.check_input(text)
     for answer in made.predict(folder.load_model(), texts):
@@ -256,13 +215,13 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     epilog="quasiattn export runs/mlu-coda\n"
     "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2"
 )
-@_RUN
+@RUN
 @click.option(
     "--to",
     "target",
     default="saved_models",
     show_default=True,
-    type=_Folder(),
+    type=TensorFlowPath(),
     help="Folder of all exported models.",
 )
 @click.option("--name", help="Name of the model; default that of the run folder.")
@@ -286,35 +245,6 @@ def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task
 
     folder = RunFolder.open(run, finished=True)
     return folder, folder.task(data_dir)
-
-
-def _own_data(task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]) -> str:
-    """The preset for a user's own file, which goes into the settings."""
-    if task.own_data is None:
-        raise UserError(f"--data {str(file)!r}: task {task.name} makes its own data and takes no file")
-    own, option = task.own_data
-    if preset not in (None, own):
-        raise UserError(f"--data {str(file)!r} goes with the preset {own!r}, not {preset!r}")
-    settings[option] = str(file)
-    return own
-
-
-def _assignments(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise UserError(f"--set {text!r}: it must be NAME=VALUE, such as training.steps=3000")
-        yield name, value
-
-
-def _lines(inputs: Iterable[str]) -> Iterable[str]:
-    for text in inputs:
-        if text == "-":
-            # As the command line's own arguments: bytes that are not UTF-8 survive as surrogates.
-            stdin = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
-            yield from stdin.removesuffix("\n").split("\n")
-        else:
-            yield text
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

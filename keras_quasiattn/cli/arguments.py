@@ -1,0 +1,98 @@
+"""What the commands share: their looks, paths, and how arguments become a task's options and texts."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_quasiattn import tasks
+from keras_quasiattn.errors import UserError
+
+
+class TensorFlowPath(click.Path):
+    """A path that TensorFlow can take."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, or a usage error."""
+        try:
+            os.fspath(value).encode()
+        except UnicodeEncodeError:
+            self.fail(f"the path {os.fspath(value)!r} must be UTF-8", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+DATA_DIR = click.option(
+    "--data-dir",
+    default="data",
+    show_default=True,
+    envvar="QUASIATTN_DATA_DIR",
+    type=TensorFlowPath(),
+    help="Folder in which the data lie or will be made.",
+)
+RUN = click.argument("run", type=TensorFlowPath())
+
+
+class _Stopped(click.ClickException):
+    """Control-C; click itself would write an empty line first."""
+
+    exit_code = 130
+
+
+class _Command(click.Command):
+    """A command whose `--help` ends with examples, line by line as they were written."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Examples"):
+            for line in (self.epilog or "").splitlines():
+                formatter.write(f"  {line}\n")
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Stopped(
+                "stopped; a training goes on from its last checkpoint when started again"
+            ) from None
+
+
+class Group(_Command, click.Group):
+    """Commands with examples; its own help has some too."""
+
+    command_class = _Command
+
+
+def own_data_preset(task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]) -> str:
+    """The preset for a user's own file, which goes into the settings."""
+    if task.own_data is None:
+        raise UserError(f"--data {str(file)!r}: task {task.name} makes its own data and takes no file")
+    own, option = task.own_data
+    if preset not in (None, own):
+        raise UserError(f"--data {str(file)!r} goes with the preset {own!r}, not {preset!r}")
+    settings[option] = str(file)
+    return own
+
+
+def assignments(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
+    """Names and values of `--set NAME=VALUE`."""
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"--set {text!r}: it must be NAME=VALUE, such as training.steps=3000")
+        yield name, value
+
+
+def lines_of(inputs: Iterable[str]) -> Iterable[str]:
+    """The texts given, those of standard input in the place of '-'."""
+    for text in inputs:
+        if text == "-":
+            # As the command line's own arguments: bytes that are not UTF-8 survive as surrogates.
+            stdin = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+            yield from stdin.removesuffix("\n").split("\n")
+        else:
+            yield text
