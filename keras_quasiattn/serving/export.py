@@ -141,7 +141,7 @@ def _describe(folder: RunFolder, task: Task, file: Path) -> None:
         "keras_quasiattn": __version__,
         "task": task.name,
         "task_config": task.config(),
-        "data": folder.config.get("data", {}),
+        **folder.noted,
         "trained_by": folder.config.get("command", ""),
         "metrics": folder.metrics(),
         "example": task.example,
