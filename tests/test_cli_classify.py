@@ -153,7 +153,8 @@ def test_task_without_tokens_shows_nothing(run_cli: Any, mlu_run: Path) -> None:
     import tiny_mlu
 
     assert_one_line(
-        run_cli("show", str(mlu_run), tiny_mlu.QUESTION), "task mlu has no tokens to show: use predict"
+        run_cli("show", str(mlu_run), tiny_mlu.QUESTION),
+        "the answers of .* have no tokens to show: use predict",
     )
 
 

@@ -10,6 +10,8 @@ WORDS = {"HUM": "who", "LOC": "where", "NUM": "many"}
 FILLERS = ["the", "of", "a", "city", "man", "ran", "old", "big", "is", "was", "did", "go"]
 SETTINGS = {
     "data.max_length": 12,
+    "model.embedding_dropout": 0.0,
+    "model.dropout": 0.0,
     "model.embedding_dim": 8,
     "model.units": 8,
     "training.batch_size": 8,
@@ -48,7 +50,7 @@ def write(file: Path, made: list[tuple[str, str]]) -> Path:
 
 def overrides(folder: Path, model: str, **changed: Any) -> dict[str, Any]:
     """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
-    names = ("embedding_dim", "units") if model.startswith("transformer") else ()
+    names = ("embedding_dim", "units", "embedding_dropout") if model.startswith("transformer") else ()
     settings = {name: value for name, value in SETTINGS.items() if name.removeprefix("model.") not in names}
     if model.startswith("transformer"):
         settings.update(TRANSFORMER)

@@ -141,7 +141,7 @@ def train(
         progress=not quiet,
         command=["quasiattn", *arguments],
     )
-    click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **_noted(folder)}))
+    click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
 
 
 @cli.command(
@@ -167,7 +167,7 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
     folder.write_metrics(split, figures)
     if record is not None:
         training.append_result(record, training.result_row(folder, split, figures))
-    click.echo(json.dumps({"run": str(run), "split": split, **figures, **_noted(folder)}))
+    click.echo(json.dumps({"run": str(run), "split": split, **figures, **folder.noted}))
 
 
 @cli.command(
@@ -181,11 +181,7 @@ def predict(run: Path, inputs: tuple[str, ...]) -> None:
 
     Prints one JSON object an input.
     """
-    folder, made = _finished(run)
-    texts = list(lines_of(inputs))
-    for text in texts:
-        made.check_input(text)
-    for answer in made.predict(folder.load_model(), texts):
+    for answer in _answers(run, inputs):
         click.echo(json.dumps(answer))
 
 
@@ -201,13 +197,9 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     """
     from keras_quasiattn.report import token_table
 
-    folder, made = _finished(run)
-    texts = list(lines_of(inputs))
-    for text in texts:
-        made.check_input(text)
-    for answer in made.predict(folder.load_model(), texts):
+    for answer in _answers(run, inputs):
         if "tokens" not in answer:
-            raise UserError(f"task {made.name} has no tokens to show: use predict")
+            raise UserError(f"the answers of {run} have no tokens to show: use predict")
         click.echo(token_table(answer))
 
 
@@ -234,17 +226,19 @@ def export(run: Path, target: Path, name: str | None, version: int | None) -> No
     click.echo(serving.export(folder, made, target, name=name, version=version))
 
 
-def _noted(folder: Any) -> dict[str, Any]:
-    """What has to be said of a run's data beside its figures."""
-    data = folder.config.get("data")
-    return {"data": data} if data else {}
-
-
 def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:
     from keras_quasiattn.training import RunFolder
 
     folder = RunFolder.open(run, finished=True)
     return folder, folder.task(data_dir)
+
+
+def _answers(run: Path, inputs: Iterable[str]) -> list[dict[str, Any]]:
+    folder, made = _finished(run)
+    texts = list(lines_of(inputs))
+    for text in texts:
+        made.check_input(text)
+    return made.predict(folder.load_model(), texts)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

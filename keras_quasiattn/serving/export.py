@@ -99,11 +99,12 @@ def _appearing(final: Path) -> Iterator[Path]:
 
 def _write(task: Task, model: keras.Model, path: Path) -> None:
     function, input_signature, trackables = task.serving_signature(model)
-    archive = keras.export.ExportArchive()
-    for trackable in trackables:
-        archive.track(trackable)
-    archive.add_endpoint("serving_default", function, input_signature=input_signature)
-    archive.write_out(str(path), verbose=False)
+    # Not Keras' ExportArchive, which writes every weight twice.
+    module = tf.Module()
+    module.answer = tf.function(function, input_signature=input_signature)
+    module.weights = [variable.value for variable in model.variables]
+    module.resources = [resource for resource in trackables if resource is not model]
+    tf.saved_model.save(module, str(path), signatures=module.answer.get_concrete_function())
 
 
 def _check(task: Task, model: keras.Model, path: Path) -> None:
@@ -141,7 +142,7 @@ def _describe(folder: RunFolder, task: Task, file: Path) -> None:
         "keras_quasiattn": __version__,
         "task": task.name,
         "task_config": task.config(),
-        "data": folder.config.get("data", {}),
+        **folder.noted,
         "trained_by": folder.config.get("command", ""),
         "metrics": folder.metrics(),
         "example": task.example,

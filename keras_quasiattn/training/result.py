@@ -36,7 +36,7 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, float]) -> d
         "parameters": folder.load_model().count_params(),
         "options": task_config["options"],
         **folder.config["options"],
-        "data": folder.config.get("data", {}),
+        **folder.noted,
         "versions": folder.config["versions"],
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "date": datetime.date.today().isoformat(),

@@ -144,6 +144,11 @@ class RunFolder:
         return self.model_file.exists()
 
     @property
+    def noted(self) -> dict[str, Any]:
+        """What has to be said of the run's data beside its figures: `data`, or nothing."""
+        return {"data": self.config["data"]} if self.config.get("data") else {}
+
+    @property
     def model_file(self) -> Path:
         """Where the finished model lies."""
         return self.path / "model.keras"
