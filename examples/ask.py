@@ -1,8 +1,9 @@
-"""Ask an exported model one question: `python examples/ask.py saved_models/mlu/1 'x=85,y=-52,y-x'`.
+"""Ask an exported model one question: `python examples/ask.py saved_models/arithmetic/1 'x=85,y=-52,y-x'`.
 
 This is all that a server needs: `pip install tensorflow==2.21.* 'tensorflow-text>=2.21.1,<2.22'`. Of
 tensorflow-text only the compiled kernels are loaded, and neither Keras nor keras_quasiattn is used, which the
-script proves by making their import impossible. Prints the answer and the logarithm of its probability.
+script proves by making their import impossible. Prints the answer and the logarithm of its probability; of a
+classifier (`saved_models/trec/1`) the class, every class's probability, and the tokens that its gates left open.
 """
 
 import importlib.util
@@ -40,9 +41,19 @@ def main() -> None:
     except (OSError, KeyError, tf.errors.OpError) as error:
         sys.exit(f"ask.py: {folder!r} does not load: {str(error).splitlines()[0]}")
     # Any bytes are a question, those too that are not UTF-8.
-    answers = model(text=tf.constant([os.fsencode(question)]))
-    print(answers["answer"].numpy()[0].decode("utf-8", "replace"))
-    print(f"log-probability {answers['log_probability'].numpy()[0]:.4f}")
+    answer = {
+        name: value.numpy()[0] for name, value in model(text=tf.constant([os.fsencode(question)])).items()
+    }
+    if "answer" in answer:
+        print(answer["answer"].decode("utf-8", "replace"))
+        print(f"log-probability {answer['log_probability']:.4f}")
+        return
+    print(answer["label"].decode())
+    for name, probability in zip(answer["classes"], answer["probabilities"], strict=True):
+        print(f"{probability:.4f} {name.decode()}")
+    if "gates" in answer:
+        tokens = zip(answer["tokens"], answer["gates"], strict=True)
+        print("open:", *(token.decode("utf-8", "replace") for token, gate in tokens if gate))
 
 
 if __name__ == "__main__":

@@ -98,12 +98,12 @@ def _appearing(final: Path) -> Iterator[Path]:
 
 
 def _write(task: Task, model: keras.Model, path: Path) -> None:
-    function, input_signature, trackables = task.serving_signature(model)
+    function, input_signature, resources = task.serving_signature(model)
     # Not Keras' ExportArchive, which writes every weight twice.
     module = tf.Module()
     module.answer = tf.function(function, input_signature=input_signature)
     module.weights = [variable.value for variable in model.variables]
-    module.resources = [resource for resource in trackables if resource is not model]
+    module.resources = resources
     tf.saved_model.save(module, str(path), signatures=module.answer.get_concrete_function())
 
 

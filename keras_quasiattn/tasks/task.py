@@ -18,12 +18,12 @@ class ServingSignature(NamedTuple):
     Args:
         function: takes the tensors of `input_signature`, returns a dictionary of tensors.
         input_signature: one spec an argument, with the batch and the length left open.
-        trackables: what owns the variables and tables that the function uses.
+        resources: what owns the tables that the function uses, beside the model.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
     input_signature: list[tf.TensorSpec]
-    trackables: list[Any]
+    resources: list[Any]
 
 
 class Task(abc.ABC):

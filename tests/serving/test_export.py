@@ -160,6 +160,13 @@ def test_ops_are_those_of_a_stock_server(mlu_saved_model: Path) -> None:
     assert not any("_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b for node in nodes)
 
 
+def test_every_weight_is_written_once(mlu_saved_model: Path, model: keras.Model) -> None:
+    # Keras' ExportArchive writes each of them twice.
+    written = tf.train.list_variables(str(mlu_saved_model / "variables" / "variables"))
+    numbers = sum(int(np.prod(shape)) for name, shape in written if name.endswith("VARIABLE_VALUE"))
+    assert numbers == sum(int(np.prod(variable.shape)) for variable in model.variables)
+
+
 def test_what_is_known_lies_beside_it(mlu_saved_model: Path, folder: RunFolder) -> None:
     about = json.loads((mlu_saved_model / "assets.extra" / "about.json").read_text())
     assert about["metrics"] == folder.metrics() and "loss" in about["metrics"]["validation"]
