@@ -11,7 +11,7 @@ from keras_quasiattn.ops.dropout import dropout_keep
 from keras_quasiattn.ops.loop import loop
 from keras_quasiattn.ops.masking import zero_masked
 from keras_quasiattn.ops.tile_masks import TileMasks
-from keras_quasiattn.ops.tiles import DistanceTiles, pad_axis, put, put_columns, take, take_columns
+from keras_quasiattn.ops.tiles import DistanceTiles, joined, no_tiles, pad_axis, put, take, take_columns
 
 Tensor = Any
 
@@ -159,10 +159,10 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
 
 def _outputs(tiles: _Tiles) -> list[Tensor]:
     value, other = tiles.tensors["value"], tiles.tensors.get("other_value")
-    batch, length, features = ops.shape(value)
+    batch, _, features = ops.shape(value)
     totals = [ops.zeros((batch, tiles.masks.target, features), dtype=value.dtype)]
     if other is not None:
-        totals.append(ops.zeros((batch, length, other.shape[-1]), dtype=value.dtype))
+        totals.append(no_tiles(tiles.masks.count, (batch, tiles.masks.size, other.shape[-1]), value.dtype))
 
     def add(index: Any, totals: list[Tensor]) -> list[Tensor]:
         matrix = tiles.weigh(index)["W"]
@@ -172,7 +172,7 @@ def _outputs(tiles: _Tiles) -> list[Tensor]:
         return sums
 
     totals = loop(0, tiles.masks.count, add, totals)
-    return [totals[0], *(total[:, : tiles.masks.source] for total in totals[1:])]
+    return [totals[0], *(joined(total, 1)[:, : tiles.masks.source] for total in totals[1:])]
 
 
 def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
@@ -206,7 +206,7 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
         if weights.uses_similarity:
             accumulate("similarity_offset", -ops.sum(similarity, axis=2, keepdims=True))
             if "alpha_full" in totals:
-                totals["alpha_full"] = put_columns(totals["alpha_full"], index, similarity * tile["dot"])
+                totals["alpha_full"] = put(totals["alpha_full"], index, similarity * tile["dot"])
                 similarity = similarity * tiles.full_tile("alpha_full", index)
             accumulate("query", ops.einsum("bts,bsd->btd", similarity, tiles.key_tile("key", index)))
             keys = ops.einsum("bts,btd->bsd", similarity, tensors["query"])
@@ -217,18 +217,28 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
                 accumulate("beta", -ops.sum(distance * tile["distance"], axis=2, keepdims=True))
             else:
                 columns = -distance * tile["distance"]
-                totals["beta_full"] = put_columns(totals["beta_full"], index, columns)
+                totals["beta_full"] = put(totals["beta_full"], index, columns)
             rows, keys = tiles.distances.tile_gradient(index, -tiles.beta(index) * distance)
             accumulate("distance_query", rows)
             totals["distance_key"] = put(totals["distance_key"], index, keys)
         return totals
 
-    totals = {name: ops.zeros(ops.shape(tensor), dtype=tensor.dtype) for name, tensor in tensors.items()}
+    totals = {name: _room(name, tensor, tiles.masks) for name, tensor in tensors.items()}
     totals = loop(0, tiles.masks.count, add, totals)
     source = tiles.masks.source
     for name in totals:
         if name in KEY_SIDE:
-            totals[name] = totals[name][:, :source]
+            totals[name] = joined(totals[name], 1)[:, :source]
         elif name in FULL:
-            totals[name] = totals[name][..., :source]
+            totals[name] = joined(totals[name], 2)[..., :source]
     return totals
+
+
+def _room(name: str, tensor: Tensor, masks: TileMasks) -> Tensor:
+    """Zeros for the gradient of a tensor, tile by tile where a step of the loop makes a tile of it."""
+    batch, rows, columns = ops.shape(tensor)
+    if name in KEY_SIDE:
+        return no_tiles(masks.count, (batch, masks.size, columns), tensor.dtype)
+    if name in FULL:
+        return no_tiles(masks.count, (batch, rows, masks.size), tensor.dtype)
+    return ops.zeros((batch, rows, columns), dtype=tensor.dtype)

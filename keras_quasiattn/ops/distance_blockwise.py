@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.ops.loop import loop
 from keras_quasiattn.ops.tile_masks import broadcast_leading, flatten_leading
-from keras_quasiattn.ops.tiles import DistanceTiles, keys_a_tile, pad_axis, put_columns, tile_count
+from keras_quasiattn.ops.tiles import DistanceTiles, joined, keys_a_tile, no_tiles, pad_axis, put, tile_count
 
 Tensor = Any
 
@@ -42,11 +42,11 @@ def blockwise_l1(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
         distance_tiles = tiles(*arguments)
 
         def add(index: Any, result: Tensor) -> Tensor:
-            return put_columns(result, index, distance_tiles.tile(index))
+            return put(result, index, distance_tiles.tile(index))
 
         batch = ops.shape(arguments[0])[0]
-        result = ops.zeros((batch, target, count * size), dtype=arguments[0].dtype)
-        return loop(0, count, add, result)[..., :source], gradient
+        room = no_tiles(count, (batch, target, size), arguments[0].dtype)
+        return joined(loop(0, count, add, room), 2)[..., :source], gradient
 
     flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
     result = distances(*flat, *([] if weights is None else [weights]))

@@ -62,20 +62,32 @@ def take(x: Tensor, index: Any, size: int) -> Tensor:
     return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
 
 
-def put(x: Tensor, index: Any, tile: Tensor) -> Tensor:
-    """`x` with tile number `index` replaced."""
-    return ops.slice_update(x, (0, index * tile.shape[1], 0), tile)
+def no_tiles(count: Any, shape: tuple[Any, ...], dtype: Any) -> Tensor:
+    """Room for `count` tiles of one shape, for `put` and `joined`: zeros (count, *shape)."""
+    return ops.zeros((count, *shape), dtype=dtype)
+
+
+def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
+    """`tiles` with number `index` replaced.
+
+    Tiles lie on an axis of their own until they are joined: to write into the middle of an axis, Keras needs an
+    operation of XLA's on TensorFlow, which a stock server may lack.
+    """
+    return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), ops.expand_dims(tile, 0))
+
+
+def joined(tiles: Tensor, axis: int) -> Tensor:
+    """Tiles (count, B, rows, columns) side by side along `axis`, 1 or 2, of (B, rows, columns)."""
+    count, batch, rows, columns = ops.shape(tiles)
+    if axis == 1:
+        return ops.reshape(ops.transpose(tiles, (1, 0, 2, 3)), (batch, count * rows, columns))
+    return ops.reshape(ops.transpose(tiles, (1, 2, 0, 3)), (batch, rows, count * columns))
 
 
 def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
     """Tile number `index`, of `size` positions of the last axis of x (B, T, S)."""
     batch, rows, _ = ops.shape(x)
     return ops.slice(x, (0, 0, index * size), (batch, rows, size))
-
-
-def put_columns(x: Tensor, index: Any, tile: Tensor) -> Tensor:
-    """`x` (B, T, S) with that tile replaced."""
-    return ops.slice_update(x, (0, 0, index * tile.shape[2]), tile)
 
 
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -136,11 +148,13 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
             signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
             of_x.append(ops.sum(signs, axis=2))
             of_y.append(-ops.sum(signs, axis=1))
-        return put(sums[0], index, ops.stack(of_x, axis=1)), put(sums[1], index, ops.stack(of_y, axis=1))
+        return put(sums[0], index, ops.stack(of_x, axis=2)), put(sums[1], index, ops.stack(of_y, axis=2))
 
     # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
-    sums = loop(0, x.shape[1] // step, add, (ops.zeros_like(x), ops.zeros_like(y)))
-    return ops.transpose(sums[0], (0, 2, 1)), ops.transpose(sums[1], (0, 2, 1))
+    count = x.shape[1] // step
+    room = (no_tiles(count, (*ops.shape(side)[::2], step), side.dtype) for side in (x, y))
+    of_x, of_y = loop(0, count, add, tuple(room))
+    return joined(of_x, 2), joined(of_y, 2)
 
 
 class DistanceTiles:
@@ -210,8 +224,10 @@ class DistanceTiles:
             return totals[0] + rows, put(totals[1], index, keys)
 
         x, y = self.x[..., : self.features], self.y[..., : self.features]
-        of_x, of_y = loop(0, tile_count(source, self.size), add, (ops.zeros_like(x), ops.zeros_like(y)))
-        of_y = of_y[:, :source]
+        count = tile_count(source, self.size)
+        room = no_tiles(count, (ops.shape(y)[0], self.size, self.features), y.dtype)
+        of_x, of_y = loop(0, count, add, (ops.zeros_like(x), room))
+        of_y = joined(of_y, 1)[:, :source]
         if self.weights is None:
             return of_x, of_y, None
         of_weights = ops.sum(x * of_x, axis=(0, 1)) + ops.sum(y[:, :source] * of_y, axis=(0, 1))
