@@ -307,8 +307,7 @@ class Classify(Task):
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """`text` in; `label`, `classes` and their `probabilities`, `tokens`, `weights` and `gates` out."""
         signature = [tf.TensorSpec((None,), tf.string, name="text")]
-        trackables = [model, *self.tokenizer.resources]
-        return ServingSignature(self._answer_function(model), signature, trackables)
+        return ServingSignature(self._answer_function(model), signature, self.tokenizer.resources)
 
     def _answer_function(self, model: keras.Model) -> Any:
         tokenizer, max_length = self.tokenizer, self.options.data["max_length"]

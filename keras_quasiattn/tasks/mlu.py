@@ -222,7 +222,7 @@ class Mlu(Task):
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """`text` in; `answer` and its `log_probability` out. A text longer than any question is cut."""
         signature = [tf.TensorSpec((None,), tf.string, name="text")]
-        return ServingSignature(self._answer_function(model), signature, [model])
+        return ServingSignature(self._answer_function(model), signature, [])
 
     def _examples(self, split: str) -> tf.data.Dataset:
         return split_reader(self._builder(), split)(0)

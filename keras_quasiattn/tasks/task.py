@@ -18,7 +18,8 @@ class ServingSignature(NamedTuple):
     Args:
         function: takes the tensors of `input_signature`, returns a dictionary of tensors.
         input_signature: one spec an argument, with the batch and the length left open.
-        trackables: what owns the variables and tables that the function uses.
+        trackables: what owns the tables that the function uses. Not the model: Keras finds the function's variables
+            itself, and writes those of a tracked model a second time.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
