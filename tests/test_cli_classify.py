@@ -57,6 +57,8 @@ def test_from_a_users_file_to_a_served_model(run_cli: Any, trained: Path, data: 
 
     code, out, err = run_cli("export", str(trained), "--to", str(tmp_path))
     assert (code, err) == (0, "")
+    (variables,) = (tmp_path / "mine/1/variables").glob("*.data-*")
+    assert variables.stat().st_size < 4 * row["parameters"] + 10_000  # each weight once
     about = json.loads((tmp_path / "mine/1/assets.extra/about.json").read_text())
     assert about["data"] == figures["data"]
     code, out, _ = run_cli("predict", str(trained), "where was the city?")
