@@ -162,7 +162,8 @@ def _outputs(tiles: _Tiles) -> list[Tensor]:
     batch, _, features = ops.shape(value)
     totals = [ops.zeros((batch, tiles.masks.target, features), dtype=value.dtype)]
     if other is not None:
-        totals.append(no_tiles(tiles.masks.count, (batch, tiles.masks.size, other.shape[-1]), value.dtype))
+        shape = (batch, tiles.masks.size, other.shape[-1])
+        totals.append(no_tiles(tiles.masks.count, shape, value.dtype))
 
     def add(index: Any, totals: list[Tensor]) -> list[Tensor]:
         matrix = tiles.weigh(index)["W"]
@@ -172,7 +173,7 @@ def _outputs(tiles: _Tiles) -> list[Tensor]:
         return sums
 
     totals = loop(0, tiles.masks.count, add, totals)
-    return [totals[0], *(joined(total, 1)[:, : tiles.masks.source] for total in totals[1:])]
+    return [totals[0], *(joined(total, shape, 1)[:, : tiles.masks.source] for total in totals[1:])]
 
 
 def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
@@ -223,22 +224,18 @@ def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
             totals["distance_key"] = put(totals["distance_key"], index, keys)
         return totals
 
-    totals = {name: _room(name, tensor, tiles.masks) for name, tensor in tensors.items()}
-    totals = loop(0, tiles.masks.count, add, totals)
-    source = tiles.masks.source
-    for name in totals:
-        if name in KEY_SIDE:
-            totals[name] = joined(totals[name], 1)[:, :source]
-        elif name in FULL:
-            totals[name] = joined(totals[name], 2)[..., :source]
+    size, count, source = tiles.masks.size, tiles.masks.count, tiles.masks.source
+    shapes, room = {}, {}  # of a tile, where a step of the loop makes a tile of a gradient
+    for name, tensor in tensors.items():
+        batch, rows, columns = ops.shape(tensor)
+        if name in KEY_SIDE or name in FULL:
+            shapes[name] = (batch, size, columns) if name in KEY_SIDE else (batch, rows, size)
+            room[name] = no_tiles(count, shapes[name], tensor.dtype)
+        else:
+            room[name] = ops.zeros((batch, rows, columns), dtype=tensor.dtype)
+    totals = loop(0, count, add, room)
+    for name, shape in shapes.items():
+        axis = 1 if name in KEY_SIDE else 2
+        whole = joined(totals[name], shape, axis)
+        totals[name] = whole[:, :source] if axis == 1 else whole[..., :source]
     return totals
-
-
-def _room(name: str, tensor: Tensor, masks: TileMasks) -> Tensor:
-    """Zeros for the gradient of a tensor, tile by tile where a step of the loop makes a tile of it."""
-    batch, rows, columns = ops.shape(tensor)
-    if name in KEY_SIDE:
-        return no_tiles(masks.count, (batch, masks.size, columns), tensor.dtype)
-    if name in FULL:
-        return no_tiles(masks.count, (batch, rows, masks.size), tensor.dtype)
-    return ops.zeros((batch, rows, columns), dtype=tensor.dtype)

@@ -44,9 +44,9 @@ def blockwise_l1(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
         def add(index: Any, result: Tensor) -> Tensor:
             return put(result, index, distance_tiles.tile(index))
 
-        batch = ops.shape(arguments[0])[0]
-        room = no_tiles(count, (batch, target, size), arguments[0].dtype)
-        return joined(loop(0, count, add, room), 2)[..., :source], gradient
+        shape = (ops.shape(arguments[0])[0], target, size)
+        room = no_tiles(count, shape, arguments[0].dtype)
+        return joined(loop(0, count, add, room), shape, 2)[..., :source], gradient
 
     flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
     result = distances(*flat, *([] if weights is None else [weights]))

@@ -62,23 +62,26 @@ def take(x: Tensor, index: Any, size: int) -> Tensor:
     return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
 
 
-def no_tiles(count: Any, shape: tuple[Any, ...], dtype: Any) -> Tensor:
-    """Room for `count` tiles of one shape, for `put` and `joined`: zeros (count, *shape)."""
-    return ops.zeros((count, *shape), dtype=dtype)
+def no_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
+    """Room for `count` tiles of one shape, for `put` and `joined`.
+
+    Each tile lies flat on an axis of its own until they are joined: to write into the middle of an axis, Keras needs
+    an operation of XLA's on TensorFlow, which a stock server may lack. It has one element more than its shape says,
+    because TensorFlow does not write into nothing.
+    """
+    return ops.zeros((count, math.prod(shape) + 1), dtype=dtype)
 
 
 def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
-    """`tiles` with number `index` replaced.
-
-    Tiles lie on an axis of their own until they are joined: to write into the middle of an axis, Keras needs an
-    operation of XLA's on TensorFlow, which a stock server may lack.
-    """
-    return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), ops.expand_dims(tile, 0))
+    """`tiles` with number `index` replaced."""
+    flat = ops.concatenate([ops.reshape(tile, (-1,)), ops.zeros((1,), dtype=tile.dtype)], axis=0)
+    return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), ops.expand_dims(flat, 0))
 
 
-def joined(tiles: Tensor, axis: int) -> Tensor:
-    """Tiles (count, B, rows, columns) side by side along `axis`, 1 or 2, of (B, rows, columns)."""
-    count, batch, rows, columns = ops.shape(tiles)
+def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:
+    """Tiles of `shape` (B, rows, columns) side by side along `axis`, 1 or 2."""
+    count, (batch, rows, columns) = ops.shape(tiles)[0], shape
+    tiles = ops.reshape(tiles[:, :-1], (count, *shape))
     if axis == 1:
         return ops.reshape(ops.transpose(tiles, (1, 0, 2, 3)), (batch, count * rows, columns))
     return ops.reshape(ops.transpose(tiles, (1, 2, 0, 3)), (batch, rows, count * columns))
@@ -152,9 +155,10 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
 
     # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
     count = x.shape[1] // step
-    room = (no_tiles(count, (*ops.shape(side)[::2], step), side.dtype) for side in (x, y))
-    of_x, of_y = loop(0, count, add, tuple(room))
-    return joined(of_x, 2), joined(of_y, 2)
+    shapes = [(*ops.shape(side)[::2], step) for side in (x, y)]
+    sums = loop(0, count, add, tuple(no_tiles(count, shape, x.dtype) for shape in shapes))
+    of_x, of_y = (joined(tiles, shape, 2) for tiles, shape in zip(sums, shapes, strict=True))
+    return of_x, of_y
 
 
 class DistanceTiles:
@@ -225,9 +229,9 @@ class DistanceTiles:
 
         x, y = self.x[..., : self.features], self.y[..., : self.features]
         count = tile_count(source, self.size)
-        room = no_tiles(count, (ops.shape(y)[0], self.size, self.features), y.dtype)
-        of_x, of_y = loop(0, count, add, (ops.zeros_like(x), room))
-        of_y = joined(of_y, 1)[:, :source]
+        shape = (ops.shape(y)[0], self.size, self.features)
+        of_x, of_y = loop(0, count, add, (ops.zeros_like(x), no_tiles(count, shape, y.dtype)))
+        of_y = joined(of_y, shape, 1)[:, :source]
         if self.weights is None:
             return of_x, of_y, None
         of_weights = ops.sum(x * of_x, axis=(0, 1)) + ops.sum(y[:, :source] * of_y, axis=(0, 1))
