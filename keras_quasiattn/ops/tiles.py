@@ -65,9 +65,9 @@ def take(x: Tensor, index: Any, size: int) -> Tensor:
 def no_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
     """Room for `count` tiles of one shape, for `put` and `joined`.
 
-    Each tile lies flat on an axis of its own until they are joined: to write into the middle of an axis, Keras needs
-    an operation of XLA's on TensorFlow, which a stock server may lack. It has one element more than its shape says,
-    because TensorFlow does not write into nothing.
+    Each tile lies flat on an axis of its own until they are joined, where an update by index reaches it: to write
+    into the middle of an axis, Keras needs an operation of XLA's on TensorFlow, which a stock server may lack. It has
+    one element more than its shape says, because TensorFlow does not write into nothing.
     """
     return ops.zeros((count, math.prod(shape) + 1), dtype=dtype)
 
@@ -75,7 +75,10 @@ def no_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
 def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
     """`tiles` with number `index` replaced."""
     flat = ops.concatenate([ops.reshape(tile, (-1,)), ops.zeros((1,), dtype=tile.dtype)], axis=0)
-    return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), ops.expand_dims(flat, 0))
+    flat = ops.expand_dims(flat, 0)
+    if runs_op_by_op():
+        return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), flat)
+    return ops.slice_update(tiles, (index, 0), flat)
 
 
 def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:
@@ -151,14 +154,14 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
             signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
             of_x.append(ops.sum(signs, axis=2))
             of_y.append(-ops.sum(signs, axis=1))
-        return put(sums[0], index, ops.stack(of_x, axis=2)), put(sums[1], index, ops.stack(of_y, axis=2))
+        return put(sums[0], index, ops.stack(of_x, axis=1)), put(sums[1], index, ops.stack(of_y, axis=1))
 
     # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
     count = x.shape[1] // step
-    shapes = [(*ops.shape(side)[::2], step) for side in (x, y)]
+    shapes = [(ops.shape(side)[0], step, ops.shape(side)[2]) for side in (x, y)]
     sums = loop(0, count, add, tuple(no_tiles(count, shape, x.dtype) for shape in shapes))
-    of_x, of_y = (joined(tiles, shape, 2) for tiles, shape in zip(sums, shapes, strict=True))
-    return of_x, of_y
+    of_x, of_y = (joined(tiles, shape, 1) for tiles, shape in zip(sums, shapes, strict=True))
+    return ops.transpose(of_x, (0, 2, 1)), ops.transpose(of_y, (0, 2, 1))
 
 
 class DistanceTiles:
