@@ -7,6 +7,7 @@ Cases of one size are measured in turn, so that whatever else the machine does f
 """
 
 import argparse
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from benchmarks.measure import machine, write_json
 
 def main(given: list[str] | None = None) -> None:
     """Runs what the options ask for."""
-    options = _parser().parse_args(given)
+    options = _checked(_parser(), given)
     result: dict[str, Any] = {"machine": machine(), "core": []}
     for features in options.features:
         for length in options.lengths:
@@ -37,6 +38,19 @@ def main(given: list[str] | None = None) -> None:
         report.plot(result["core"], options.plot)
     if options.output:
         write_json(result, options.output)
+
+
+def _checked(parser: argparse.ArgumentParser, given: list[str] | None) -> argparse.Namespace:
+    """The options; what would fail after minutes of measuring is said at once."""
+    options = parser.parse_args(given)
+    numbers = (options.heads, options.repeats, *options.lengths, *options.features, *options.memory_lengths)
+    if min(numbers) < 1:
+        parser.error(f"heads, lengths, features and repeats must be at least 1. Received: {min(numbers)}")
+    if options.plot and not importlib.util.find_spec("matplotlib"):
+        parser.error("--plot needs matplotlib: pip install 'keras-quasiattn[benchmarks]'")
+    if options.compare_ref and not rows.has_benchmark(options.compare_ref):
+        parser.error(f"--compare-ref {options.compare_ref!r}: no commit of that name has this benchmark")
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:

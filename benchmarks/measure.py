@@ -79,6 +79,7 @@ def machine_rates() -> dict[str, float]:
 
 def write_json(result: dict[str, Any], path: Path) -> None:
     """Writes all of it, or leaves what was there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(json.dumps(result, indent=1) + "\n")
     os.replace(temporary, path)

@@ -36,4 +36,5 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         axes.set_xticks([], minor=True)
         axes.set(xlabel="T = S", ylabel="forward and backward, ms a head", title=f"heads of {features}")
     panels[0][0].legend(fontsize="small")
+    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

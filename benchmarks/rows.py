@@ -154,6 +154,12 @@ def memory(length: int) -> list[Row]:
     return found
 
 
+def has_benchmark(reference: str) -> bool:
+    """Whether `reference` names a commit of this repository that can be measured."""
+    command = ["git", "cat-file", "-e", f"{reference}:benchmarks/coda.py"]
+    return subprocess.run(command, capture_output=True).returncode == 0
+
+
 def of_another_ref(options: argparse.Namespace) -> dict[str, Any]:
     """The same core measured with the package of another git ref, from a work tree that is removed again."""
     with tempfile.TemporaryDirectory() as folder:

@@ -8,7 +8,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from benchmarks import report, rows
+from benchmarks import coda, report, rows
 
 ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(
@@ -40,6 +40,16 @@ def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_p
         found["core"]
     )
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    "wrong,named", [(["--compare-ref", "no-such-ref"], "no-such-ref"), (["--lengths", "0"], "at least 1")]
+)
+def test_wrong_options_are_named_before_anything_is_measured(wrong, named, capsys):
+    with pytest.raises(SystemExit) as ended:
+        coda.main(wrong)
+    printed = capsys.readouterr()
+    assert ended.value.code == 2 and named in printed.err.splitlines()[-1] and not printed.out
 
 
 def test_ratios_are_those_of_the_same_size_and_pass():

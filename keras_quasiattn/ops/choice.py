@@ -49,7 +49,11 @@ def choose_implementation(
     lengths = query.shape[-2], key.shape[-2]
     if 1 in lengths or (None not in lengths and lengths[0] * lengths[1] <= _FEW_PAIRS):
         return "reference"
-    return "blockwise" if obstacle or not _stays_in_this_process(training) else "compiled"
+    if obstacle:
+        return "blockwise"
+    from keras_quasiattn.ops.executor_tensorflow import stays_in_this_process
+
+    return "compiled" if stays_in_this_process(bool(training)) else "blockwise"
 
 
 def _obstacle(factors_along_keys: bool) -> str | None:
@@ -60,12 +64,8 @@ def _obstacle(factors_along_keys: bool) -> str | None:
         return "Numba: pip install 'keras-quasiattn[compiled]'"
     if factors_along_keys:
         return "`alpha` and `beta` that do not vary along S"
-    from keras_quasiattn.ops.executor_tensorflow import has_accelerator
+    from keras_quasiattn.ops.executor_tensorflow import has_accelerator, runs_op_by_op
 
+    if not runs_op_by_op():
+        return "a graph that XLA does not compile"
     return "a machine without a GPU or TPU" if has_accelerator() else None
-
-
-def _stays_in_this_process(training: bool | None) -> bool:
-    from keras_quasiattn.ops.executor_tensorflow import runs_in_this_process
-
-    return runs_in_this_process(bool(training))

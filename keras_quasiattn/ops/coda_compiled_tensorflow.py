@@ -61,9 +61,8 @@ def _call(
     function: Callable[..., list[Array]], inputs: Sequence[Tensor], dtype: Any, shapes: Sequence[Any]
 ) -> list[Tensor]:
     results = tf.numpy_function(function, inputs, [dtype] * len(shapes))
-    results = (
-        [results] if tf.is_tensor(results) else list(results)
-    )  # a list of one comes back bare when eager
+    # A list of one comes back bare where operations run eagerly.
+    results = [results] if tf.is_tensor(results) else list(results)
     for result, shape in zip(results, shapes, strict=True):
         result.set_shape(shape)
     return results

@@ -1,4 +1,4 @@
-"""Whether operations run one by one, rather than fused by a compiler: a hint for the shape of tiles."""
+"""Whether operations run one by one, rather than fused by a compiler: it decides how tiles are best made."""
 
 import keras
 

@@ -23,13 +23,11 @@ FEATURES_AT_ONCE = 4  # the same where every operation is a call of its own: (T,
 
 def keys_a_tile(target: Any, source: Any) -> int:
     """How many keys a tile should have, for `target` queries, `source` keys and the way this code is being run."""
-    wide = isinstance(target, int) and target <= LONG and runs_op_by_op()
-    if not wide:
+    if not (runs_op_by_op() and isinstance(target, int) and target <= LONG):
         return KEYS_A_TILE
-    enough = (
-        KEYS_A_TILE * tile_count(source, KEYS_A_TILE) if isinstance(source, int) else KEYS_A_TILE_OP_BY_OP
-    )
-    return min(KEYS_A_TILE_OP_BY_OP, enough)
+    if not isinstance(source, int):
+        return KEYS_A_TILE_OP_BY_OP
+    return min(KEYS_A_TILE_OP_BY_OP, KEYS_A_TILE * tile_count(source, KEYS_A_TILE))
 
 
 def tile_count(length: Any, size: int) -> Any:
@@ -185,9 +183,7 @@ class DistanceTiles:
         self.features = x.shape[-1]
         x, y = pad_features(x - shift), pad_features((y - shift) * real)
         self.x, self.y = x, y
-        length = ops.shape(x)[1]
-        self.length = length
-        self.x_padded = pad_axis(x, 1, STEP * tile_count(length, STEP))
+        self.x_padded = pad_axis(x, 1, STEP * tile_count(ops.shape(x)[1], STEP))
         self.x_by_feature = ops.transpose(x, (0, 2, 1))
         self.weights = None if weights is None else pad_features(weights[None, None])
         self.x_sums = self._sums(x)

@@ -21,7 +21,7 @@ def normals(*shape, dtype="float64", seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(dtype)
 
 
-def both(inputs, implementation, cotangent=None, **options):
+def both(inputs, implementation, **options):
     """Output and gradients of `coda_attention`, for query, key, value and any factors."""
 
     def function(query, key, value, *factors):

@@ -72,6 +72,16 @@ def test_graphs_call_compiled_loops_in_plain_training_steps_only(training, jit, 
 
 
 @compiled
+def test_asking_for_compiled_loops_under_xla_is_an_error_that_says_so():
+    import tensorflow as tf
+
+    x = tf.constant(normals(2, LENGTH, 4))
+    run = tf.function(lambda: ops.coda_attention(x, x, x, implementation="compiled"), jit_compile=True)
+    with pytest.raises(ValueError, match="implementation='compiled'.*a graph that XLA does not compile"):
+        run()
+
+
+@compiled
 def test_graphs_that_other_machines_run_hold_no_compiled_loops(monkeypatch):
     import tensorflow as tf
 
