@@ -127,7 +127,7 @@ PRESETS: dict[str, Preset] = {
     "imdb": _preset(
         "IMDB film reviews, 2 classes",
         {"tokenizer": "words", "max_length": 400, **_HELD_OUT},
-        _training(2100, 64, 175, patience=4),
+        _training(1400, 64, 175, patience=4),
         window=20,
         transformer={"data.vocabulary_size": 8000, "data.max_length": 256, "training.batch_size": 16},
     ),
