@@ -1,8 +1,10 @@
 """Keras layers: weights, masks and configuration around the functions in `ops`."""
 
 from keras_quasiattn.layers.coda import CoDA
+from keras_quasiattn.layers.decomposable_attention import DecomposableAttention
 from keras_quasiattn.layers.feed_forward import FeedForward
 from keras_quasiattn.layers.gated_attention import GatedAttention
+from keras_quasiattn.layers.intra_sentence_attention import IntraSentenceAttention
 from keras_quasiattn.layers.local_attention import LocalAttention
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
@@ -17,8 +19,10 @@ from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 
 __all__ = [
     "CoDA",
+    "DecomposableAttention",
     "FeedForward",
     "GatedAttention",
+    "IntraSentenceAttention",
     "LocalAttention",
     "MaskedPooling",
     "MultiHeadCoDA",

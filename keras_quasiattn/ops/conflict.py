@@ -17,6 +17,7 @@ from keras_quasiattn.ops.softmax import attend, dot_products
 Tensor = Any
 
 DIFFERENCES = ("absolute", "signed", "squared")
+DEFAULT_DIFFERENCE = "absolute"
 
 
 def conflict_attention(
@@ -25,7 +26,7 @@ def conflict_attention(
     score_kernel: Tensor,
     values: Tensor,
     mask_v: Tensor | None = None,
-    difference: str = "absolute",
+    difference: str = DEFAULT_DIFFERENCE,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """For every position of one sequence, the values of the other that contrast with it.
@@ -88,7 +89,7 @@ def multi_head_conflict_attention(
     mask: Tensor | None = None,
     *,
     scale: float = 1.0,
-    difference: str = "absolute",
+    difference: str = DEFAULT_DIFFERENCE,
     is_causal: bool = False,
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,

@@ -290,3 +290,32 @@ CASES += [
         **RESIDUAL,
     ),
 ]
+
+NETWORK = {"units": 3}
+CASES += [
+    LayerCase("decomposable", layers.DecomposableAttention, PAIR, NETWORK, extra_outputs=1),
+    LayerCase(
+        "decomposable_coda",
+        layers.DecomposableAttention,
+        PAIR,
+        {**NETWORK, "num_layers": 1, "attention": "coda"},
+    ),
+    LayerCase(
+        "decomposable_coda_centered",
+        layers.DecomposableAttention,
+        PAIR,
+        {
+            **NETWORK,
+            "attention": "coda",
+            "attention_options": {"alpha": "learned", "gate_range": "centered", "center_similarity": True},
+        },
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase("intra_sentence", layers.IntraSentenceAttention, SINGLE, NETWORK),
+    LayerCase(
+        "intra_sentence_unsigned",
+        layers.IntraSentenceAttention,
+        SINGLE,
+        {**NETWORK, "max_distance": 1, "signed": False},
+    ),
+]
