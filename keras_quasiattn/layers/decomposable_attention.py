@@ -98,12 +98,12 @@ class DecomposableAttention(PairAttention):
     ) -> list[Tensor]:
         """β and α."""
         training = options["training"]
-        features = [self.network(x, training=training) for x in (a, b)]
-        shared = {"value_a": a, "value_b": b, "return_scores": options["return_scores"]}
+        options = {"value_a": a, "value_b": b, "return_scores": options["return_scores"]}
+        a, b = (self.network(x, training=training) for x in (a, b))
         if self.attention == "softmax":
-            return list(ops.alignment_pair(*features, mask_a, mask_b, **shared))
-        arguments = self._coda.arguments(self._learned, self.units)
-        return list(ops.coda_pair(*features, mask_a, mask_b, training=training, **shared, **arguments))
+            return list(ops.alignment_pair(a, b, mask_a, mask_b, **options))
+        options |= self._coda.arguments(self._learned, self.units)
+        return list(ops.coda_pair(a, b, mask_a, mask_b, training=training, **options))
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
