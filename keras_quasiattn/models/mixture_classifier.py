@@ -87,7 +87,9 @@ class MixtureClassifier(keras.Model):
         if check_positive_integer(num_classes, "num_classes") < 2:
             raise ValueError(f"`num_classes` must be at least 2. Received: num_classes={num_classes}")
         if not components:
-            raise ValueError(f"`components` must have at least one entry. Received: components={components!r}")
+            raise ValueError(
+                f"`components` must have at least one entry. Received: components={components!r}"
+            )
         check_choice(objective, ("exact", "elbo"), "objective")
         check_choice(estimator, ("enumeration", "reinforce"), "estimator")
         if kl_weight < 0:
@@ -162,6 +164,21 @@ class MixtureClassifier(keras.Model):
         components = self.component_log_probabilities(first, second)
         return ops.softmax(_log_likelihood(components, self._rows(labels)), axis=-1)
 
+    def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The mixture's log-probabilities, and which component stands behind its answer.
+
+        Args:
+            first: ids (B, T), integers.
+            second: ids (B, S), integers.
+
+        Returns:
+            `logits` (B, num_classes), and `posterior` (B, K) of the components, given the most probable class.
+        """
+        components = self.component_log_probabilities(first, second)
+        logits = _mixture(components)
+        chosen = ops.one_hot(ops.argmax(logits, axis=-1), logits.shape[-1])
+        return {"logits": logits, "posterior": ops.softmax(_log_likelihood(components, chosen), axis=-1)}
+
     def call(self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None) -> Tensor:
         """The mixture's log-probabilities; see the class."""
         if not training or self._arguments["objective"] == "exact":
@@ -188,7 +205,9 @@ class MixtureClassifier(keras.Model):
             components = self.component_log_probabilities(**x, training=True)
         rows = self._rows(y)
         pair, masks = self._embedded(**x)
-        log_posterior = ops.log_softmax(self._inference(pair, context=rows, mask=masks, training=True), axis=-1)
+        log_posterior = ops.log_softmax(
+            self._inference(pair, context=rows, mask=masks, training=True), axis=-1
+        )
         component = None
         if self._arguments["estimator"] == "reinforce":
             drawn = keras.random.categorical(log_posterior, 1, seed=self._seed_generator)
