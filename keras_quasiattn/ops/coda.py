@@ -195,8 +195,8 @@ def coda_pair(
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
     mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
-    a, distance_a, value_a = _sides("a", a, distance_a, value_a, mask_a)
-    b, distance_b, value_b = _sides("b", b, distance_b, value_b, mask_b)
+    a, distance_a, value_a = sides("a", a, mask_a, distance_a=distance_a, value_a=value_a)
+    b, distance_b, value_b = sides("b", b, mask_b, distance_b=distance_b, value_b=value_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
     implementation = choose_implementation(
@@ -233,18 +233,15 @@ def coda_pair(
     return (*outputs, ops.cast(weights, value_b.dtype)) if return_scores else outputs
 
 
-def _sides(
-    name: str, x: Tensor, distance: Tensor | None, value: Tensor | None, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The three roles of one sequence, padding cleared."""
+def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
+    """One sequence in all its roles, `x` itself where a role has no tensor of its own; padding cleared."""
     x = ops.convert_to_tensor(x)
     check_rank(x, name)
-    sides = [x]
-    for other, role in ((distance, "distance"), (value, "value")):
-        sides.append(x if other is None else ops.convert_to_tensor(other))
-        check_lengths(x, sides[-1], name, f"{role}_{name}")
-    x, distance, value = (zero_padding(side, mask) for side in sides)
-    return x, distance, value
+    tensors = [x]
+    for role, other in roles.items():
+        tensors.append(x if other is None else ops.convert_to_tensor(other))
+        check_lengths(x, tensors[-1], name, role)
+    return [zero_padding(tensor, mask) for tensor in tensors]
 
 
 def check_lengths(key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value") -> None:
