@@ -168,10 +168,7 @@ def number_labels(
                 raise UserError(f"{place}: the label is empty")
     names = {label.strip() for _, label in labels["train"]}
     if len(names) < 2:
-        raise UserError(
-            f"{train_file} has {'the label ' + repr(names.pop()) + ' alone' if names else 'no labels'}: "
-            f"at least two must occur"
-        )
+        raise UserError(f"{train_file} has the label {names.pop()!r} alone: at least two must occur")
     numeric = all(name.removeprefix("-").isdecimal() for name in names)
     classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
     numbers = {name: number for number, name in enumerate(classes)}

@@ -55,18 +55,11 @@ def _response_groups(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
     """JSONL: id, context (a list of turns), candidates, and the index of the true one as label."""
     with open_text(file) as stream:
         for line, group in read_objects(file, stream, ("id", "context", "candidates", "label")):
-            context, candidates, right = (
-                group.get("context", []),
-                group.get("candidates", []),
-                group.get("label"),
-            )
-            for name, texts in (("context", context), ("candidates", candidates)):
-                if (
-                    not isinstance(texts, list)
-                    or not texts
-                    or not all(isinstance(text, str) for text in texts)
-                ):
+            for name in ("context", "candidates"):
+                texts = group.get(name)
+                if not (isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)):
                     raise UserError(f"{file}, line {line}: {name!r} must be a list of at least one text")
+            context, candidates, right = group["context"], group["candidates"], group.get("label")
             if type(right) is not int or not 0 <= right < len(candidates):
                 raise UserError(
                     f"{file}, line {line}: the label is {right!r}: an index of its {len(candidates)} candidates "
@@ -169,7 +162,8 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
 
     With `_clean` the validation and test splits of TrecQA hold the rows with in_clean = 1 alone, questions with both
     classes; the training split is the same. The one file of `quora` is split by a hash of the first question: a
-    fortieth each for validation and test. A parts' training split is a part of the published one.
+    fortieth each for validation and test. Of a part, the training split holds as many of the published rows as could
+    be had, or is absent.
 
     An example is {first, second, label}, and {question_id, first, second, label} where pairs are to be ranked; -1
     stands for no gold label. The turns of a context are joined by " __eot__ ".

@@ -60,6 +60,7 @@ def pairs_from_tfds(
     splits: Mapping[str, str],
     first_key: str = "first",
     second_key: str = "second",
+    *,
     label_key: str = "label",
     question_key: str | None = None,
 ) -> LabelledTextSet[TextPairs]:
@@ -107,14 +108,17 @@ def pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs
             of one text a line.
 
     Raises:
-        UserError: naming file and line, as for `texts_from_files`; or files of one split differ in their number of
-            lines.
+        UserError: naming file and line, as for `texts_from_files`; or no row of a split has a label, or its files
+            differ in their number of lines.
     """
     rows = {split: _read(file, ("first", "second", "label")) for split, file in files.items()}
     labelled = {
         split: [(place, row) for place, row in rows[split] if row["label"].strip() != NO_LABEL]
         for split in files
     }
+    for split, file in files.items():
+        if not labelled[split]:
+            raise UserError(f"{_name(file)} has no labels: every row has {NO_LABEL!r}")
     classes, labels = number_labels(
         {split: [(place, row["label"]) for place, row in labelled[split]] for split in files},
         _name(files["train"]),

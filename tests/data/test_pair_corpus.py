@@ -238,9 +238,16 @@ def test_every_missing_file_is_named(tmp_path: Path) -> None:
         ("quora_part", {"train": 18_991, "validation": 10_000, "test": 10_000}, {}),
         ("wikiqa", {"train": 20_360, "validation": 2_733, "test": 6_165}, {"validation": 126, "test": 243}),
         ("trecqa", {"train": 4_718, "validation": 1_148, "test": 1_517}, {}),
-        ("trecqa_all", {"train": 53_417, "validation": 1_148, "test": 1_517}, {}),
         ("trecqa_clean", {"train": 4_718, "validation": 1_117, "test": 1_442}, {"validation": 65, "test": 68}),
-        ("ubuntu_irc", {"train": 64_828, "validation": 12_790, "test": 23_260}, {"test": 2_326}),
+        pytest.param(
+            "trecqa_all", {"train": 53_417, "validation": 1_148, "test": 1_517}, {}, marks=pytest.mark.long
+        ),
+        pytest.param(
+            "ubuntu_irc",
+            {"train": 64_828, "validation": 12_790, "test": 23_260},
+            {"train": 32_414, "test": 2_326},
+            marks=pytest.mark.long,
+        ),
     ],
 )  # fmt: skip
 def test_published_counts(

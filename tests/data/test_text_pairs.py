@@ -82,7 +82,7 @@ def test_pairs_of_parallel_files(tmp_path: Path) -> None:
         ("first\tsecond\tlabel\na\tb\n", "train.tsv, line 2: 2 fields: 3 would be right"),
         ("first\tsecond\tlabel\na\tb\t \n", "train.tsv, line 2: the label is empty"),
         ("first\tsecond\tlabel\na\tb\tx\n", "train.tsv has the label 'x' alone"),
-        ("first\tsecond\tlabel\na\tb\t-\n", "train.tsv has no labels: at least two must occur"),
+        ("first\tsecond\tlabel\na\tb\t-\n", "train.tsv has no labels: every row has '-'"),
         ("first\tsecond\tlabel\n", "train.tsv has no rows"),
         ("", "train.tsv, line 1: the columns are none"),
     ],
