@@ -13,7 +13,7 @@ LABELS = np.array([0, 2, 1, 1])
 CLASSES = 3
 
 _SIZES = {"vocabulary_size": 20, "num_classes": CLASSES, "embedding_dim": 6}
-_NETWORK = {"units": 5, "projection_dim": 4}
+_NETWORK = {"units": 8, "projection_dim": 4}
 _PAIR = (PairClassifier, _NETWORK)
 _SIAMESE = (SiameseClassifier, {"units": 4})
 _MIXTURE = (

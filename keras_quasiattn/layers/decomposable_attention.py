@@ -28,6 +28,7 @@ class DecomposableAttention(PairAttention):
         units: size of the layers of F.
         num_layers: number of layers of F, each dropout, dense and ReLU.
         dropout: rate in [0, 1) of the dropout in F.
+        kernel_initializer: of the kernels of F.
         attention: "softmax" or "coda".
         attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
             `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
@@ -63,12 +64,14 @@ class DecomposableAttention(PairAttention):
         *,
         num_layers: int = 2,
         dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
         attention: str = "softmax",
         attention_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         check_choice(attention, ("softmax", "coda"), "attention")
         self.attention = attention
         self.attention_options = dict(attention_options or {})
@@ -80,7 +83,9 @@ class DecomposableAttention(PairAttention):
                 f"Received: {unknown}"
             )
         self._coda = CoDAOptions(**self.attention_options)
-        self.network = DenseStack(units, num_layers, dropout, dtype=self.dtype_policy, name="network")
+        self.network = DenseStack(
+            units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
+        )
 
     @property
     def score_count(self) -> int:  # type: ignore[override]
@@ -111,5 +116,6 @@ class DecomposableAttention(PairAttention):
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
             "attention_options": self.attention_options or None,
         }

@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate, copy_initializer
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -18,6 +18,7 @@ class DenseStack(keras.layers.Layer):
         units: size of every dense layer.
         num_layers: number of dense layers.
         dropout: rate in [0, 1) of the dropout before each.
+        kernel_initializer: of every kernel.
         **kwargs: `name`, `dtype` and the like.
 
     Call arguments:
@@ -37,11 +38,19 @@ class DenseStack(keras.layers.Layer):
     Source: Parikh et al. 2016, "A Decomposable Attention Model": the networks F, G and H of §3.
     """
 
-    def __init__(self, units: int, num_layers: int = 2, dropout: float = 0.0, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        units: int,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
         self.num_layers = check_positive_integer(num_layers, "num_layers")
         self.dropout = check_rate(dropout, "dropout")
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
@@ -51,7 +60,10 @@ class DenseStack(keras.layers.Layer):
             options = {"dtype": self.dtype_policy, "name": f"dropout_{index}"}
             self.dropouts.append(keras.layers.Dropout(self.dropout, **options))
             options["name"] = f"dense_{index}"
-            self.denses.append(keras.layers.Dense(self.units, activation="relu", **options))
+            initializer = copy_initializer(self.kernel_initializer)
+            self.denses.append(
+                keras.layers.Dense(self.units, activation="relu", kernel_initializer=initializer, **options)
+            )
             self.denses[-1].build(inputs_shape)
             inputs_shape = self.denses[-1].compute_output_shape(inputs_shape)
 
@@ -68,4 +80,8 @@ class DenseStack(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
         names = ("units", "num_layers", "dropout")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -28,6 +28,7 @@ class IntraSentenceAttention(keras.layers.Layer):
         units: size of the layers of F.
         num_layers: number of layers of F, each dropout, dense and ReLU.
         dropout: rate in [0, 1) of the dropout in F.
+        kernel_initializer: of the kernels of F.
         max_distance: largest distance, in positions, with a bias of its own.
         signed: whether the words before and those after have biases of their own.
         **kwargs: `name`, `dtype` and the like.
@@ -59,19 +60,23 @@ class IntraSentenceAttention(keras.layers.Layer):
         *,
         num_layers: int = 2,
         dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
         max_distance: int = 10,
         signed: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
         if not isinstance(max_distance, int) or max_distance < 0:
             raise ValueError(
                 f"`max_distance` must be an integer ≥ 0. Received: max_distance={max_distance!r}"
             )
         check_choice(signed, (False, True), "signed")
         self.max_distance, self.signed = max_distance, signed
-        self.network = DenseStack(units, num_layers, dropout, dtype=self.dtype_policy, name="network")
+        self.network = DenseStack(
+            units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
+        )
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
@@ -127,4 +132,8 @@ class IntraSentenceAttention(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
         names = ("units", "num_layers", "dropout", "max_distance", "signed")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -10,6 +10,7 @@ from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
 from keras_quasiattn.models.recurrence import readable
 from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 
 Tensor = Any
 
@@ -38,7 +39,7 @@ class SiameseClassifier(keras.Model):
         vocabulary_size: number of token ids, with 0 for padding.
         num_classes: number of classes.
         interaction: "both", "attention", "conflict" or "none".
-        difference: of the conflict; see `ConflictAttention`. Defaults to "absolute".
+        difference: of the conflict; as in `layers.ConflictAttention`.
         embedding_dim: width of the embedding. Defaults to 300.
         train_embedding: whether training changes the embedding. Defaults to True.
         units: width of every GRU and dense layer, and of the interaction's projections. Defaults to 150.
@@ -73,7 +74,7 @@ class SiameseClassifier(keras.Model):
         vocabulary_size: int,
         num_classes: int,
         interaction: str = "both",
-        difference: str = "absolute",
+        difference: str = DEFAULT_DIFFERENCE,
         embedding_dim: int = 300,
         train_embedding: bool = True,
         units: int = 150,

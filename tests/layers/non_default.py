@@ -67,7 +67,13 @@ _BLOCK = {
 }
 
 _ONE_WAY = {**_EVERY_LAYER, "units": 7}
-_NETWORK = {**_EVERY_LAYER, "units": 7, "num_layers": 3, "dropout": 0.25}
+_NETWORK = {
+    **_EVERY_LAYER,
+    "units": 7,
+    "num_layers": 3,
+    "dropout": 0.25,
+    "kernel_initializer": "he_normal",
+}
 
 NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.CoDA: {
