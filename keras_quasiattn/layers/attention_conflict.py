@@ -7,7 +7,8 @@ import keras
 from keras_quasiattn.layers.alignment_attention import AlignmentAttention
 from keras_quasiattn.layers.arguments import check_sequence
 from keras_quasiattn.layers.conflict_attention import ConflictAttention
-from keras_quasiattn.layers.pair_attention import OneWayAttention, Shape
+from keras_quasiattn.layers.one_way_attention import OneWayAttention
+from keras_quasiattn.layers.pair_attention import Shape
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 
 Tensor = Any

@@ -6,8 +6,7 @@ from keras import ops
 
 from keras_quasiattn.ops.coda import sides
 from keras_quasiattn.ops.distance import check_features
-from keras_quasiattn.ops.masking import as_boolean_mask, masked_softmax, pair_mask
-from keras_quasiattn.ops.precision import weighted_sum
+from keras_quasiattn.ops.masking import as_boolean_mask, pair_mask
 from keras_quasiattn.ops.softmax import attend, dot_products
 
 Tensor = Any
@@ -97,15 +96,11 @@ def alignment_pair(
     b, value_b = sides("b", b, mask_b, value_b=value_b)
     check_features(a, b, "a", "b")
     products = dot_products(a, b)
-    to_b = masked_softmax(products, pair_mask(mask_a, mask_b))
-    to_a = ops.swapaxes(masked_softmax(ops.swapaxes(products, -1, -2), pair_mask(mask_b, mask_a)), -1, -2)
-    outputs = (
-        weighted_sum("...ts,...sv->...tv", to_b, value_b),
-        weighted_sum("...ts,...tv->...sv", to_a, value_a),
+    beta, to_b = attend(products, value_b, pair_mask(mask_a, mask_b), return_scores=True)
+    alpha, to_a = attend(
+        ops.swapaxes(products, -1, -2), value_a, pair_mask(mask_b, mask_a), return_scores=True
     )
-    return (
-        (*outputs, ops.cast(to_b, value_b.dtype), ops.cast(to_a, value_a.dtype)) if return_scores else outputs
-    )
+    return (beta, alpha, to_b, ops.swapaxes(to_a, -1, -2)) if return_scores else (beta, alpha)
 
 
 def check_two(

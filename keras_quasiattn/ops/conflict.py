@@ -75,10 +75,10 @@ def conflict_attention(
             f"`score_kernel` must have shape ({u.shape[-1]},), one factor a feature of `u`. "
             f"Received score_kernel.shape={tuple(score_kernel.shape)}."
         )
-    results = attend(_scores(u, v, score_kernel, difference), values, mask, return_scores=return_scores)
-    # One row serves all where the weights are the same.
-    output, *weights = (_all_rows(x, u) for x in (results if return_scores else [results]))
-    return (output, *weights) if return_scores else output
+    result = attend(_scores(u, v, score_kernel, difference), values, mask, return_scores=return_scores)
+    if return_scores:
+        return tuple(_all_rows(x, u, difference) for x in result)
+    return _all_rows(result, u, difference)
 
 
 def multi_head_conflict_attention(
@@ -143,7 +143,7 @@ def multi_head_conflict_attention(
     dtype = compute_dtype(query, key)
     for index, head in enumerate(range(products, heads)):
         u, v = (tanh(ops.cast(x[..., head : head + 1, :, :], dtype)) for x in (query, key))
-        scores.append(_all_rows(_scores(u, v, score_kernels[:, index], difference), u))
+        scores.append(_all_rows(_scores(u, v, score_kernels[:, index], difference), u, difference))
     return attend(
         ops.concatenate(scores, axis=-3),
         value,
@@ -156,7 +156,7 @@ def multi_head_conflict_attention(
 
 
 def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tensor:
-    """The numbers a, up to what is the same for a whole row: (..., T, S), or (..., 1, S) where all rows are the same."""
+    """W_s times the differences, less what is the same for a whole row: (..., T, S); signed (..., 1, S)."""
     check_choice(difference, DIFFERENCES, "difference")
     dtype = compute_dtype(u, v)
     u, v, score_kernel = ops.cast(u, dtype), ops.cast(v, dtype), as_dtype(score_kernel, dtype)
@@ -165,10 +165,11 @@ def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tens
     row = ops.expand_dims(score_kernel, 0)  # (1, D)
     if difference == "signed":
         return -dot_products(row, v)
-    # Σ w·(u − v)² without its term in u alone.
     return dot_products(row, ops.square(v)) - 2 * dot_products(u * score_kernel, v)
 
 
-def _all_rows(x: Tensor, u: Tensor) -> Tensor:
-    """`x` (..., 1 or T, L) with a row for each of the T rows of `u`."""
+def _all_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
+    """What was made for each of the T rows of `u`, or once for all of them: (..., T, L)."""
+    if difference != "signed":
+        return x
     return ops.broadcast_to(x, (*ops.shape(x)[:-2], ops.shape(u)[-2], ops.shape(x)[-1]))

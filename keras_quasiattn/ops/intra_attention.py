@@ -73,8 +73,10 @@ def intra_attention(
     )
     distance = ops.expand_dims(position, -1) - ops.expand_dims(position, -2)  # i − j
     beyond = size // 2 if signed else size - 1
-    bucket = (
-        ops.clip(distance, -beyond, beyond) + beyond if signed else ops.minimum(ops.abs(distance), beyond)
+    distance = ops.clip(distance, -beyond, beyond)
+    bucket = distance + beyond if signed else ops.abs(distance)
+    # Reshaped, its gradient is one number a distance on TensorFlow too, not a list of one for every pair.
+    bias = ops.reshape(as_dtype(bias, scores.dtype), (size,))
+    return attend(
+        scores + ops.take(bias, bucket, axis=0), values, pair_mask(mask, mask), return_scores=return_scores
     )
-    bias = ops.take(as_dtype(bias, scores.dtype), bucket, axis=0)
-    return attend(scores + bias, values, pair_mask(mask, mask), return_scores=return_scores)

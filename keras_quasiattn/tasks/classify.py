@@ -16,23 +16,9 @@ from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.task import ServingSignature, Task
-from keras_quasiattn.text import (
-    CLEANINGS,
-    SubwordTokenizer,
-    VocabularyTokenizer,
-    WordTokenizer,
-    embedding_matrix,
-    learn_subwords,
-    learn_words,
-    read_vocabulary,
-    read_word_vectors,
-    vocabulary_text,
-)
+from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, in_batches, plain
 
-_TOKENIZERS = (*CLEANINGS, "subwords")
-_VOCABULARY, _CLASSES = "vocabulary.txt", "classes.txt"
-_BATCH = 100
 # Which argument of its layer an option of a model is.
 _ATTENTION_OPTIONS = {
     "gate_network": "network",
@@ -47,17 +33,13 @@ _ATTENTION_OPTIONS = {
 }
 
 
-class Classify(Task):
+class Classify(VocabularyTask):
     """Text classification, GA-Net's Tables 2 and 3 and CoDA's Table 5.
 
     The models `bilstm_*` differ in what stands between the LSTM's states and the classes; see
     `models.TextClassifier`. `transformer` and `transformer_coda` differ in their attention; see
     `models.TransformerClassifier`. A text longer than `data.max_length` tokens loses its tail, in training and
     in answering alike.
-
-    The vocabulary comes from the training split alone. With `data.vectors` (GloVe's text form, or an .npz) the
-    embedding begins with the vectors of the words that have one; words that are rarer than `data.min_count` and have
-    none are unknown.
 
     Source: Xue et al. 2019, "Not All Attention Is Needed"; Tay et al. 2019, §3.5.
     """
@@ -78,24 +60,10 @@ class Classify(Task):
         overrides: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(preset=preset, model=model, seed=seed, data_dir=data_dir, overrides=overrides)
-        data = self.options.data
-        if data["tokenizer"] not in _TOKENIZERS:
-            raise UserError.unknown("data.tokenizer", data["tokenizer"], _TOKENIZERS)
-        if data["vectors"] and (data["tokenizer"] == "subwords" or model.startswith("transformer")):
+        if self.options.data["vectors"] and model.startswith("transformer"):
             raise UserError(
-                f"data.vectors is {data['vectors']!r}: vectors are of words, for the models bilstm_*"
+                f"data.vectors is {self.options.data['vectors']!r}: vectors are of words, for the models bilstm_*"
             )
-        for name, least in (
-            ("max_length", 1),
-            ("length_multiple", 1),
-            ("min_count", 1),
-            ("vocabulary_size", 3),
-        ):
-            if data[name] < least:
-                raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
-        self._classes: tuple[str, ...] = ()
-        self._vocabulary: list[str] = []
-        self._vectors: dict[str, np.ndarray] = {}
 
     @property
     def example(self) -> str:
@@ -103,107 +71,41 @@ class Classify(Task):
         return SOURCES[self.preset].example if self.preset in SOURCES else OWN_EXAMPLE
 
     @functools.cached_property
-    def _texts(self) -> tuple[LabelledTextSet, str]:
+    def _read(self) -> tuple[LabelledTextSet, str]:
         return load_texts(self.preset, self.options.data, self.data_dir)
 
-    def prepare(self) -> None:
-        """Read the data, and learn the vocabulary where no run has brought one."""
-        texts, _ = self._texts
-        rows, size = len(texts.splits["train"]), self.options.training.batch_size
-        if rows < size:
-            raise UserError(
-                f"training.batch_size is {size}: it must be at most {rows}, the number of training texts"
-            )
-        if not self._vocabulary:
-            self._classes = texts.classes
-            self._vocabulary = self._learn(texts.splits["train"].texts.tolist())
-        elif self._classes != texts.classes:
-            raise UserError(
-                f"the data have the classes {', '.join(texts.classes)} and the run has "
-                f"{', '.join(self._classes)}: bring back the data that the run was begun with"
-            )
+    @property
+    def _data(self) -> LabelledTextSet:
+        return self._read[0]
 
-    def _learn(self, texts: list[bytes]) -> list[str]:
-        data = self.options.data
-        if data["tokenizer"] == "subwords":
-            return learn_subwords(texts, size=data["vocabulary_size"])
-        words = {"size": data["vocabulary_size"], "min_count": data["min_count"]}
-        if data["vectors"]:
-            every_word = learn_words(texts, data["tokenizer"], size=2**31)
-            width = self.options.model["embedding_dim"]
-            self._vectors = read_word_vectors(data["vectors"], width, every_word)
-        return learn_words(texts, data["tokenizer"], known=self._vectors, **words)
+    @property
+    def _note(self) -> str:
+        return self._read[1]
 
-    def describe_data(self) -> dict[str, str]:
-        """The data's version, and which part of which set they are."""
-        texts, note = self._texts
-        return {"version": texts.version, "note": note} if note else {"version": texts.version}
+    def _training_texts(self) -> list[bytes]:
+        return self._data.splits["train"].texts.tolist()
 
-    def assets(self) -> dict[str, str]:
-        """The vocabulary and the names of the classes."""
-        return {
-            _VOCABULARY: vocabulary_text(self._vocabulary),
-            _CLASSES: "".join(f"{name}\n" for name in self._classes),
-        }
-
-    def read_assets(self, folder: Path) -> None:
-        """Bring back the vocabulary and the names of the classes."""
-        try:
-            vocabulary, classes = (
-                (folder / name).read_bytes().decode("utf-8") for name in (_VOCABULARY, _CLASSES)
-            )
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read") from error
-        self._vocabulary = read_vocabulary(vocabulary, str(folder / _VOCABULARY))
-        self._classes = tuple(classes.removesuffix("\n").split("\n"))
-
-    @functools.cached_property
-    def tokenizer(self) -> VocabularyTokenizer:
-        """Of the data's vocabulary: prepare the task first, or take it from a run."""
-        with tf.init_scope():  # it outlives the graph that first asks for it
-            if self.options.data["tokenizer"] == "subwords":
-                return SubwordTokenizer(self._vocabulary)
-            return WordTokenizer(self._vocabulary, self.options.data["tokenizer"])
-
-    def build_model(self) -> keras.Model:
-        """The model, its embedding filled with the word vectors where there are any."""
+    def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options = dict(self.options.model)
         attention = {
             argument: options.pop(option)
             for option, argument in _ATTENTION_OPTIONS.items()
             if option in options and not (option == "num_heads" and self.model.startswith("transformer"))
         }
-        sizes: dict[str, Any] = {"vocabulary_size": len(self._vocabulary), "num_classes": len(self._classes)}
-        try:
-            if self.model.startswith("transformer"):
-                kind = "coda" if self.model == "transformer_coda" else "softmax"
-                return TransformerClassifier(
-                    **sizes, **options, attention=kind, attention_options=attention or None
-                )
-            kind = self.model.removeprefix("bilstm_")
-            model = TextClassifier(**sizes, **options, attention=kind, attention_options=attention or None)
-        except ValueError as error:
-            reason = " ".join(str(error).split())
-            raise UserError(f"the model options do not suit task classify: {reason}") from error
-        if self._vectors:
-            width = options["embedding_dim"]
-            model.embedding.embeddings.assign(
-                embedding_matrix(self._vocabulary, self._vectors, width, self.seed)
-            )
-        return model
-
-    def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the class."""
-        smoothing = self.options.training.label_smoothing
-        return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
-
-    def metrics(self) -> list[keras.metrics.Metric]:
-        """Share of the texts whose class is right."""
-        return [keras.metrics.CategoricalAccuracy(name="accuracy")]
+        common: dict[str, Any] = {
+            "vocabulary_size": vocabulary_size,
+            "num_classes": num_classes,
+            **options,
+            "attention_options": attention or None,
+        }
+        if self.model.startswith("transformer"):
+            kind = "coda" if self.model == "transformer_coda" else "softmax"
+            return TransformerClassifier(attention=kind, **common)
+        return TextClassifier(attention=self.model.removeprefix("bilstm_"), **common)
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
         """The training texts, shuffled anew every epoch, texts of like length in a batch."""
-        texts = self._texts[0].splits["train"]
+        texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts).skip,
             batch_size=self.options.training.batch_size,
@@ -216,7 +118,7 @@ class Classify(Task):
 
     def validation_data(self) -> tf.data.Dataset:
         """Every validation text; some of them twice, so that the last batch is whole."""
-        texts, size = self._texts[0].splits["validation"], self.options.training.batch_size
+        texts, size = self._data.splits["validation"], self.options.training.batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
         filled = np.concatenate([order, np.resize(order, -len(order) % size)])
         examples = self._dataset(texts.where(filled))
@@ -230,35 +132,12 @@ class Classify(Task):
         }
         return tf.data.Dataset.from_tensor_slices(columns)
 
-    def _lengths(self, texts: np.ndarray) -> np.ndarray:
-        """Tokens of each text, as many as the model reads."""
-        batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
-        return np.concatenate([self._count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
-
-    @functools.cached_property
-    def _count(self) -> Any:
-        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)])
-        def count(texts: tf.Tensor) -> tf.Tensor:
-            lengths = tf.cast(self.tokenizer.split(texts).row_lengths(), tf.int32)
-            return tf.minimum(lengths, self.options.data["max_length"])
-
-        return count
-
     def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        data = self.options.data
-        ids = self.tokenizer.tokenize(
-            examples["text"], data["max_length"], length_multiple=data["length_multiple"]
-        )
-        return ids, tf.one_hot(examples["label"], len(self._classes))
+        return self._ids(examples["text"]), tf.one_hot(examples["label"], len(self._classes))
 
     def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
         """Accuracy; where the model has an attention unit, its operations, and the density of open gates."""
-        splits = self._texts[0].splits
-        if split not in splits:
-            raise UserError.unknown("split", split, splits)
-        if limit is not None and limit < 1:
-            raise UserError(f"limit is {limit}: it must be at least 1, or none for all texts")
-        chosen = splits[split].where(np.arange(len(splits[split])) < (limit or len(splits[split])))
+        chosen = self._chosen(split, limit)
         answers = self._answers(model, chosen.texts)
         right = [
             answer["label"] == self._classes[label]
@@ -280,26 +159,12 @@ class Classify(Task):
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each text its class, the classes' probabilities, the tokens, and their weights and gates if any."""
-        texts = np.empty(len(inputs), object)
-        # Bytes that were not UTF-8 come from the command line as surrogates.
-        texts[:] = [text.encode("utf-8", "surrogateescape") for text in inputs]
-        answers = self._answers(model, texts)
+        answers = self._answers(model, as_bytes(inputs))
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 
     def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
-        answer = self._answer_function(model)
-        order = (
-            np.argsort(self._lengths(texts), kind="stable") if len(texts) > _BATCH else np.arange(len(texts))
-        )
-        answers: list[dict[str, Any]] = [{}] * len(texts)
-        for start in range(0, len(texts), _BATCH):
-            rows = order[start : start + _BATCH]
-            outputs = {
-                name: value.numpy() for name, value in answer(tf.constant(texts[rows].tolist())).items()
-            }
-            for row, number in enumerate(rows):
-                answers[number] = _readable({name: value[row] for name, value in outputs.items()})
-        return answers
+        answers = in_batches(self._answer_function(model), [texts], [self._lengths(texts)])
+        return [_readable(answer) for answer in answers]
 
     def check_input(self, text: str | bytes) -> None:
         """Every text has a class."""
@@ -310,12 +175,12 @@ class Classify(Task):
         return ServingSignature(self._answer_function(model), signature, self.tokenizer.resources)
 
     def _answer_function(self, model: keras.Model) -> Any:
-        tokenizer, max_length = self.tokenizer, self.options.data["max_length"]
+        tokenizer = self.tokenizer  # made here, outside of the graph
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
-            tokens, ids = tokenizer.pad(tokenizer.split(text)[:, :max_length])
+            tokens, ids = tokenizer.pad(self._tokens(text))
             explained = model.explain(ids)
             logits = explained.pop("logits")
             return {
@@ -332,12 +197,7 @@ class Classify(Task):
 def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
     """One text's answer as plain values, without padding."""
     length = int(np.sum(row["tokens"] != b""))
-    answer: dict[str, Any] = {}
-    for name, value in row.items():
-        if isinstance(value, bytes):
-            answer[name] = value.decode("utf-8", "replace")
-            continue
-        kept = value[:length] if name in ("tokens", "weights", "gates") else value
-        texts = kept.dtype == object
-        answer[name] = [one.decode("utf-8", "replace") for one in kept] if texts else kept.tolist()
-    return answer
+    return {
+        name: plain(value[:length] if name in ("tokens", "weights", "gates") else value)
+        for name, value in row.items()
+    }

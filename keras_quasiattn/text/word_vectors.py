@@ -10,7 +10,9 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.text.compressed import open_text
 
 
-def read_word_vectors(file: str | Path, width: int, wanted: Collection[str]) -> dict[str, np.ndarray]:
+def read_word_vectors(
+    file: str | Path, width: int, wanted: Collection[str] | None = None
+) -> dict[str, np.ndarray]:
     """The vectors that a file has of the wanted words.
 
     Args:
@@ -18,7 +20,7 @@ def read_word_vectors(file: str | Path, width: int, wanted: Collection[str]) -> 
             as word2vec writes it, is passed over), also compressed as .gz or .xz; or an `.npz` with `words`
             (uint8, the UTF-8 bytes of one word a line) and `vectors` (a row a word).
         width: numbers that a vector must have.
-        wanted: the words; others are not kept.
+        wanted: the words; others are not kept. Default every word of the file.
 
     Returns:
         float32 vectors (width,) by word.
@@ -26,14 +28,17 @@ def read_word_vectors(file: str | Path, width: int, wanted: Collection[str]) -> 
     Raises:
         UserError: the file cannot be read, its vectors have another width, or it has none of the words.
     """
-    file, wanted = Path(file), set(wanted)
+    file, chosen = Path(file), None if wanted is None else set(wanted)
     try:
-        rows = _from_arrays(file, width) if file.suffix == ".npz" else _from_text(file, width, wanted)
-        vectors = {word: vector.astype(np.float32) for word, vector in rows if word in wanted}
+        rows = _from_arrays(file, width) if file.suffix == ".npz" else _from_text(file, width, chosen)
+        vectors = {
+            word: vector.astype(np.float32) for word, vector in rows if chosen is None or word in chosen
+        }
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror or error}") from error
     if not vectors:
-        raise UserError(f"{file} has a vector of none of the {len(wanted)} words that were asked for")
+        asked = "no word" if chosen is None else f"none of the {len(chosen)} words that were asked for"
+        raise UserError(f"{file} has a vector of {asked}")
     return vectors
 
 
@@ -77,7 +82,7 @@ def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
     return zip(words, vectors, strict=True)
 
 
-def _from_text(file: Path, width: int, wanted: set[str]) -> Iterator[tuple[str, np.ndarray]]:
+def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tuple[str, np.ndarray]]:
     with open_text(file) as lines:
         for number, line in enumerate(lines, 1):
             fields = line.rstrip("\n").rstrip(" ").split(" ")
@@ -87,7 +92,7 @@ def _from_text(file: Path, width: int, wanted: set[str]) -> Iterator[tuple[str, 
             if len(fields) <= width or (number == 1 and len(fields) != width + 1):
                 _check_width(file, f", line {number}", len(fields) - 1, width)
             word = " ".join(fields[:-width])
-            if word in wanted:
+            if wanted is None or word in wanted:
                 try:
                     yield word, np.array(fields[-width:], np.float32)
                 except ValueError:

@@ -1,0 +1,250 @@
+"""What tasks over tokens share: the vocabulary, the word vectors, the classes' names, and answers in batches."""
+
+import abc
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.task import Task
+from keras_quasiattn.text import (
+    CLEANINGS,
+    SubwordTokenizer,
+    VocabularyTokenizer,
+    WordTokenizer,
+    embedding_matrix,
+    learn_subwords,
+    learn_words,
+    read_vocabulary,
+    read_word_vectors,
+    vocabulary_text,
+)
+
+_TOKENIZERS = (*CLEANINGS, "subwords")
+_VOCABULARY, _CLASSES = "vocabulary.txt", "classes.txt"
+_BATCH = 100
+
+
+class VocabularyTask(Task):
+    """A task whose texts become ids of a vocabulary that the training split teaches.
+
+    Options of the data that it reads: `tokenizer` (a cleaning of words, or "subwords"), `vocabulary_size`,
+    `min_count`, `vectors`, `max_length` and `length_multiple`.
+
+    The vocabulary comes from the training split alone. With `data.vectors` (GloVe's text form, or an .npz) the
+    embedding begins with the vectors of the words that have one; words that are rarer than `data.min_count` and have
+    none are unknown. Where training does not change the embedding, the vocabulary also takes in the file's other
+    words, for texts to come, as far as `data.vocabulary_size` allows.
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str,
+        model: str,
+        seed: int,
+        data_dir: str | Path,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(preset=preset, model=model, seed=seed, data_dir=data_dir, overrides=overrides)
+        data = self.options.data
+        if data["tokenizer"] not in _TOKENIZERS:
+            raise UserError.unknown("data.tokenizer", data["tokenizer"], _TOKENIZERS)
+        for name, least in (
+            ("max_length", 1),
+            ("length_multiple", 1),
+            ("min_count", 1),
+            ("vocabulary_size", 3),
+        ):
+            if data[name] < least:
+                raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
+        if data["vectors"] and data["tokenizer"] == "subwords":
+            raise UserError(
+                f"data.vectors is {data['vectors']!r}: vectors are of words, and the tokens are subwords"
+            )
+        self._classes: tuple[str, ...] = ()
+        self._vocabulary: list[str] = []
+        self._vectors: dict[str, np.ndarray] = {}
+
+    @property
+    @abc.abstractmethod
+    def _data(self) -> Any:
+        """The data set, read once: `classes`, `splits` and `version`."""
+
+    @property
+    @abc.abstractmethod
+    def _note(self) -> str:
+        """What the data are a part of, and what was held out; may be empty."""
+
+    @abc.abstractmethod
+    def _training_texts(self) -> list[bytes]:
+        """Every text of the training split."""
+
+    def prepare(self) -> None:
+        """Read the data, and learn the vocabulary where no run has brought one."""
+        rows, size = len(self._data.splits["train"]), self.options.training.batch_size
+        if rows < size:
+            raise UserError(
+                f"training.batch_size is {size}: it must be at most {rows}, the number of training examples"
+            )
+        if not self._vocabulary:
+            self._classes = self._data.classes
+            self._vocabulary = self._learn(self._training_texts())
+        elif self._classes != self._data.classes:
+            raise UserError(
+                f"the data have the classes {', '.join(self._data.classes)} and the run has "
+                f"{', '.join(self._classes)}: bring back the data that the run was begun with"
+            )
+
+    def _learn(self, texts: list[bytes]) -> list[str]:
+        data = self.options.data
+        size, min_count = data["vocabulary_size"], data["min_count"]
+        if data["tokenizer"] == "subwords":
+            return learn_subwords(texts, size=size)
+        if not data["vectors"]:
+            return learn_words(texts, data["tokenizer"], size=size, min_count=min_count)
+        frozen = not self.options.model["train_embedding"]
+        wanted = None if frozen else learn_words(texts, data["tokenizer"], size=2**31)
+        self._vectors = read_word_vectors(data["vectors"], self.options.model["embedding_dim"], wanted)
+        words = learn_words(texts, data["tokenizer"], size=size, min_count=min_count, known=self._vectors)
+        if frozen:
+            seen = set(words)
+            words += [word for word in self._vectors if word not in seen][: size - len(words)]
+        return words
+
+    def describe_data(self) -> dict[str, str]:
+        """The data's version, and which part of which set they are."""
+        version = {"version": self._data.version}
+        return {**version, "note": self._note} if self._note else version
+
+    def assets(self) -> dict[str, str]:
+        """The vocabulary and the names of the classes."""
+        return {
+            _VOCABULARY: vocabulary_text(self._vocabulary),
+            _CLASSES: "".join(f"{name}\n" for name in self._classes),
+        }
+
+    def read_assets(self, folder: Path) -> None:
+        """Bring back the vocabulary and the names of the classes."""
+        try:
+            vocabulary, classes = (
+                (folder / name).read_bytes().decode("utf-8") for name in (_VOCABULARY, _CLASSES)
+            )
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read") from error
+        self._vocabulary = read_vocabulary(vocabulary, str(folder / _VOCABULARY))
+        self._classes = tuple(classes.removesuffix("\n").split("\n"))
+
+    @functools.cached_property
+    def tokenizer(self) -> VocabularyTokenizer:
+        """Of the data's vocabulary: prepare the task first, or take it from a run."""
+        with tf.init_scope():  # it outlives the graph that first asks for it
+            if self.options.data["tokenizer"] == "subwords":
+                return SubwordTokenizer(self._vocabulary)
+            return WordTokenizer(self._vocabulary, self.options.data["tokenizer"])
+
+    def build_model(self) -> keras.Model:
+        """The model, its embedding filled with the word vectors where there are any."""
+        try:
+            model = self._make_model(len(self._vocabulary), len(self._classes))
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
+        if self._vectors:
+            width = self.options.model["embedding_dim"]
+            table = embedding_matrix(self._vocabulary, self._vectors, width, self.seed)
+            model.embedding.embeddings.assign(table)
+        return model
+
+    @abc.abstractmethod
+    def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
+        """The model of these options.
+
+        Raises:
+            ValueError: values that do not go together.
+        """
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of the class."""
+        smoothing = self.options.training.label_smoothing
+        return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Share of the examples whose class is right."""
+        return [keras.metrics.CategoricalAccuracy(name="accuracy")]
+
+    def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The tokens that the model reads of each text."""
+        return self.tokenizer.split(texts)[:, : self.options.data["max_length"]]
+
+    def _ids(self, texts: tf.Tensor) -> tf.Tensor:
+        """Their ids, (B, length) and padded."""
+        return self.tokenizer.pad(self._tokens(texts), self.options.data["length_multiple"])[1]
+
+    def _lengths(self, texts: np.ndarray) -> np.ndarray:
+        """Tokens of each text, as many as the model reads."""
+        batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
+        return np.concatenate([self._count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
+
+    @functools.cached_property
+    def _count(self) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)])
+        def count(texts: tf.Tensor) -> tf.Tensor:
+            return tf.cast(self._tokens(texts).row_lengths(), tf.int32)
+
+        return count
+
+    def _chosen(self, split: str, limit: int | None) -> Any:
+        """The first `limit` examples of a split, or all of them."""
+        splits = self._data.splits
+        if split not in splits:
+            raise UserError.unknown("split", split, splits)
+        if limit is not None and limit < 1:
+            raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
+        rows = len(splits[split])
+        return splits[split].where(np.arange(rows) < (limit or rows))
+
+
+def as_bytes(texts: Sequence[str]) -> np.ndarray:
+    """Texts of the command line as an object array of bytes; what was not UTF-8 came from there as surrogates."""
+    array = np.empty(len(texts), object)
+    array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
+    return array
+
+
+def in_batches(
+    answer: Callable[..., Mapping[str, tf.Tensor]],
+    columns: Sequence[np.ndarray],
+    lengths: Sequence[np.ndarray],
+) -> list[dict[str, np.ndarray]]:
+    """What a function of strings answers, row by row, asked for rows of like length together.
+
+    Args:
+        answer: takes a tensor (B,) of strings a column, returns tensors with a first axis B.
+        columns: object arrays of bytes, of equal length.
+        lengths: tokens of each column's texts; unused for a single batch.
+    """
+    count = len(columns[0])
+    order = np.lexsort(lengths) if count > _BATCH else np.arange(count)
+    answers: list[dict[str, np.ndarray]] = [{}] * count
+    for start in range(0, count, _BATCH):
+        rows = order[start : start + _BATCH]
+        outputs = answer(*(tf.constant(column[rows].tolist(), tf.string) for column in columns))
+        values = {name: value.numpy() for name, value in outputs.items()}
+        for place, row in enumerate(rows):
+            answers[row] = {name: value[place] for name, value in values.items()}
+    return answers
+
+
+def plain(value: Any) -> Any:
+    """An answer's value as a number, a text, or lists of them."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [plain(one) for one in value]
+    return value.tolist()

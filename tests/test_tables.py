@@ -1,0 +1,60 @@
+"""The scripts of the papers' tables, on rows made up for the purpose."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def row(run: str, split: str = "test", **figures: float) -> str:
+    command = f"quasiattn train some --run runs/tables/{run} --quiet"
+    return json.dumps({"command": command, "split": split, "data": {"version": "1"}, **figures}) + "\n"
+
+
+def call(script: str, *arguments: str) -> str:
+    words = [sys.executable, str(ROOT / "examples" / script), *arguments]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_means_and_spreads_stand_beside_the_papers_figures(tmp_path: Path) -> None:
+    results = tmp_path / "classify.jsonl"
+    seeds = [
+        row(f"trec-bilstm_soft-seed{seed}", accuracy=accuracy, attention_flops=2e6)
+        for seed, accuracy in enumerate([0.90, 0.92])
+    ]
+    other = row("trec-bilstm_soft-seed2", "validation", accuracy=0.1)
+    results.write_text("".join([*seeds, other]))
+    printed = call("ganet_tables.py", "show", "--tables", "2", "--results", str(results))
+    (line,) = [line for line in printed.splitlines() if "bilstm_soft" in line]
+    assert line.split() == [
+        "2",
+        "trec",
+        "bilstm_soft",
+        "2",
+        "0.9100",
+        "±0.0141",
+        "2.0000",
+        "±0.0000",
+        ".9008",
+    ]
+    assert printed.splitlines()[-1] == "trec: published splits"
+
+
+@pytest.mark.parametrize("script", ["ganet_tables.py", "pair_tables.py", "rank_tables.py"])
+def test_nothing_measured_prints_a_heading_alone(script: str, tmp_path: Path) -> None:
+    assert call(script, "show", "--results", str(tmp_path / "none.jsonl")).split()[:2] == ["table", "data"]
+
+
+def test_rows_that_are_there_are_not_trained_again(tmp_path: Path) -> None:
+    results = tmp_path / "rank.jsonl"
+    results.write_text(
+        row("wikiqa-decomposable-seed0", map=0.5) + row("wikiqa-decomposable_coda-seed0", map=0.5)
+    )
+    chosen = ["--tables", "2", "--datasets", "wikiqa", "--seeds", "1", "--results", str(results)]
+    assert call("rank_tables.py", "train", *chosen) == ""
