@@ -136,7 +136,8 @@ def _files(options: Mapping[str, Any], columns: str) -> dict[str, Any]:
 
 def _from_tfds(source: _Source, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
     builder = prepare(lambda: source.make(data_dir), data_dir)
-    return _with_note(pairs_from_tfds(builder, source.splits, *source.keys), options, source.published_rows)
+    keys = dict(zip(("first_key", "second_key", "label_key", "question_key"), source.keys, strict=False))
+    return _with_note(pairs_from_tfds(builder, source.splits, **keys), options, source.published_rows)
 
 
 def _with_note(

@@ -15,7 +15,9 @@ def likelihood(model: keras.Model) -> np.ndarray:
     return np.take_along_axis(components, LABELS[:, None, None], 2)[..., 0]
 
 
-def loss_in_training(model: keras.Model, labels: np.ndarray = LABELS, weights: np.ndarray | None = None) -> float:
+def loss_in_training(
+    model: keras.Model, labels: np.ndarray = LABELS, weights: np.ndarray | None = None
+) -> float:
     prediction = model(pair(), training=True)
     return float(model.compute_loss(pair(), labels, prediction, weights))
 

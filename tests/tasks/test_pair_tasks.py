@@ -7,7 +7,7 @@ import pytest
 import tiny_pairs
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task, pair_presets, rank_presets
+from keras_quasiattn.tasks import Task, get, pair_presets, rank_presets
 from keras_quasiattn.training import RunFolder, train
 
 PRESETS = {"pairs": pair_presets.PRESETS, "rank": rank_presets.PRESETS}
@@ -172,3 +172,35 @@ def test_every_preset_suits_every_model(task: str) -> None:
         for model in MODELS[task]:
             options = preset.for_model(model)
             assert options.training.steps % options.training.checkpoint_every == 0
+
+
+def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None:
+    columns = "question candidate label question_id"
+    folder = tmp_path / "downloads" / "manual" / "wikiqa"
+    folder.mkdir(parents=True)
+    for seed, split in enumerate(["train", "dev", "test"]):
+        made = [(*row, row[0].split()[-1]) for row in tiny_pairs.questions(20, seed)]
+        tiny_pairs.write(folder / f"{split}.tsv", columns.replace("candidate", "sentence"), made)
+    overrides = {"model.train_embedding": True, "training.batch_size": 8}
+    task = get("rank")(preset="wikiqa", model="decomposable", seed=0, data_dir=tmp_path, overrides=overrides)
+    task.prepare()
+    assert task.describe_data() == {"version": "pair_corpus/wikiqa/1.0.0"}
+    assert task.evaluate(task.build_model())["questions"] == 20
+    _, target = next(iter(task.training_data(0)))
+    assert target.shape == (8, 3) and set(target[:, 2].numpy()) == {-1}
+
+
+def test_texts_in_files_of_their_own_are_read_side_by_side(tmp_path: Path) -> None:
+    rows = tiny_pairs.pairs(60)
+    for name, column in zip(("a", "b", "labels"), zip(*rows, strict=True), strict=True):
+        (tmp_path / f"{name}.txt").write_text("\n".join(column) + "\n")
+    files = ",".join(str(tmp_path / f"{name}.txt") for name in ("a", "b", "labels"))
+    changed = {"data__train": files, "data__validation": "", "data__test": "", "data__validation_share": 0.3}
+    task = tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed)
+    task.prepare()
+    assert "of 60 training rows, by hash" in task.describe_data()["note"]
+    (tmp_path / "b.txt").write_text("one line\n")
+    with pytest.raises(UserError, match="lines"):
+        tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed).prepare()
+    with pytest.raises(UserError, match=r"one table, or 3 files of one text a line \(first,second,label\)"):
+        tiny_pairs.make(tmp_path, "pairs", "decomposable", data__train="a,b").prepare()
