@@ -9,7 +9,7 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def likelihood(model: keras.Model) -> np.ndarray:
-    """log p(y | c) of the labels, (B, K)."""
+    """Log p(y | c) of the labels, (B, K)."""
     components = to_numpy(model.component_log_probabilities(FIRST, SECOND))
     assert components.shape == (len(FIRST), COMPONENTS, CLASSES)
     return np.take_along_axis(components, LABELS[:, None, None], 2)[..., 0]
