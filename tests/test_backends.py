@@ -11,6 +11,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 TESTS = ["tests/ops", "tests/layers", "tests/models/test_decoding.py", "tests/models/test_transformer.py"]
+TESTS += [f"tests/models/test_{name}.py" for name in ("pair_models", "pair_classifier", "siamese_classifier")]
+TESTS += [f"tests/models/test_{name}.py" for name in ("mixture_classifier", "evidence_lower_bound")]
 
 
 def run(backend, *arguments, timeout):

@@ -87,13 +87,15 @@ class MixtureClassifier(keras.Model):
         if check_positive_integer(num_classes, "num_classes") < 2:
             raise ValueError(f"`num_classes` must be at least 2. Received: num_classes={num_classes}")
         if not components:
-            raise ValueError(f"`components` must have at least one entry. Received: components={components!r}")
+            raise ValueError(
+                f"`components` must have at least one entry. Received: components={components!r}"
+            )
         check_choice(objective, ("exact", "elbo"), "objective")
         check_choice(estimator, ("enumeration", "reinforce"), "estimator")
         if kl_weight < 0:
             raise ValueError(f"`kl_weight` must not be negative. Received: kl_weight={kl_weight}")
         policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "vocabulary_size": vocabulary_size,
             "num_classes": num_classes,
             "components": list(components),
@@ -188,7 +190,9 @@ class MixtureClassifier(keras.Model):
             components = self.component_log_probabilities(**x, training=True)
         rows = self._rows(y)
         pair, masks = self._embedded(**x)
-        log_posterior = ops.log_softmax(self._inference(pair, context=rows, mask=masks, training=True), axis=-1)
+        log_posterior = ops.log_softmax(
+            self._inference(pair, context=rows, mask=masks, training=True), axis=-1
+        )
         component = None
         if self._arguments["estimator"] == "reinforce":
             drawn = keras.random.categorical(log_posterior, 1, seed=self._seed_generator)
