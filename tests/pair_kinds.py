@@ -37,6 +37,13 @@ def make(kind: str, **changed: Any) -> keras.Model:
     return model(**{**_SIZES, **sizes, **options, **changed})
 
 
+def lively(model: keras.Model, seed: int = 0) -> keras.Model:
+    """The model with weights so large, biases too, that everything in it matters to the answer."""
+    random = np.random.default_rng(seed)
+    model.set_weights([random.normal(size=weight.shape, scale=0.4) for weight in model.get_weights()])
+    return model
+
+
 def pair(first: np.ndarray = FIRST, second: np.ndarray = SECOND) -> dict[str, np.ndarray]:
     return {"first": first.astype("int32"), "second": second.astype("int32")}
 

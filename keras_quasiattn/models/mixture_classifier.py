@@ -95,7 +95,7 @@ class MixtureClassifier(keras.Model):
         if kl_weight < 0:
             raise ValueError(f"`kl_weight` must not be negative. Received: kl_weight={kl_weight}")
         policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "vocabulary_size": vocabulary_size,
             "num_classes": num_classes,
             "components": list(components),

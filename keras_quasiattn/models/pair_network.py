@@ -1,6 +1,6 @@
 """Attend, compare, aggregate: two sequences of vectors to the logits of classes."""
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
@@ -82,7 +82,7 @@ class PairNetwork(keras.layers.Layer):
         self.attention_options = attention_options
         self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        sizes = {"units": units, "num_layers": num_layers, "dropout": dropout}
+        sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
         self.projection = (
             keras.layers.Dense(projection_dim, use_bias=False, **self._common("projection"))
             if projection_dim
@@ -115,8 +115,9 @@ class PairNetwork(keras.layers.Layer):
                 shapes = [layer.compute_output_shape(shape) for shape in shapes]
         self.attend.build(shapes)
         batch, _, width = shapes[0]
-        self.compare.build((batch, None, 2 * width))
-        self.aggregate.build((batch, 2 * self.units + (context_shape[-1] if context_shape else 0)))
+        context = context_shape[-1] if context_shape else 0
+        self.compare.build((batch, None, 2 * cast(int, width)))
+        self.aggregate.build((batch, 2 * self.units + cast(int, context)))
         self.output_layer.build((batch, self.units))
 
     def call(

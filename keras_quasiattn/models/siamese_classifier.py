@@ -96,7 +96,7 @@ class SiameseClassifier(keras.Model):
         check_rate(dropout, "dropout")
         check_choice(interaction, tuple(_HEADS), "interaction")
         policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "vocabulary_size": vocabulary_size,
             "num_classes": num_classes,
             "interaction": interaction,
@@ -163,7 +163,8 @@ class SiameseClassifier(keras.Model):
         masks = pair_masks(first, second)
         states = [self._states(ids, mask) for ids, mask in zip((first, second), masks, strict=True)]
         heads = _HEADS[self._arguments["interaction"]]
-        pooled, answer = [], {}
+        pooled = []
+        answer: dict[str, Tensor] = {}
         for side, pair, both in (("first", states, masks), ("second", states[::-1], masks[::-1])):
             seen = [pair[0]]
             if heads:

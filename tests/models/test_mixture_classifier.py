@@ -46,7 +46,7 @@ def test_the_loss_of_training_is_a_bound_and_that_of_evaluation_exact(kind: str)
     model = make(kind)
     model.compile("sgd", LOSS)
     exact = -np.log(np.exp(likelihood(model)).mean(1)).mean()
-    draws = [loss_in_training(model) for _ in range(1 if kind == "elbo" else 60)]
+    draws = [loss_in_training(model) for _ in range(1 if kind == "elbo" else 20)]
     assert np.mean(draws) > exact + 1e-4
     np.testing.assert_allclose(model.evaluate(pair(), LABELS, verbose=0), exact, atol=1e-5)
     # The bound is of each pair alone: a pair without weight does not count.
@@ -69,7 +69,8 @@ def test_gradients_of_draws_average_to_those_of_enumeration() -> None:
     import tensorflow as tf
 
     whole, drawn = make("elbo"), make("reinforce")
-    drawn.set_weights(whole.get_weights())
+    for weight, other in zip(drawn.trainable_variables, whole.trainable_variables, strict=True):
+        weight.assign(other)
 
     def gradients(model: keras.Model):
         model.compile("sgd", LOSS)
@@ -86,10 +87,10 @@ def test_gradients_of_draws_average_to_those_of_enumeration() -> None:
         return step
 
     expected, draw = gradients(whole)().numpy(), gradients(drawn)
-    draws = np.stack([draw().numpy() for _ in range(600)])
+    draws = np.stack([draw().numpy() for _ in range(400)])
     error = draws.std(0) / np.sqrt(len(draws))
     assert (np.abs(draws.mean(0) - expected) <= 5 * error + 1e-4).all()
-    assert draws.std(0).max() > 1e-2 and np.abs(expected).max() > 1e-2
+    assert draws.std(0).max() > 10 * error.max() and np.abs(expected).max() > 10 * error.max()
 
 
 def test_draws_follow_the_seed() -> None:
@@ -98,7 +99,7 @@ def test_draws_follow_the_seed() -> None:
         keras.utils.set_random_seed(0)
         model = make("reinforce", seed=seed)
         model.compile("sgd", LOSS)
-        losses.append([loss_in_training(model) for _ in range(8)])
+        losses.append([loss_in_training(model) for _ in range(4)])
     assert losses[0] == losses[1] != losses[2]
 
 
