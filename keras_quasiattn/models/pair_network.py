@@ -82,7 +82,7 @@ class PairNetwork(keras.layers.Layer):
         self.attention_options = attention_options
         self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        sizes = {"units": units, "num_layers": num_layers, "dropout": dropout}
+        sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
         self.projection = (
             keras.layers.Dense(projection_dim, use_bias=False, **self._common("projection"))
             if projection_dim
