@@ -42,10 +42,8 @@ def plain(vocabulary: int, width: int, units: int) -> keras.Model:
     attend, compare, aggregate = network(), network(), network()
     fa, fb = attend(a), attend(b)
     rows, columns = layers.Dot(axes=2)([fa, fb]), layers.Dot(axes=2)([fb, fa])
-    to_b = layers.Softmax()(rows, mask=keras.ops.broadcast_to(masks[1][:, None, :], keras.ops.shape(rows)))
-    to_a = layers.Softmax()(
-        columns, mask=keras.ops.broadcast_to(masks[0][:, None, :], keras.ops.shape(columns))
-    )
+    to_b = layers.Softmax()(rows, mask=masks[1][:, None, :])
+    to_a = layers.Softmax()(columns, mask=masks[0][:, None, :])
     sums = []
     for x, weights, other, mask in ((a, to_b, b, masks[0]), (b, to_a, a, masks[1])):
         aligned = layers.Dot(axes=(2, 1))([weights, other])
