@@ -15,7 +15,7 @@ ASK = Path(__file__).resolve().parents[1] / "examples" / "ask.py"
 
 def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
     """A run of the files in the folder."""
-    settings = tiny_pairs.overrides(folder, task, model)
+    settings = tiny_pairs.overrides(folder, task, model, training__steps=20, training__checkpoint_every=20)
     words = [
         word
         for name, value in settings.items()
