@@ -1,6 +1,5 @@
 """Texts to classes: what a question asks for, what a review feels, what news are about."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -70,17 +69,8 @@ class Classify(VocabularyTask):
         """A text like those of the preset's data."""
         return SOURCES[self.preset].example if self.preset in SOURCES else OWN_EXAMPLE
 
-    @functools.cached_property
-    def _read(self) -> tuple[LabelledTextSet, str]:
+    def _load(self) -> tuple[LabelledTextSet[LabelledTexts], str]:
         return load_texts(self.preset, self.options.data, self.data_dir)
-
-    @property
-    def _data(self) -> LabelledTextSet:
-        return self._read[0]
-
-    @property
-    def _note(self) -> str:
-        return self._read[1]
 
     def _training_texts(self) -> list[bytes]:
         return self._data.splits["train"].texts.tolist()

@@ -3,6 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+DATA_OPTIONS: Mapping[str, Any] = {
+    "tokenizer": "questions",
+    "vocabulary_size": 100_000,
+    "min_count": 2,
+    "vectors": "",
+    "max_length": 50,
+    "length_multiple": 1,
+    "null_token": True,
+    "unit_norm": True,
+}
+# Of a user's own files: a tenth of the training pairs is held out where no validation file is named.
+OWN_DATA_OPTIONS: Mapping[str, Any] = {"train": "", "validation": "", "test": "", "validation_share": 0.1}
 _NETWORK: Mapping[str, Any] = {
     "embedding_dim": 100,
     "train_embedding": False,

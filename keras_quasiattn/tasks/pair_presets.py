@@ -1,23 +1,13 @@
-"""The presets of `pairs`: a data set each, with the settings that its validation data chose."""
+"""The presets of `pairs`: a data set each, with the papers' settings where they name them."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.pair_options import MODEL_OPTIONS, by_model
+from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, OWN_DATA_OPTIONS, by_model
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
 MODELS = tuple(MODEL_OPTIONS)
-_DATA: Mapping[str, Any] = {
-    "tokenizer": "questions",
-    "vocabulary_size": 100_000,
-    "min_count": 2,
-    "vectors": "",
-    "max_length": 50,
-    "length_multiple": 1,
-    "null_token": True,
-    "unit_norm": True,
-}
 
 
 def _preset(
@@ -25,7 +15,7 @@ def _preset(
 ) -> Preset:
     return Preset(
         summary=summary,
-        data={**_DATA, **(data or {})},
+        data={**DATA_OPTIONS, **(data or {})},
         model={},
         training=training,
         by_model=by_model(**model),
@@ -66,13 +56,13 @@ PRESETS: dict[str, Preset] = {
     "click_log": _preset(
         "your own click log, a TSV with the columns query, question and ctr",
         _training(20, 500, 64, learning_rate=1e-3),
-        {**_HELD_OUT, "train": "", "validation": "", "test": ""},
+        OWN_DATA_OPTIONS,
         train_embedding=True,
     ),
     "own": _preset(
         "your own TSV, CSV or JSONL with the columns first, second and label",
         _training(20, 200, 32, learning_rate=1e-3),
-        {**_HELD_OUT, "tokenizer": "words", "train": "", "validation": "", "test": ""},
+        {**OWN_DATA_OPTIONS, "tokenizer": "words"},
         train_embedding=True,
     ),
 }

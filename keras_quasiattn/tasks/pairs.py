@@ -1,6 +1,5 @@
 """Two texts to a class: what follows from a sentence, which questions ask the same, which one will be clicked."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -36,17 +35,8 @@ class Pairs(PairTask):
         """A pair like those of the preset's data, parted by a tab."""
         return example_of(self.preset)
 
-    @functools.cached_property
-    def _read(self) -> tuple[PairSet, str]:
+    def _load(self) -> tuple[PairSet, str]:
         return load_pairs(self.preset, self.options.data, self.data_dir)
-
-    @property
-    def _data(self) -> PairSet:
-        return self._read[0]
-
-    @property
-    def _note(self) -> str:
-        return self._read[1]
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.one_hot(examples["label"], len(self._classes))

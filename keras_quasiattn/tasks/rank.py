@@ -1,6 +1,5 @@
 """A question and its candidates, best first: answer sentences, replies."""
 
-import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -43,17 +42,8 @@ class Rank(PairTask):
         """A question and candidates like those of the preset's data, parted by tabs."""
         return ranked_example_of(self.preset)
 
-    @functools.cached_property
-    def _read(self) -> tuple[PairSet, str]:
+    def _load(self) -> tuple[PairSet, str]:
         return load_ranked(self.preset, self.options.data, self.data_dir)
-
-    @property
-    def _data(self) -> PairSet:
-        return self._read[0]
-
-    @property
-    def _note(self) -> str:
-        return self._read[1]
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.stack([tf.cast(examples[name], tf.int32) for name in ("label", "group", "row")], axis=1)

@@ -3,23 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.pair_options import MODEL_OPTIONS, by_model
+from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, OWN_DATA_OPTIONS, by_model
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
 # Not the mixture: its log-probabilities would rank as the mean of its parts do.
 MODELS = tuple(name for name in MODEL_OPTIONS if name != "mixture")
-_DATA: Mapping[str, Any] = {
-    "tokenizer": "questions",
-    "vocabulary_size": 100_000,
-    "min_count": 2,
-    "vectors": "",
-    "max_length": 50,
-    "length_multiple": 1,
-    "null_token": True,
-    "unit_norm": True,
-    "questions": "both",
-}
 
 
 def _preset(
@@ -38,7 +27,7 @@ def _preset(
     )
     return Preset(
         summary=summary,
-        data={**_DATA, **(data or {})},
+        data={**DATA_OPTIONS, "questions": "both", **(data or {})},
         model={},
         training=training,
         by_model={name: options[name] for name in MODELS},
@@ -68,10 +57,7 @@ PRESETS: dict[str, Preset] = {
         "your own TSV, CSV or JSONL with the columns question, candidate and label (0 or 1)",
         20,
         200,
-        {
-            **{"tokenizer": "words", "questions": "positive", "validation_share": 0.1},
-            **{"train": "", "validation": "", "test": ""},
-        },
+        {**OWN_DATA_OPTIONS, "tokenizer": "words", "questions": "positive"},
         train_embedding=True,
     ),
 }

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.data import LabelledTextSet
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.task import Task
 from keras_quasiattn.text import (
@@ -71,15 +72,17 @@ class VocabularyTask(Task):
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
 
-    @property
     @abc.abstractmethod
-    def _data(self) -> Any:
-        """The data set, read once: `classes`, `splits` and `version`."""
+    def _load(self) -> tuple[LabelledTextSet[Any], str]:
+        """The data, and a note on what they are a part of and what was held out; it may be empty."""
+
+    @functools.cached_property
+    def _loaded(self) -> tuple[LabelledTextSet[Any], str]:
+        return self._load()
 
     @property
-    @abc.abstractmethod
-    def _note(self) -> str:
-        """What the data are a part of, and what was held out; may be empty."""
+    def _data(self) -> LabelledTextSet[Any]:
+        return self._loaded[0]
 
     @abc.abstractmethod
     def _training_texts(self) -> list[bytes]:
@@ -124,8 +127,8 @@ class VocabularyTask(Task):
 
     def describe_data(self) -> dict[str, str]:
         """The data's version, and which part of which set they are."""
-        version = {"version": self._data.version}
-        return {**version, "note": self._note} if self._note else version
+        data, note = self._loaded
+        return {"version": data.version, **({"note": note} if note else {})}
 
     def assets(self) -> dict[str, str]:
         """The vocabulary and the names of the classes."""

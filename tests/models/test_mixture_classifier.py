@@ -1,7 +1,7 @@
 import keras
 import numpy as np
 import pytest
-from pair_kinds import CLASSES, FIRST, LABELS, SECOND, answer, make, pair, to_numpy
+from pair_kinds import CLASSES, FIRST, LABELS, SECOND, answer, lively, make, pair, to_numpy
 
 COMPONENTS = 3
 ROWS = np.eye(CLASSES, dtype="float32")[LABELS]
@@ -118,3 +118,11 @@ def test_training_runs_every_component_once(monkeypatch: pytest.MonkeyPatch) -> 
     # With predictions that came from elsewhere, they are computed for the loss.
     model.compute_loss(pair(), LABELS, answer(model))
     assert len(calls) == 2
+
+
+def test_explaining_names_the_component_behind_the_answer() -> None:
+    model = lively(make("mixture"))
+    explained = {name: to_numpy(value) for name, value in model.explain(FIRST, SECOND).items()}
+    np.testing.assert_allclose(explained["logits"], answer(model), atol=1e-5)
+    expected = to_numpy(model.posterior(FIRST, SECOND, explained["logits"].argmax(axis=-1)))
+    np.testing.assert_allclose(explained["posterior"], expected, atol=1e-6)
