@@ -1,6 +1,9 @@
 """TFDS builders and tf.data pipelines."""
 
 from keras_quasiattn.data.ag_news_part import AgNewsPart
+from keras_quasiattn.data.algolisp.builder import GeneratedAlgoLisp, GeneratedAlgoLispConfig
+from keras_quasiattn.data.algolisp.interpreter import Program
+from keras_quasiattn.data.algolisp.problems import Problem, ProgramTests, read_problems
 from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
 from keras_quasiattn.data.labelled_texts import (
     LabelledTexts,
@@ -26,11 +29,17 @@ __all__ = [
     "ArithmeticMlu",
     "ArithmeticMluConfig",
     "Expression",
+    "GeneratedAlgoLisp",
+    "GeneratedAlgoLispConfig",
     "LabelledTextSet",
     "LabelledTexts",
+    "Problem",
+    "Program",
+    "ProgramTests",
     "StanfordSentiment",
     "evaluation_batches",
     "prepare",
+    "read_problems",
     "read_table",
     "sequence_pair_encoder",
     "split_of",
