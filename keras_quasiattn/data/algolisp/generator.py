@@ -37,7 +37,7 @@ _MAX_WORDS, _MAX_TOKENS = 60, 90
 _RETURNS = {"int": 8, "ints": 6, "bool": 6, "string": 3, "strings": 3}
 _DEPTHS = {1: 2, 2: 4, 3: 4}
 _MANY_ARGUMENTS = 4
-_MANY_DEFINITIONS = 2
+_MANY_DEFINITIONS = 3
 _CONSTANT_SHARE, _SHARED_ARGUMENT_SHARE, _DEFINITION_SHARE = 0.15, 0.5, 0.12
 
 _NAMES = "abcdefghijklmnopqrstuvwxyz"
@@ -81,12 +81,21 @@ class Draft:
         return next(split for split, edge in zip(PUBLISHED_SIZES, edges, strict=True) if share <= edge)
 
 
+def _first_slot(text: str) -> str:
+    """The slot that a text begins with, or ""."""
+    return text[1 : text.index("}")] if text.startswith("{") else ""
+
+
 class _Unusable(Exception):
     """The draft is degenerate."""
 
 
 class _Writer:
-    """Writes one problem by expanding slots from the outside in; `@` and a number stand for names."""
+    """Writes one problem by expanding slots from the outside in; `@` and a number stand for names.
+
+    "the square of a plus b" is the square of a sum: what follows a value belongs to the name before it, and a
+    longer phrase gets a name of its own first ("let c be the square of a , find c plus b").
+    """
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -108,17 +117,27 @@ class _Writer:
         parts = {slot: self._slot(slot.rstrip("2"), depths[slot]) for slot in slots}
         if len({part for _, part in parts.values()}) < len(parts):
             raise _Unusable
-        text = self.random.choice(texts).format(**{slot: words for slot, (words, _) in parts.items()})
-        return text, program.format(**{slot: part for slot, (_, part) in parts.items()})
+        phrases = {slot: phrase for slot, (phrase, _) in parts.items()}
+        if category in ARGUMENTS:
+            texts = [text for text in texts if " " not in phrases.get(_first_slot(text), "")] or texts
+        text = self.random.choice(texts)
+        first = _first_slot(text)
+        if category in ARGUMENTS and " " in phrases.get(first, ""):
+            phrases[first] = self._define(phrases[first])
+        return text.format(**phrases), program.format(**{slot: part for slot, (_, part) in parts.items()})
 
     def _slot(self, category: str, depth: int) -> tuple[str, str]:
         text, program = self.expand(category, depth)
-        may_define = category in ARGUMENTS and depth > 0 and len(self.definitions) < _MANY_DEFINITIONS
-        if may_define and self.random.random() < _DEFINITION_SHARE:
-            name = self._new_name()
-            self.definitions[name] = text
-            return name, program
+        if category in ARGUMENTS and depth and self.random.random() < _DEFINITION_SHARE:
+            text = self._define(text)
         return text, program
+
+    def _define(self, phrase: str) -> str:
+        if len(self.definitions) == _MANY_DEFINITIONS:
+            raise _Unusable
+        name = self._new_name()
+        self.definitions[name] = phrase
+        return name
 
     def _argument(self, category: str) -> tuple[str, str]:
         if category in CONSTANTS and self.random.random() < _CONSTANT_SHARE:

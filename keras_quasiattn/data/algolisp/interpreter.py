@@ -71,7 +71,7 @@ _GLOBALS: Final[_Scope] = {
 class Program:
     """A program of the AlgoLisp language that can be run on inputs.
 
-    A call is a list of a function's name and its arguments, `["+", "a", ["len", "b"]]`; a name alone is a value,
+    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`; a name alone is a value,
     functions included. `lambda1` and `lambda2` make functions of `arg1` (and `arg2`), in which `self` is the
     function itself; names mean what they mean where the function stands. Arguments come before calls, but
     `if` evaluates one branch alone; `&&` and `||` evaluate both sides. `/` rounds integers down. Division by
@@ -83,11 +83,11 @@ class Program:
     of scalars.
 
     Args:
-        tree: nested lists of names, or tokens, as `parse_program` reads them.
+        text: tokens with blanks between them.
         arguments: type of each argument by name: int, bool, string, or an array of these, such as int[].
 
     Raises:
-        ProgramError: a name is unknown, or a call has too few or many arguments.
+        ProgramError: brackets do not match, a name is unknown, or a call has too few or many arguments.
 
     >>> odd = Program("[ filter a [ lambda1 [ == [ % arg1 2 ] 1 ] ] ]", {"a": "int[]"})
     >>> odd.run({"a": [2, 9, 9, 17, 4]})
@@ -96,8 +96,8 @@ class Program:
     Source: Polosukhin and Skidanov 2018, "Neural Program Search", and the interpreter published with it.
     """
 
-    def __init__(self, tree: Tree, arguments: Mapping[str, str]) -> None:
-        self.tree = parse_program(tree) if isinstance(tree, str) else tree
+    def __init__(self, text: str, arguments: Mapping[str, str]) -> None:
+        self.tree = parse_program(text)
         self.arguments = dict(arguments)
         for type_name in self.arguments.values():
             check_type(type_name)
@@ -180,7 +180,7 @@ class _Machine:
     def _choose(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
         condition = yield self.evaluate(tree[1], scope, depth)
         if type(condition) is not bool:
-            raise ProgramError(f"the condition of if is a {kind_of(condition)}, not a truth value")
+            raise ProgramError(f"the condition of if must be truth value, not {kind_of(condition)}")
         return self.evaluate(tree[2 if condition else 3], scope, depth)
 
     def _call(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
@@ -215,7 +215,7 @@ class _Machine:
             return self._apply_combined(function, arguments, depth)
         if type(function) is _HigherOrder:
             return self._apply_higher_order(function.name, arguments, depth)
-        raise ProgramError(f"a {kind_of(function)} is called as if it were a function")
+        raise ProgramError(f"what is called must be function, not {kind_of(function)}")
 
     def _apply_combined(self, function: _Combined, arguments: Sequence[Any], depth: int) -> _Task:
         value = yield self._apply(function.inner, arguments, depth)
@@ -243,7 +243,7 @@ class _Machine:
                 self._work(1 + size_of(value))
                 values.append(value)
             elif type(value) is not bool:
-                raise ProgramError(f"the condition of filter is a {kind_of(value)}, not a truth value")
+                raise ProgramError(f"the condition of filter must be truth value, not {kind_of(value)}")
             elif value:
                 values.append(element)
         return values

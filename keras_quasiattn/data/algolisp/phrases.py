@@ -111,7 +111,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "[ max {int} {int2} ]": ["the larger of {int} and {int2}", "the maximum of {int} and {int2}"],
         "[ min {int} {int2} ]": ["the smaller of {int} and {int2}", "the minimum of {int} and {int2}"],
         "[ abs [ - {int} {int2} ] ]": ["the distance between {int} and {int2}"],
-        "[ square {int} ]": ["the square of {int}", "{int} squared", "{int} multiplied by itself"],
+        "[ square {int} ]": ["the square of {int}", "{int} squared"],
         "[ reduce [ digits {int} ] 0 + ]": ["the sum of digits of {int}", "the digits of {int} added up"],
         "[ len [ digits {int} ] ]": ["the number of digits in {int}", "how many digits {int} has"],
         "[ reduce [ digits {int} ] 0 max ]": [
@@ -138,7 +138,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ],
         "[ if {bool} {int} {int2} ]": [
             "{int} if {bool} or else {int2}",
-            "{int} when {bool} and {int2} otherwise",
+            "if {bool} then {int} otherwise {int2}",
         ],
         "[ strlen {string} ]": ["the length of {string}", "the number of characters in {string}"],
         f"[ len {_WORDS} ]": ["the number of words in {string}", "how many words {string} has"],
@@ -163,8 +163,11 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "{ints} in increasing order",
             "sorted {ints}",
         ],
-        "[ reverse [ sort {ints} ] ]": ["{ints} sorted in descending order", "{ints} in decreasing order"],
-        "[ reverse {ints} ]": ["{ints} reversed", "{ints} in reverse order", "{ints} read from the end"],
+        "[ reverse [ sort {ints} ] ]": [
+            "{ints} sorted in descending order",
+            "the descending order of {ints}",
+        ],
+        "[ reverse {ints} ]": ["{ints} reversed", "{ints} in reverse order", "the reverse of {ints}"],
         "[ tail {ints} ]": ["{ints} without the first element", "all but the first of {ints}"],
         "[ slice {ints} 0 {int} ]": ["the first {int} elements of {ints}", "{ints} cut after {int} elements"],
         "[ slice {ints} {int} [ len {ints} ] ]": [
@@ -266,8 +269,8 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ],
         "[ ! [ is_sorted {ints} ] ]": ["{ints} is not sorted", "{ints} is out of order"],
         "[ ! [ contains {ints} {int} ] ]": ["{int} does not occur in {ints}", "{ints} is without {int}"],
-        "[ && {bool} {bool2} ]": ["{bool} and {bool2}"],
-        "[ || {bool} {bool2} ]": ["{bool} or {bool2}"],
+        "[ && {bool} {bool2} ]": ["both {bool} and {bool2}"],
+        "[ || {bool} {bool2} ]": ["either {bool} or {bool2}"],
         f"[ == {{string}} {_REVERSED} ]": ["{string} is a palindrome", "{string} reads the same backwards"],
         "[ < {string} {string2} ]": ["{string} comes before {string2} in the alphabet"],
         "[ > [ strlen {string} ] [ strlen {string2} ] ]": ["{string} is longer than {string2}"],
@@ -278,7 +281,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "{string} followed by {string2}",
             "{string} joined with {string2}",
         ],
-        _REVERSED: ["{string} reversed", "{string} written backwards", "{string} in reverse"],
+        _REVERSED: ["{string} reversed", "{string} written backwards", "the reverse of {string}"],
         "[ str_index {int} {string} ]": ["the character of {string} at position {int}"],
         "[ str_index 0 {string} ]": [
             "the first character of {string}",
@@ -296,7 +299,10 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         '[ reduce {strings} "" str_concat ]': ["{strings} joined together", "the concatenation of {strings}"],
         '[ reduce {strings} "" str_max ]': ["the alphabetically last of {strings}"],
         "[ head [ sort {strings} ] ]": ["the alphabetically first of {strings}"],
-        "[ if {bool} {string} {string2} ]": ["{string} if {bool} or else {string2}"],
+        "[ if {bool} {string} {string2} ]": [
+            "{string} if {bool} or else {string2}",
+            "if {bool} then {string} otherwise {string2}",
+        ],
     },
     "strings": {
         _WORDS: ["words of {string}", "{string} split into words", "the words that {string} is made of"],
@@ -307,7 +313,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ],
         "[ map {strings} {string_change} ]": ["{strings} with each {string_change}"],
         "[ sort {strings} ]": ["{strings} in alphabetical order", "alphabetically sorted {strings}"],
-        "[ reverse {strings} ]": ["{strings} in reverse order", "{strings} from last to first"],
+        "[ reverse {strings} ]": ["{strings} in reverse order", "the reverse of {strings}"],
         "[ tail {strings} ]": ["{strings} without the first", "all but the first of {strings}"],
         "[ slice {strings} 0 {int} ]": ["the first {int} of {strings}"],
         "[ append {strings} {string} ]": ["{strings} followed by {string}", "{strings} with {string} added"],

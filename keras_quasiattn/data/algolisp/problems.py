@@ -40,11 +40,11 @@ class ProgramTests:
     return_type: str
     tests: tuple[Example, ...]
 
-    def passed_by(self, program: Tree, max_steps: int = MAX_STEPS) -> bool:
+    def passed_by(self, program: str, max_steps: int = MAX_STEPS) -> bool:
         """Whether a program answers every test rightly; one that cannot be read or run does not.
 
         Args:
-            program: its tokens with blanks between them, or its tree.
+            program: its tokens with blanks between them.
             max_steps: limit of each run.
         """
         try:

@@ -38,7 +38,7 @@ def are_equal(left: Any, right: Any) -> bool:
 def check_scalar(value: Any) -> None:
     """Refuses what cannot be the key or value of a dictionary."""
     if kind_of(value) not in _SCALARS:
-        raise ProgramError(f"a dictionary cannot hold a {kind_of(value)}")
+        raise ProgramError(f"a dictionary cannot hold this: {kind_of(value)}")
 
 
 def check_element(value: Any) -> None:
@@ -47,7 +47,7 @@ def check_element(value: Any) -> None:
     if kind not in _SCALARS and (
         kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
     ):
-        raise ProgramError(f"an array cannot hold a {kind if kind != 'array' else 'nested array'}")
+        raise ProgramError(f"an array cannot hold this: {'nested array' if kind == 'array' else kind}")
 
 
 def check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> None:
@@ -57,8 +57,8 @@ def check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> No
     for place, (value, wanted) in enumerate(zip(arguments, kinds, strict=True), 1):
         kind = kind_of(value)
         if kind != wanted and (wanted != "any" or kind == "function"):
-            wanted = "value" if wanted == "any" else wanted
-            raise ProgramError(f"argument {place} of {name} is a {kind}, not a {wanted}")
+            wanted = "a value" if wanted == "any" else wanted
+            raise ProgramError(f"argument {place} of {name} must be {wanted}, not {kind}")
 
 
 def size_of(value: Any) -> int:

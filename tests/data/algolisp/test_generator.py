@@ -54,6 +54,19 @@ def test_no_two_problems_are_equal(every):
     assert len({(problem.text, problem.program) for problem in every}) == len(every)
 
 
+def test_a_text_means_one_program(every):
+    assert len({problem.text for problem in every}) == len(every)
+
+
+def test_what_follows_a_value_belongs_to_the_name_before_it(every):
+    for words in ("plus", "minus", "squared", "reversed"):
+        texts = [problem.text.split(" ") for problem in every if f" {words}" in problem.text]
+        before = [text[place - 1] for text in texts for place, word in enumerate(text) if word == words]
+        names = [word for word in before if len(word) == 1 or word == "10"]
+        # A change of elements, "each plus b", is said of other words.
+        assert names and set(before) - set(names) <= {"each", "element", "value"}, set(before)
+
+
 def anonymous(problem):
     """The program with its arguments numbered."""
     numbers = {}

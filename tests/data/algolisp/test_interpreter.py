@@ -1,7 +1,9 @@
 import time
+from random import Random
 
 import pytest
 
+from keras_quasiattn.data.algolisp.functions import CONSTANTS, FUNCTIONS
 from keras_quasiattn.data.algolisp.interpreter import MAX_DEPTH, Program
 from keras_quasiattn.data.algolisp.trees import ProgramError
 
@@ -9,6 +11,11 @@ TYPES = {"a": "int[]", "b": "int[]", "c": "int[][]", "n": "int", "s": "string", 
 FIBONACCI = (
     "[ invoke1 [ lambda1 [ if [ < arg1 2 ] 1 [ + [ self [ - arg1 2 ] ] [ self [ - arg1 1 ] ] ] ] ] n ]"
 )
+ARITIES = {
+    **{name: len(function.kinds) for name, function in FUNCTIONS.items()},
+    **{"if": 3, "lambda1": 1, "lambda2": 1, "reduce": 3, "map": 2, "filter": 2, "invoke1": 2, "combine": 2},
+    **{"partial0": 2, "partial1": 2, "partial2": 2},
+}
 THOUSAND = "[ range 0 [ * 10 [ * 10 10 ] ] ]"
 
 
@@ -84,26 +91,26 @@ def test_programs_that_cannot_be_right_are_refused_before_they_run(program, comp
 @pytest.mark.parametrize(
     ("program", "complaint"),
     [
-        ("[ a 1 ]", "a array is called"),
-        ("[ map a a ]", "argument 2 of map is a array, not a function"),
-        ("[ map n square ]", "argument 1 of map is a number, not a array"),
+        ("[ a 1 ]", "what is called must be function, not array"),
+        ("[ map a a ]", "argument 2 of map must be function, not array"),
+        ("[ map n square ]", "argument 1 of map must be array, not number"),
         ("[ map a + ]", r"\+ takes 2 arguments, not 1"),
         ("[ map a [ lambda2 arg1 ] ]", "a function of 2 arguments is given 1"),
         ("[ map a [ partial2 1 + ] ]", "partial2 of a function that is given 1"),
-        ("[ map a [ lambda1 abs ] ]", "cannot hold a function"),
+        ("[ map a [ lambda1 abs ] ]", "an array cannot hold this: function"),
         (
             "[ map [ range 0 1 ] [ lambda1 [ append [ array-new int ] [ append [ array-new int ] a ] ] ] ]",
             "nested",
         ),
-        ("[ filter a square ]", "the condition of filter is a number, not a truth value"),
-        ("[ if n 1 2 ]", "the condition of if is a number, not a truth value"),
+        ("[ filter a square ]", "the condition of filter must be truth value, not number"),
+        ("[ if n 1 2 ]", "the condition of if must be truth value, not number"),
         (
             "[ invoke1 [ partial0 [ partial0 n + ] invoke1 ] 1 ]",
-            "argument 1 of partial0 is a function, not a value",
+            "argument 1 of partial0 must be a value, not function",
         ),
-        ("[ map a [ partial0 0 [ partial1 2 slice ] ] ]", "argument 1 of slice is a number, not a array"),
+        ("[ map a [ partial0 0 [ partial1 2 slice ] ] ]", "argument 1 of slice must be array, not number"),
         ("[ && false [ == [ / 1 0 ] 1 ] ]", "zero"),
-        ("[ reduce a abs + ]", "is a function, not a value"),
+        ("[ reduce a abs + ]", "must be a value, not function"),
         ("[ map a reduce ]", "reduce takes 3 arguments, not 1"),
     ],
 )
@@ -161,6 +168,27 @@ def test_deeply_nested_calls_run():
     for _ in range(50):
         program = f"[ invoke1 [ lambda1 {program} ] 0 ]"
     assert run(program, n=3) == 3
+
+
+def random_program(random, nesting):
+    if nesting == 0 or random.random() < 0.25:
+        return random.choice([*CONSTANTS, *ARITIES] + ["a", "n", "s", "arg1", "arg2", "self"] * 8)
+    name = random.choice([*ARITIES, *["lambda1", "lambda2", "map", "reduce", "filter"] * 4])
+    parts = [random_program(random, nesting - 1) for _ in range(ARITIES[name])]
+    return f"[ {' '.join([name, *parts])} ]"
+
+
+def test_random_programs_give_values_or_program_errors():
+    given = {"a": [3, 1, 2], "n": 2, "s": "ab c"}
+    answered = failed = 0
+    for seed in range(5000):
+        random = Random(seed)
+        try:
+            run(random_program(random, random.randint(1, 6)), **given)
+            answered += 1
+        except ProgramError:
+            failed += 1
+    assert answered > 1000 and failed > 1000
 
 
 def test_the_limit_of_steps_is_the_callers():

@@ -68,7 +68,6 @@ def test_published_records_are_read_and_pass_their_tests(tmp_path):
     )  # fmt: skip
     assert len(digits.tests.tests) == 10
     assert digits.tests.passed_by(digits.program) and odd.tests.passed_by(odd.program)
-    assert digits.tests.passed_by(DIGITS["short_tree"])
     assert not digits.tests.passed_by("0") and not odd.tests.passed_by("a")
 
 
