@@ -3,7 +3,8 @@
 from keras_quasiattn.data.ag_news_part import AgNewsPart
 from keras_quasiattn.data.algolisp.builder import GeneratedAlgoLisp, GeneratedAlgoLispConfig
 from keras_quasiattn.data.algolisp.interpreter import Program
-from keras_quasiattn.data.algolisp.problems import Problem, ProgramTests, read_problems
+from keras_quasiattn.data.algolisp.problems import ProgramTests, read_problems
+from keras_quasiattn.data.algolisp.trees import ProgramError
 from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
 from keras_quasiattn.data.labelled_texts import (
     LabelledTexts,
@@ -33,8 +34,8 @@ __all__ = [
     "GeneratedAlgoLispConfig",
     "LabelledTextSet",
     "LabelledTexts",
-    "Problem",
     "Program",
+    "ProgramError",
     "ProgramTests",
     "StanfordSentiment",
     "evaluation_batches",

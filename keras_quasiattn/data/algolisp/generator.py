@@ -117,14 +117,17 @@ class _Writer:
         parts = {slot: self._slot(slot.rstrip("2"), depths[slot]) for slot in slots}
         if len({part for _, part in parts.values()}) < len(parts):
             raise _Unusable
-        phrases = {slot: phrase for slot, (phrase, _) in parts.items()}
-        if category in ARGUMENTS:
-            texts = [text for text in texts if " " not in phrases.get(_first_slot(text), "")] or texts
-        text = self.random.choice(texts)
-        first = _first_slot(text)
-        if category in ARGUMENTS and " " in phrases.get(first, ""):
-            phrases[first] = self._define(phrases[first])
-        return text.format(**phrases), program.format(**{slot: part for slot, (_, part) in parts.items()})
+        text = self._say(category, texts, {slot: phrase for slot, (phrase, _) in parts.items()})
+        return text, program.format(**{slot: part for slot, (_, part) in parts.items()})
+
+    def _say(self, category: str, texts: Sequence[str], phrases: dict[str, str]) -> str:
+        def begins_long(text: str) -> bool:
+            return category in ARGUMENTS and " " in phrases.get(_first_slot(text), "")
+
+        text = self.random.choice([text for text in texts if not begins_long(text)] or texts)
+        if begins_long(text):
+            phrases[_first_slot(text)] = self._define(phrases[_first_slot(text)])
+        return text.format(**phrases)
 
     def _slot(self, category: str, depth: int) -> tuple[str, str]:
         text, program = self.expand(category, depth)

@@ -73,8 +73,8 @@ class Program:
 
     A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`; a name alone is a value,
     functions included. `lambda1` and `lambda2` make functions of `arg1` (and `arg2`), in which `self` is the
-    function itself; names mean what they mean where the function stands. Arguments come before calls, but
-    `if` evaluates one branch alone; `&&` and `||` evaluate both sides. `/` rounds integers down. Division by
+    function itself; names mean what they mean where the function stands. All arguments are evaluated before a
+    call, those of `&&` and `||` too; only `if` evaluates one branch alone. `/` rounds integers down. Division by
     zero, an index outside, a head of nothing and arguments of another kind are errors.
 
     Nothing a program holds is run by Python, and no program takes more than its limits: `max_steps` counts calls
