@@ -255,7 +255,7 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "{ints} reads the same from both ends",
         ],
         "[ contains {ints} {int} ]": ["{int} occurs in {ints}", "{ints} contains {int}"],
-        "[ invoke1 {condition} {int} ]": ["{int} is {condition}"],
+        "[ invoke1 {condition} {int} ]": ["the value of {int} is {condition}"],
         "[ > {int} {int2} ]": ["{int} is greater than {int2}", "{int} exceeds {int2}"],
         "[ < {int} {int2} ]": ["{int} is less than {int2}", "{int} is below {int2}"],
         "[ == {int} {int2} ]": ["{int} equals {int2}", "{int} and {int2} are equal"],
