@@ -4,12 +4,18 @@ This is all that a server needs: `pip install tensorflow==2.21.* 'tensorflow-tex
 tensorflow-text only the compiled kernels are loaded, and neither Keras nor keras_quasiattn is used, which the
 script proves by making their import impossible. Prints the answer and the logarithm of its probability; of a
 classifier (`saved_models/trec/1`) the class, every class's probability, and the tokens that its gates left open.
+
+A model over pairs takes two texts, a ranker a question and its candidates, which it prints best first:
+`python examples/ask.py saved_models/wikiqa/1 'who wrote it ?' 'It rained .' 'She wrote it .'`.
 """
 
 import importlib.util
 import os
 import sys
 from pathlib import Path
+from typing import Any
+
+ORDER = ["text", "first", "second", "question", "candidates"]
 
 
 def load_text_kernels() -> None:
@@ -23,11 +29,22 @@ def load_text_kernels() -> None:
         tf.load_op_library(str(library))
 
 
+def parted(names: set[str], texts: list[bytes]) -> dict[str, Any]:
+    """What each input of the model has of the texts."""
+    if "candidates" in names and len(texts) > 1:
+        return {"question": texts[0], "candidates": texts[1:]}
+    if len(texts) != len(names):
+        sys.exit(
+            f"ask.py: got {len(texts)} texts: the model takes {', '.join(sorted(names, key=ORDER.index))}"
+        )
+    return dict(zip(sorted(names, key=ORDER.index), texts, strict=True))
+
+
 def main() -> None:
     """Load the model, ask, print."""
-    if len(sys.argv) != 3:
-        sys.exit("usage: python ask.py FOLDER QUESTION, such as: ask.py saved_models/mlu/1 'x=85,y=-52,y-x'")
-    folder, question = sys.argv[1:]
+    if len(sys.argv) < 3:
+        sys.exit("usage: python ask.py FOLDER TEXT..., such as: ask.py saved_models/mlu/1 'x=85,y=-52,y-x'")
+    folder, *texts = sys.argv[1:]
     if not (Path(folder) / "saved_model.pb").is_file():
         sys.exit(f"ask.py: {folder!r} is not a SavedModel: it has no saved_model.pb")
 
@@ -40,10 +57,14 @@ def main() -> None:
         model = tf.saved_model.load(folder).signatures["serving_default"]
     except (OSError, KeyError, tf.errors.OpError) as error:
         sys.exit(f"ask.py: {folder!r} does not load: {str(error).splitlines()[0]}")
-    # Any bytes are a question, those too that are not UTF-8.
-    answer = {
-        name: value.numpy()[0] for name, value in model(text=tf.constant([os.fsencode(question)])).items()
-    }
+    # Any bytes are a text, those too that are not UTF-8.
+    inputs = parted(set(model.structured_input_signature[1]), [os.fsencode(text) for text in texts])
+    asked = {name: tf.constant([value]) for name, value in inputs.items()}
+    answer = {name: value.numpy()[0] for name, value in model(**asked).items()}
+    if "ranked" in answer:
+        for score, candidate in zip(answer["scores"], answer["ranked"], strict=True):
+            print(f"{score:.4f} {candidate.decode('utf-8', 'replace')}")
+        return
     if "answer" in answer:
         print(answer["answer"].decode("utf-8", "replace"))
         print(f"log-probability {answer['log_probability']:.4f}")

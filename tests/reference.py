@@ -52,10 +52,30 @@ def coda_weights(
 
 
 def softmax_weights(query, key, mask=None, *, scale=1.0, is_causal=False):
-    e = scale * query @ np.swapaxes(key, -1, -2)
+    return softmax(scale * query @ np.swapaxes(key, -1, -2), mask, is_causal)
+
+
+def softmax(e, mask=None, is_causal=False):
     weights = np.where(full_mask(mask, e.shape, is_causal), np.exp(e), 0)
     total = weights.sum(-1, keepdims=True)
     return weights / np.where(total > 0, total, 1)
+
+
+def conflict_weights(u, v, score_kernel, difference, mask=None, is_causal=False):
+    change = {"signed": lambda x: x, "absolute": np.abs, "squared": np.square}[difference]
+    return softmax(change(u[..., :, None, :] - v[..., None, :, :]) @ score_kernel, mask, is_causal)
+
+
+def intra_weights(features, distance_bias, mask, signed):
+    e = features @ np.swapaxes(features, -1, -2)
+    beyond = (len(distance_bias) - 1) // (2 if signed else 1)
+    for example in np.ndindex(e.shape[:-2]):
+        real = np.flatnonzero(mask[example])
+        for i, row in enumerate(real):
+            for j, column in enumerate(real):
+                distance = np.clip(i - j, -beyond, beyond)
+                e[(*example, row, column)] += distance_bias[distance + beyond if signed else abs(distance)]
+    return softmax(e, mask[..., :, None] & mask[..., None, :])
 
 
 def masked_mean(x, mask, axis):

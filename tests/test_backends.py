@@ -1,4 +1,4 @@
-"""Law 8: ops, layers and models pass the same tests on every backend."""
+"""Law 8: ops, layers, models and the ranking metrics pass the same tests on every backend."""
 
 import os
 import re
@@ -10,7 +10,10 @@ import keras
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-TESTS = ["tests/ops", "tests/layers", "tests/models/test_decoding.py", "tests/models/test_transformer.py"]
+TESTS = ["tests/ops", "tests/layers", "tests/metrics/test_ranking_metrics.py"]
+TESTS += [f"tests/models/test_{name}.py" for name in ("decoding", "transformer", "pair_models")]
+TESTS += [f"tests/models/test_{name}.py" for name in ("pair_classifier", "siamese_classifier")]
+TESTS += [f"tests/models/test_{name}.py" for name in ("mixture_classifier", "evidence_lower_bound")]
 
 
 def run(backend, *arguments, timeout):

@@ -80,3 +80,14 @@ def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
         row["gathered_ms"] / row["soft_ms"] for row in found["unit"]
     ]
     assert 0 < found["whole"]["density"] <= 1
+
+
+def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
+    output = tmp_path / "pairs.json"
+    command = "-m benchmarks.pairs --batch 2 --batches 2 --vocabulary 30 --width 5 --units 4 --repeats 1"
+    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    found = json.loads(output.read_text())
+    assert len(set(found["parameters"].values())) == 1, "not the same widths"
+    times = found["step_ms"]
+    assert found["softmax_of_plain"]["ratio"] == times["softmax"] / times["plain"]
+    assert found["coda_of_softmax"]["ratio"] == times["coda"] / times["softmax"]

@@ -69,6 +69,7 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "quasiattn train mlu --model coda --preset paper --run runs/paper --policy mixed_bfloat16\n"
     "quasiattn train classify --preset trec --run runs/trec --vectors glove.6B.100d.txt\n"
     "quasiattn train classify --data my.tsv --run runs/mine\n"
+    "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
     "\n"
     "Started again after an interruption, the same command goes on where the run stopped."
 )
@@ -172,7 +173,8 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
 
 @cli.command(
     epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
-    "quasiattn predict runs/mlu-coda - < questions.txt"
+    "quasiattn predict runs/mlu-coda - < questions.txt\n"
+    "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'"
 )
 @RUN
 @click.argument("inputs", nargs=-1, required=True)

@@ -13,6 +13,7 @@ from keras_quasiattn.data.labelled_texts import (
     texts_from_tfds,
 )
 from keras_quasiattn.data.mlu import SPLITS, ArithmeticMlu, ArithmeticMluConfig, split_of
+from keras_quasiattn.data.pair_corpus import PairCorpus, PairCorpusConfig
 from keras_quasiattn.data.pipeline import (
     evaluation_batches,
     prepare,
@@ -21,7 +22,14 @@ from keras_quasiattn.data.pipeline import (
     training_batches,
 )
 from keras_quasiattn.data.stanford_sentiment import StanfordSentiment
-from keras_quasiattn.data.table_files import read_table
+from keras_quasiattn.data.table_files import read_parallel, read_table
+from keras_quasiattn.data.text_pairs import (
+    TextPairs,
+    pairs_from_click_log,
+    pairs_from_files,
+    pairs_from_tfds,
+    ranked_pairs_from_files,
+)
 
 __all__ = [
     "SPLITS",
@@ -34,12 +42,20 @@ __all__ = [
     "GeneratedAlgoLispConfig",
     "LabelledTextSet",
     "LabelledTexts",
+    "PairCorpus",
+    "PairCorpusConfig",
     "Program",
     "ProgramError",
     "ProgramTests",
     "StanfordSentiment",
+    "TextPairs",
     "evaluation_batches",
+    "pairs_from_click_log",
+    "pairs_from_files",
+    "pairs_from_tfds",
     "prepare",
+    "ranked_pairs_from_files",
+    "read_parallel",
     "read_problems",
     "read_table",
     "sequence_pair_encoder",

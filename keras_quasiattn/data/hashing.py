@@ -1,5 +1,8 @@
 """Counter-based randomness on NumPy arrays: a value depends on its key and index alone, never on a state."""
 
+import hashlib
+from collections.abc import Iterable
+
 import numpy as np
 
 _INCREMENT = np.uint64(0x9E3779B97F4A7C15)
@@ -33,6 +36,21 @@ def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
     for word in words:
         state = _mix((state ^ np.atleast_1d(word).astype(np.int64).view(np.uint64)) + _INCREMENT)
     return state
+
+
+def text_shares(key: int, texts: Iterable[bytes]) -> np.ndarray:
+    """A number in [0, 1) for each text, uniform over texts: those below `s` are a share `s` of them.
+
+    Args:
+        key: Any integer of at most 64 bits; another key gives unrelated numbers.
+        texts: Equal ones get the same number.
+
+    >>> bool(text_shares(1, [b"a", b"b"])[1] == text_shares(1, [b"b"])[0])
+    True
+    """
+    digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]
+    words = np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
+    return keyed_hash(key, words) / 2.0**64
 
 
 def permute(indices: np.ndarray, bits: int, key: int) -> np.ndarray:

@@ -1,10 +1,11 @@
 """Rows of TSV, CSV and JSONL files, with the number of the line that each stands on."""
 
 import csv
+import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import open_text
@@ -12,16 +13,20 @@ from keras_quasiattn.text import open_text
 _FORMS = (".tsv", ".csv", ".jsonl")
 
 
-def read_table(file: str | Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
+def read_table(
+    file: str | Path, columns: Sequence[str], *, optional: Sequence[str] = (), quoted: bool = False
+) -> Iterator[tuple[int, dict[str, str]]]:
     r"""The wanted columns of a file's rows, one row after the other.
 
     TSV: the first line names the columns; fields are parted by tabs, rows by "\n" alone, and nothing is quoted.
-    CSV: likewise with commas, and fields may be quoted with `"` as RFC 4180 has it. JSONL: an object a line.
-    The file may be compressed (.gz, .xz). Columns beyond the wanted ones are passed over.
+    CSV: likewise with commas, and fields may be quoted with `"` as RFC 4180 has it. JSONL: an object a line, or a
+    list of objects. The file may be compressed (.gz, .xz). Columns beyond the wanted ones are passed over.
 
     Args:
         file: its name ends in .tsv, .csv or .jsonl, and then perhaps .gz or .xz.
         columns: the wanted columns.
+        optional: columns that are given too where the file (in JSONL, the row) has them.
+        quoted: whether a TSV's fields may be quoted, as a CSV's are.
 
     Yields:
         The number of the row's (last) line, counted from 1, and the fields by column; a JSON number is given as
@@ -34,26 +39,56 @@ def read_table(file: str | Path, columns: Sequence[str]) -> Iterator[tuple[int, 
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
     with open_text(file) as stream:
         if form == ".jsonl":
-            rows = _json_rows(file, stream, columns)
-        elif form == ".csv":
-            rows = _delimited_rows(file, _csv_lines(file, stream), columns)
+            rows = _json_rows(file, stream, columns, optional)
+        elif form == ".csv" or (form == ".tsv" and quoted):
+            lines = _quoted_lines(file, stream, "," if form == ".csv" else "\t")
+            rows = _delimited_rows(file, lines, columns, optional)
         elif form == ".tsv":
-            lines = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1))
-            rows = _delimited_rows(file, lines, columns)
+            plain = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1))
+            rows = _delimited_rows(file, plain, columns, optional)
         else:
             raise UserError(
                 f"{file} has a form that cannot be read: use {', '.join(_FORMS)} (or .gz, .xz after it)"
             )
-        empty = True
-        for row in rows:
-            empty = False
-            yield row
+        yield from _at_least_one(file, rows)
+
+
+def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
+    """The lines of files of one column each, line by line.
+
+    Args:
+        files: the file of each column; it may be compressed (.gz, .xz).
+
+    Yields:
+        The number of the line, counted from 1, and the lines by column.
+
+    Raises:
+        UserError: a file cannot be read or is empty, or the files differ in their number of lines.
+    """
+    columns = [_lines(Path(file)) for file in files.values()]
+    for number, fields in enumerate(itertools.zip_longest(*columns), 1):
+        if None in fields:
+            counts = [f"{file} has {sum(1 for _ in _lines(Path(file)))}" for file in files.values()]
+            raise UserError(f"the numbers of lines differ: {', '.join(counts)}")
+        yield number, dict(zip(files, fields, strict=True))
+
+
+def _lines(file: Path) -> Iterator[str]:
+    with open_text(file) as stream:
+        yield from _at_least_one(file, (line.rstrip("\r\n") for line in stream))
+
+
+def _at_least_one(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
+    empty = True
+    for row in rows:
+        empty = False
+        yield row
     if empty:
         raise UserError(f"{file} has no rows")
 
 
-def _csv_lines(file: Path, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(stream, strict=True)
+def _quoted_lines(file: Path, stream: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(stream, delimiter=delimiter, strict=True)
     try:
         for fields in reader:
             yield reader.line_num, fields
@@ -62,7 +97,7 @@ def _csv_lines(file: Path, stream: IO[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _delimited_rows(
-    file: Path, lines: Iterator[tuple[int, list[str]]], columns: Sequence[str]
+    file: Path, lines: Iterator[tuple[int, list[str]]], columns: Sequence[str], optional: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, str]]]:
     _, header = next(lines, (1, []))
     missing = [column for column in columns if column not in header]
@@ -70,7 +105,8 @@ def _delimited_rows(
         raise UserError(
             f"{file}, line 1: the columns are {_listed(header)}: {_listed(columns)} must be among them"
         )
-    places = {column: header.index(column) for column in columns}
+    wanted = [*columns, *(column for column in optional if column in header)]
+    places = {column: header.index(column) for column in wanted}
     for number, fields in lines:
         if fields in ([], [""]) and len(header) > 1:
             continue
@@ -81,22 +117,40 @@ def _delimited_rows(
         yield number, {column: fields[place] for column, place in places.items()}
 
 
-def _json_rows(file: Path, stream: IO[str], columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, line in enumerate(stream, 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except ValueError as error:
-            raise UserError(f"{file}, line {number}: not JSON ({error})") from None
-        if not isinstance(row, dict):
-            raise UserError(f"{file}, line {number}: a JSON object with {_listed(columns)} would be right")
-        for column in columns:
+def _json_rows(
+    file: Path, stream: IO[str], columns: Sequence[str], optional: Sequence[str]
+) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, row in read_objects(file, stream, columns):
+        wanted = [*columns, *(column for column in optional if column in row)]
+        for column in wanted:
             if not isinstance(row.get(column), str | int) or isinstance(row.get(column), bool):
                 raise UserError(
                     f"{file}, line {number}: {column!r} is {json.dumps(row.get(column))}: a text would be right"
                 )
-        yield number, {column: str(row[column]) for column in columns}
+        yield number, {column: str(row[column]) for column in wanted}
+
+
+def read_objects(file: Path, stream: IO[str], columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file, whatever their fields hold.
+
+    Args:
+        file: what errors name.
+        stream: its lines.
+        columns: what errors say would be right.
+    """
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{file}, line {number}: not JSON ({error})") from None
+        for row in value if isinstance(value, list) else [value]:
+            if not isinstance(row, dict):
+                raise UserError(
+                    f"{file}, line {number}: a JSON object with {_listed(columns)} would be right"
+                )
+            yield number, row
 
 
 def _listed(names: Sequence[str]) -> str:

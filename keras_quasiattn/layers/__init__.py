@@ -1,11 +1,17 @@
 """Keras layers: weights, masks and configuration around the functions in `ops`."""
 
+from keras_quasiattn.layers.alignment_attention import AlignmentAttention
+from keras_quasiattn.layers.attention_conflict import AttentionConflict
 from keras_quasiattn.layers.coda import CoDA
+from keras_quasiattn.layers.conflict_attention import ConflictAttention
+from keras_quasiattn.layers.decomposable_attention import DecomposableAttention
 from keras_quasiattn.layers.feed_forward import FeedForward
 from keras_quasiattn.layers.gated_attention import GatedAttention
+from keras_quasiattn.layers.intra_sentence_attention import IntraSentenceAttention
 from keras_quasiattn.layers.local_attention import LocalAttention
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
+from keras_quasiattn.layers.multi_head_conflict import MultiHeadConflict
 from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 from keras_quasiattn.layers.soft_attention import SoftAttention
@@ -16,12 +22,18 @@ from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 
 __all__ = [
+    "AlignmentAttention",
+    "AttentionConflict",
     "CoDA",
+    "ConflictAttention",
+    "DecomposableAttention",
     "FeedForward",
     "GatedAttention",
+    "IntraSentenceAttention",
     "LocalAttention",
     "MaskedPooling",
     "MultiHeadCoDA",
+    "MultiHeadConflict",
     "MultiHeadGated",
     "MultiHeadSoftmax",
     "SoftAttention",

@@ -1,27 +1,20 @@
 """CoDA between two sequences."""
 
+import dataclasses
 from typing import Any, cast
 
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.temperature import (
-    Temperature,
-    check_temperature,
-    scales,
-    temperature,
-    temperature_weights,
-)
-from keras_quasiattn.ops.choice import IMPLEMENTATIONS
-from keras_quasiattn.ops.composition import Composition, check_choice
-from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
+from keras_quasiattn.layers.coda_options import CoDAOptions
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.temperature import Temperature
 
 Tensor = Any
-Shape = tuple[int | None, ...]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class CoDA(keras.layers.Layer):
+class CoDA(PairAttention):
     """Compositional de-attention between two sequences: one weight matrix aligns each to the other.
 
     E = α·F_E(a)·F_E(b)ᵀ;  N = −β·‖F_N(a) − F_N(b)‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  a' = M·b;  b' = Mᵀ·a
@@ -96,22 +89,20 @@ class CoDA(keras.layers.Layer):
         self.use_bias = use_bias
         self.share_projections = share_projections
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.alpha = check_temperature(alpha, "alpha")
-        self.beta = check_temperature(beta, "beta")
-        self.scaling = scaling
-        scales(scaling, 1, paper=(1.0, 1.0))
-        self.similarity = similarity
-        self.gate = gate
-        self.gate_range = gate_range
-        self.center_similarity = center_similarity
-        Composition(similarity, gate, gate_range, center_similarity)
-        check_choice(implementation, IMPLEMENTATIONS, "implementation")
-        self.implementation = implementation
-        self.supports_masking = True
+        self._options = CoDAOptions(
+            alpha=alpha,
+            beta=beta,
+            scaling=scaling,
+            similarity=similarity,
+            gate=gate,
+            gate_range=gate_range,
+            center_similarity=center_similarity,
+            implementation=implementation,
+        )
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Makes the projections, and α and β where they are learned."""
-        _check_pair(inputs_shape)
+        check_pair(inputs_shape)
         self._units = self.units or cast(int, inputs_shape[0][-1])
         self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
         self.distance_projection = (
@@ -119,7 +110,7 @@ class CoDA(keras.layers.Layer):
             if self.share_projections
             else self._make_projection("distance_projection", inputs_shape[0])
         )
-        self._learned = temperature_weights(self, (), alpha=self.alpha, beta=self.beta)
+        self._learned = self._options.make_weights(self)
 
     def _make_projection(self, name: str, shape: Shape) -> keras.layers.Dense:
         initializer = self.kernel_initializer
@@ -135,97 +126,32 @@ class CoDA(keras.layers.Layer):
         projection.build(shape)
         return projection
 
-    def call(
-        self,
-        inputs: list[Tensor],
-        mask: list[Tensor | None] | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
+    def attend(
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """Aligns the pair `inputs` = [a, b]."""
-        masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
-        a, b = (
-            zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # integers are not cast by Keras
-            for x, m in zip(inputs, masks, strict=True)
-        )
-        similarity_a, similarity_b = self.similarity_projection(a), self.similarity_projection(b)
+        """Aligns a and b."""
         separate = not self.share_projections
-        alpha_scale, beta_scale = scales(self.scaling, self._units, paper=(1.0, 1.0))
         outputs = ops.coda_pair(
-            similarity_a,
-            similarity_b,
-            *masks,
+            self.similarity_projection(a),
+            self.similarity_projection(b),
+            mask_a,
+            mask_b,
             distance_a=self.distance_projection(a) if separate else None,
             distance_b=self.distance_projection(b) if separate else None,
             value_a=a,
             value_b=b,
-            alpha=temperature(self.alpha, self._learned.get("alpha"), alpha_scale),
-            beta=temperature(self.beta, self._learned.get("beta"), beta_scale),
-            similarity=self.similarity,
-            gate=self.gate,
-            gate_range=self.gate_range,
-            center_similarity=self.center_similarity,
-            return_scores=return_attention_scores,
-            implementation=self.implementation,
-            training=training,
+            **self._options.arguments(self._learned, self._units),
+            **options,
         )
         return list(outputs)
 
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Each output keeps the mask of its input."""
-        return mask
-
-    def compute_output_shape(self, inputs_shape: list[Shape]) -> list[Shape]:
-        """The shapes of the inputs."""
-        return [tuple(shape) for shape in inputs_shape]
-
-    def compute_output_spec(
-        self,
-        inputs: list[Tensor],
-        mask: list[Tensor | None] | None = None,
-        training: bool | None = None,
-        return_attention_scores: bool = False,
-    ) -> list[Any]:
-        """Symbolic outputs [(B, T, features), (B, S, features)], and M (B, T, S)."""
-        for index, one in enumerate(_pair_of_masks(mask)):
-            check_mask(one, f"mask[{index}]")
-        a, b = self.compute_output_shape([x.shape for x in inputs])
-        shapes = [a, b, (a[0], a[1], b[1])] if return_attention_scores else [a, b]
-        return [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
-
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = (
-            *("units", "use_bias", "share_projections", "alpha", "beta", "scaling", "similarity", "gate"),
-            *("gate_range", "center_similarity", "implementation"),
-        )
+        names = ("units", "use_bias", "share_projections")
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
+            **dataclasses.asdict(self._options),
             "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }
-
-
-def _check_pair(shapes: Any) -> None:
-    is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
-    if not is_pair or any(not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes):
-        raise ValueError(
-            "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features). "
-            f"Received shapes: {shapes}"
-        )
-    if shapes[0][-1] is None or shapes[0][-1] != shapes[1][-1]:
-        raise ValueError(
-            "`inputs` a and b must have the same, known number of features (last dimension). "
-            f"Received shapes: {shapes}"
-        )
-
-
-def _pair_of_masks(mask: Any) -> list[Any]:
-    if mask is None:
-        return [None, None]
-    if not isinstance(mask, (list, tuple)) or len(mask) != 2:
-        raise ValueError(
-            f"`mask` must be a list [mask_a, mask_b] or None. Received: mask of type {type(mask)}"
-        )
-    return list(mask)

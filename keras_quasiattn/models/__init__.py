@@ -1,7 +1,11 @@
 """Functional-API model builders."""
 
 from keras_quasiattn.models.decoding import beam_search, greedy_search
+from keras_quasiattn.models.mixture_classifier import MixtureClassifier
+from keras_quasiattn.models.pair_classifier import PairClassifier
+from keras_quasiattn.models.ranking_crossentropy import RankingCrossentropy
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
+from keras_quasiattn.models.siamese_classifier import SiameseClassifier
 from keras_quasiattn.models.sizes import TRANSFORMER_SIZES
 from keras_quasiattn.models.text_classifier import TextClassifier
 from keras_quasiattn.models.transformer import Transformer
@@ -9,7 +13,11 @@ from keras_quasiattn.models.transformer_classifier import TransformerClassifier
 
 __all__ = [
     "TRANSFORMER_SIZES",
+    "MixtureClassifier",
+    "PairClassifier",
+    "RankingCrossentropy",
     "SequenceCrossentropy",
+    "SiameseClassifier",
     "TextClassifier",
     "Transformer",
     "TransformerClassifier",

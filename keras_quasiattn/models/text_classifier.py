@@ -13,6 +13,7 @@ from keras_quasiattn.layers import (
     SoftAttention,
 )
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.models.recurrence import readable
 
 Tensor = Any
 
@@ -195,9 +196,7 @@ class TextClassifier(keras.Model):
         return {"logits": self._output_layer(context), **answer}
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
-        # cuDNN refuses a row without any position, so the first one is always read; the attention leaves it out.
-        first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
-        read = ops.logical_or(mask, first)
+        read = readable(mask)
         for number, recurrent in enumerate(self._recurrent):
             x = recurrent(x, mask=read, training=training)
             if number < len(self._recurrent) - 1:

@@ -1,19 +1,27 @@
 """Pure functions on tensors; the only place where an attention weight is computed."""
 
+from keras_quasiattn.ops.alignment import alignment_attention, alignment_pair
 from keras_quasiattn.ops.coda import coda_attention, coda_pair
+from keras_quasiattn.ops.conflict import conflict_attention, multi_head_conflict_attention
 from keras_quasiattn.ops.distance import pairwise_l1
 from keras_quasiattn.ops.gates import gated_softmax, gumbel_gate, hard_gates
+from keras_quasiattn.ops.intra_attention import intra_attention
 from keras_quasiattn.ops.open_positions import open_positions_attention
 from keras_quasiattn.ops.pooling import local_attention, soft_attention
 from keras_quasiattn.ops.softmax import softmax_attention
 
 __all__ = [
+    "alignment_attention",
+    "alignment_pair",
     "coda_attention",
     "coda_pair",
+    "conflict_attention",
     "gated_softmax",
     "gumbel_gate",
     "hard_gates",
+    "intra_attention",
     "local_attention",
+    "multi_head_conflict_attention",
     "open_positions_attention",
     "pairwise_l1",
     "soft_attention",

@@ -1,11 +1,14 @@
 """Which implementation of CoDA "auto" means, and where compiled CPU loops may be used."""
 
 import importlib.util
+from collections.abc import Callable
 from typing import Any
 
 import keras
+from keras import ops
 
 from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.executor import runs_op_by_op
 
 Tensor = Any
 
@@ -56,6 +59,28 @@ def choose_implementation(
     return "compiled" if stays_in_this_process(bool(training)) else "blockwise"
 
 
+def compute_by_choice(
+    compute: Callable[[str], Any],
+    implementation: str,
+    query: Tensor,
+    key: Tensor,
+    *,
+    alpha: float | Tensor,
+    beta: float | Tensor,
+    training: bool | None,
+) -> Any:
+    """What `compute` gives for the chosen implementation; arguments and errors as for `choose_implementation`.
+
+    In a graph that does not know the lengths, "auto" chooses when it runs: few pairs are quickest by the definition.
+    """
+    chosen = choose_implementation(implementation, query, key, alpha=alpha, beta=beta, training=training)
+    known = None not in (query.shape[-2], key.shape[-2])
+    if implementation != "auto" or chosen == "reference" or known or not runs_op_by_op():
+        return compute(chosen)
+    few = ops.shape(query)[-2] * ops.shape(key)[-2] <= _FEW_PAIRS
+    return ops.cond(few, lambda: compute("reference"), lambda: compute(chosen))
+
+
 def _obstacle(factors_along_keys: bool) -> str | None:
     """What compiled loops lack here, if anything."""
     if not _TENSORFLOW:
@@ -64,8 +89,8 @@ def _obstacle(factors_along_keys: bool) -> str | None:
         return "Numba: pip install 'keras-quasiattn[compiled]'"
     if factors_along_keys:
         return "`alpha` and `beta` that do not vary along S"
-    from keras_quasiattn.ops.executor_tensorflow import has_accelerator, runs_op_by_op
-
     if not runs_op_by_op():
         return "a graph that XLA does not compile"
+    from keras_quasiattn.ops.executor_tensorflow import has_accelerator
+
     return "a machine without a GPU or TPU" if has_accelerator() else None

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.choice import choose_implementation
+from keras_quasiattn.ops.choice import compute_by_choice
 from keras_quasiattn.ops.coda_blockwise import blockwise_sums
 from keras_quasiattn.ops.coda_reference import quasi_attention_weights
 from keras_quasiattn.ops.composition import Composition
@@ -66,10 +66,11 @@ def coda_attention(
             makes M tile by tile, forward and backward, in memory linear in T and S; it compiles under XLA and
             travels in a SavedModel. "compiled" does the same in compiled CPU loops (TensorFlow on CPUs, with
             the `compiled` extra); it can neither be compiled by XLA nor exported, and trying is an error.
-            "auto" is "reference" where T or S is 1, or T·S is known and at most 1024; else "compiled" where that
-            is legal: the extra is there, no GPU or TPU is, no factor varies along S, and the call is eager or a
-            step of training on this machine that XLA does not compile; else "blockwise". Scores, when asked
-            for, are made from blockwise distances unless it is "reference". All give the same output to rounding.
+            "auto" is "reference" where T or S is 1 or T·S is at most 1024, which a TensorFlow graph that does not
+            know the lengths decides when it runs; else "compiled" where that is legal: the extra is there, no GPU
+            or TPU is, no factor varies along S, and the call is eager or a step of training on this machine that
+            XLA does not compile; else "blockwise". Scores, when asked for, are made from blockwise distances
+            unless it is "reference". All give the same output to rounding.
         training: whether this is a step of training: only "auto" reads it.
 
     Returns:
@@ -92,43 +93,43 @@ def coda_attention(
     composition = Composition(similarity, gate, gate_range, center_similarity)
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")
-    implementation = choose_implementation(
-        implementation, query, key, alpha=alpha, beta=beta, training=training
-    )
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     mask = as_boolean_mask(mask, "mask")
     mean_per_query = is_causal or center_per_query
-    if implementation != "reference" and not return_scores:
-        (output,) = blockwise_sums(
+
+    def compute(implementation: str) -> Any:
+        if implementation != "reference" and not return_scores:
+            (output,) = blockwise_sums(
+                (query, key),
+                (query, key),
+                value,
+                mask=mask,
+                alpha=alpha,
+                beta=beta,
+                composition=composition,
+                is_causal=is_causal,
+                mean_per_query=mean_per_query,
+                dropout=dropout,
+                dropout_seed=dropout_seed,
+                compiled=implementation == "compiled",
+            )
+            return ops.cast(output, value.dtype)
+        seen = causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]) if is_causal else None
+        weights = quasi_attention_weights(
             (query, key),
             (query, key),
-            value,
-            mask=mask,
+            combine_masks(mask, seen),
             alpha=alpha,
             beta=beta,
             composition=composition,
-            is_causal=is_causal,
-            mean_per_query=mean_per_query,
-            dropout=dropout,
-            dropout_seed=dropout_seed,
-            compiled=implementation == "compiled",
+            mean_axis=-1 if mean_per_query else (-2, -1),
+            implementation="reference" if implementation == "reference" else "blockwise",
         )
-        return ops.cast(output, value.dtype)
-    if is_causal:
-        mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
-    weights = quasi_attention_weights(
-        (query, key),
-        (query, key),
-        mask,
-        alpha=alpha,
-        beta=beta,
-        composition=composition,
-        mean_axis=-1 if mean_per_query else (-2, -1),
-        implementation="reference" if implementation == "reference" else "blockwise",
-    )
-    output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
-    return (output, ops.cast(weights, value.dtype)) if return_scores else output
+        output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
+        return (output, ops.cast(weights, value.dtype)) if return_scores else output
+
+    return compute_by_choice(compute, implementation, query, key, alpha=alpha, beta=beta, training=training)
 
 
 def coda_pair(
@@ -195,56 +196,56 @@ def coda_pair(
     """
     composition = Composition(similarity, gate, gate_range, center_similarity)
     mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
-    a, distance_a, value_a = _sides("a", a, distance_a, value_a, mask_a)
-    b, distance_b, value_b = _sides("b", b, distance_b, value_b, mask_b)
+    a, distance_a, value_a = sides("a", a, mask_a, distance_a=distance_a, value_a=value_a)
+    b, distance_b, value_b = sides("b", b, mask_b, distance_b=distance_b, value_b=value_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
-    implementation = choose_implementation(
-        implementation, distance_a, distance_b, alpha=alpha, beta=beta, training=training
-    )
-    if implementation != "reference" and not return_scores:
-        outputs = blockwise_sums(
+
+    def compute(implementation: str) -> tuple[Tensor, ...]:
+        if implementation != "reference" and not return_scores:
+            outputs = blockwise_sums(
+                (a, b),
+                (distance_a, distance_b),
+                value_b,
+                other_value=value_a,
+                row_mask=mask_a,
+                key_mask=mask_b,
+                alpha=alpha,
+                beta=beta,
+                composition=composition,
+                compiled=implementation == "compiled",
+            )
+            return ops.cast(outputs[0], value_b.dtype), ops.cast(outputs[1], value_a.dtype)
+        weights = quasi_attention_weights(
             (a, b),
             (distance_a, distance_b),
-            value_b,
-            other_value=value_a,
-            row_mask=mask_a,
-            key_mask=mask_b,
+            pair_mask(mask_a, mask_b),
             alpha=alpha,
             beta=beta,
             composition=composition,
-            compiled=implementation == "compiled",
+            mean_axis=(-2, -1),
+            implementation="reference" if implementation == "reference" else "blockwise",
         )
-        return ops.cast(outputs[0], value_b.dtype), ops.cast(outputs[1], value_a.dtype)
-    weights = quasi_attention_weights(
-        (a, b),
-        (distance_a, distance_b),
-        pair_mask(mask_a, mask_b),
-        alpha=alpha,
-        beta=beta,
-        composition=composition,
-        mean_axis=(-2, -1),
-        implementation="reference" if implementation == "reference" else "blockwise",
+        outputs = (
+            weighted_sum("...ts,...sv->...tv", weights, value_b),
+            weighted_sum("...ts,...tv->...sv", weights, value_a),
+        )
+        return (*outputs, ops.cast(weights, value_b.dtype)) if return_scores else outputs
+
+    return compute_by_choice(
+        compute, implementation, distance_a, distance_b, alpha=alpha, beta=beta, training=training
     )
-    outputs = (
-        weighted_sum("...ts,...sv->...tv", weights, value_b),
-        weighted_sum("...ts,...tv->...sv", weights, value_a),
-    )
-    return (*outputs, ops.cast(weights, value_b.dtype)) if return_scores else outputs
 
 
-def _sides(
-    name: str, x: Tensor, distance: Tensor | None, value: Tensor | None, mask: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """The three roles of one sequence, padding cleared."""
+def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
+    """One sequence in all its roles, `x` itself where a role has no tensor of its own; padding cleared."""
     x = ops.convert_to_tensor(x)
     check_rank(x, name)
-    sides = [x]
-    for other, role in ((distance, "distance"), (value, "value")):
-        sides.append(x if other is None else ops.convert_to_tensor(other))
-        check_lengths(x, sides[-1], name, f"{role}_{name}")
-    x, distance, value = (zero_padding(side, mask) for side in sides)
-    return x, distance, value
+    tensors = [x]
+    for role, other in roles.items():
+        tensors.append(x if other is None else ops.convert_to_tensor(other))
+        check_lengths(x, tensors[-1], name, role)
+    return [zero_padding(tensor, mask) for tensor in tensors]
 
 
 def check_lengths(key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value") -> None:

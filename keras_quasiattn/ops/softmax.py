@@ -64,12 +64,43 @@ def softmax_attention(
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
-    mask = as_boolean_mask(mask, "mask")
-    if is_causal:
-        mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
+    return attend(
+        dot_products(query, key, scale),
+        value,
+        as_boolean_mask(mask, "mask"),
+        is_causal=is_causal,
+        dropout=dropout,
+        dropout_seed=dropout_seed,
+        gates=gates,
+        return_scores=return_scores,
+    )
+
+
+def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
+    """E = scale · query · keyᵀ, (..., T, S), in float32 for 16-bit inputs."""
     dtype = compute_dtype(query, key)
     query = ops.cast(query, dtype) * as_dtype(scale, dtype)
-    scores = ops.einsum("...td,...sd->...ts", query, ops.cast(key, dtype))
+    return ops.einsum("...td,...sd->...ts", query, ops.cast(key, dtype))
+
+
+def attend(
+    scores: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    gates: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """What follows any scores (..., T, S): their softmax over the keys of a boolean mask, and the sums of values.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S) before dropout.
+    """
+    if is_causal:
+        mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output

@@ -98,7 +98,7 @@ def _appearing(final: Path) -> Iterator[Path]:
 
 
 def _write(task: Task, model: keras.Model, path: Path) -> None:
-    function, input_signature, resources = task.serving_signature(model)
+    function, input_signature, resources, _ = task.serving_signature(model)
     # Not Keras' ExportArchive, which writes every weight twice.
     module = tf.Module()
     module.answer = tf.function(function, input_signature=input_signature)
@@ -110,9 +110,11 @@ def _write(task: Task, model: keras.Model, path: Path) -> None:
 def _check(task: Task, model: keras.Model, path: Path) -> None:
     """Ask the written model and the model itself the same."""
     served = tf.saved_model.load(str(path)).signatures["serving_default"]
-    (name,) = served.structured_input_signature[1]
+    signature = task.serving_signature(model)
+    asked = zip(signature.input_signature, signature.columns(task.example), strict=True)
+    inputs = {spec.name: tf.constant([column]) for spec, column in asked}
     expected = task.predict(model, [task.example])[0]
-    for key, value in served(**{name: tf.constant([task.example])}).items():
+    for key, value in served(**inputs).items():
         got = _plain(value.numpy()[0])
         same = _alike(got, expected[key])
         if not same:

@@ -13,6 +13,8 @@ __all__ = ["Preset", "ServingSignature", "Task", "TrainingSettings", "available"
 _TASKS: dict[str, str] = {
     "classify": "keras_quasiattn.tasks.classify:Classify",
     "mlu": "keras_quasiattn.tasks.mlu:Mlu",
+    "pairs": "keras_quasiattn.tasks.pairs:Pairs",
+    "rank": "keras_quasiattn.tasks.rank:Rank",
 }
 
 

@@ -19,11 +19,13 @@ class ServingSignature(NamedTuple):
         function: takes the tensors of `input_signature`, returns a dictionary of tensors.
         input_signature: one spec an argument, with the batch and the length left open.
         resources: what owns the tables that the function uses, beside the model.
+        columns: parts one input of `predict` into what each argument has of it, without the batch.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
     input_signature: list[tf.TensorSpec]
     resources: list[Any]
+    columns: Callable[[str], list[Any]] = lambda text: [text]
 
 
 class Task(abc.ABC):

@@ -106,9 +106,14 @@ class VocabularyTask(Task):
         size, min_count = data["vocabulary_size"], data["min_count"]
         if data["tokenizer"] == "subwords":
             return learn_subwords(texts, size=size)
+        frozen = not self.options.model.get("train_embedding", True)
         if not data["vectors"]:
+            if frozen:
+                raise UserError(
+                    "model.train_embedding is False and data.vectors is '': name a file of word vectors, with "
+                    "--vectors FILE, or train the embedding"
+                )
             return learn_words(texts, data["tokenizer"], size=size, min_count=min_count)
-        frozen = not self.options.model["train_embedding"]
         wanted = None if frozen else learn_words(texts, data["tokenizer"], size=2**31)
         self._vectors = read_word_vectors(data["vectors"], self.options.model["embedding_dim"], wanted)
         words = learn_words(texts, data["tokenizer"], size=size, min_count=min_count, known=self._vectors)
@@ -156,10 +161,12 @@ class VocabularyTask(Task):
             reason = " ".join(str(error).split())
             raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
         if self._vectors:
-            width = self.options.model["embedding_dim"]
-            table = embedding_matrix(self._vocabulary, self._vectors, width, self.seed)
-            model.embedding.embeddings.assign(table)
+            model.embedding.embeddings.assign(self._table())
         return model
+
+    def _table(self) -> np.ndarray:
+        width = self.options.model["embedding_dim"]
+        return embedding_matrix(self._vocabulary, self._vectors, width, self.seed)
 
     @abc.abstractmethod
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from keras_quasiattn.data import read_table
+from keras_quasiattn.data import read_parallel, read_table
 from keras_quasiattn.errors import UserError
 
 COLUMNS = ("text", "label")
@@ -35,6 +35,45 @@ def test_jsonl_gives_texts_and_numbers(tmp_path: Path) -> None:
     assert rows == [(1, {"text": "a\nb", "label": "1"}), (3, {"text": "", "label": "no"})]
 
 
+def test_jsonl_may_hold_lists(tmp_path: Path) -> None:
+    rows = read(tmp_path, "a.jsonl", '[{"text": "a", "label": 1}, {"text": "b", "label": 2}]\n')
+    assert rows == [(1, {"text": "a", "label": "1"}), (1, {"text": "b", "label": "2"})]
+
+
+def test_columns_that_need_not_be_there(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("id\ttext\n1\ta\n")
+    assert list(read_table(tmp_path / "a.tsv", ["text"], optional=["id", "x"])) == [
+        (2, {"text": "a", "id": "1"})
+    ]
+    (tmp_path / "a.jsonl").write_text('{"text": "a", "id": 1}\n{"text": "b"}\n')
+    rows = [row for _, row in read_table(tmp_path / "a.jsonl", ["text"], optional=["id"])]
+    assert rows == [{"text": "a", "id": "1"}, {"text": "b"}]
+
+
+def test_quoted_tsv(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text('text\tlabel\n"a ""b""\nc\td"\t1\n')
+    assert list(read_table(tmp_path / "a.tsv", COLUMNS, quoted=True)) == [
+        (3, {"text": 'a "b"\nc\td', "label": "1"})
+    ]
+
+
+def test_parallel_files(tmp_path: Path) -> None:
+    files = {name: tmp_path / name for name in ("first", "second")}
+    files["first"].write_bytes("a\u0085b\r\n\nc".encode())
+    files["second"].write_bytes(b"1\n2\n3\n")
+    assert list(read_parallel(files)) == [
+        (1, {"first": "a\u0085b", "second": "1"}),
+        (2, {"first": "", "second": "2"}),
+        (3, {"first": "c", "second": "3"}),
+    ]
+    files["second"].write_bytes(b"1\n2\n3\n4\n5\n")
+    with pytest.raises(UserError, match="numbers of lines differ: .*first has 3, .*second has 5"):
+        list(read_parallel(files))
+    files["second"].write_bytes(b"")
+    with pytest.raises(UserError, match="second has no rows"):
+        list(read_parallel(files))
+
+
 def test_compressed(tmp_path: Path) -> None:
     (tmp_path / "a.tsv.xz").write_bytes(lzma.compress(b"text\tlabel\na\tb\n"))
     assert list(read_table(tmp_path / "a.tsv.xz", COLUMNS)) == [(2, {"text": "a", "label": "b"})]
@@ -55,7 +94,7 @@ def test_compressed(tmp_path: Path) -> None:
         ("a.csv", 'text,label\na,"b\n', "a.csv, line 2: unexpected end of data"),
         ("a.csv", "text,label\na,b\na,b,c\n", "a.csv, line 3: 3 fields"),
         ("a.jsonl", '{"text": "a", "label": "b"}\n{"text": "a"\n', "a.jsonl, line 2: not JSON"),
-        ("a.jsonl", "[]\n", "a.jsonl, line 1: a JSON object with 'text', 'label' would be right"),
+        ("a.jsonl", "[1]\n", "a.jsonl, line 1: a JSON object with 'text', 'label' would be right"),
         ("a.jsonl", '{"text": "a"}\n', "a.jsonl, line 1: 'label' is null: a text would be right"),
         ("a.jsonl", '{"text": true, "label": 1}\n', "a.jsonl, line 1: 'text' is true"),
         ("a.jsonl", "\n", "a.jsonl has no rows"),

@@ -65,6 +65,7 @@ CROSS = Style(_call_cross, tuple, ("query_mask", "value_mask"), (TARGET, SOURCE)
 PAIR = Style(_call_pair, lambda shapes: (list(shapes),), ("mask[0]", "mask[1]"), (TARGET, SOURCE), (0, 1))
 SINGLE = Style(_call_single, tuple, ("mask",), (TARGET,), (0,))
 DECODER = Style(_call_decoder, tuple, ("decoder_mask", "encoder_mask"), (TARGET, SOURCE), (0,))
+ONE_WAY = dataclasses.replace(PAIR, owners=(0,))
 POOLED = dataclasses.replace(SINGLE, owners=(None,))
 
 
@@ -288,5 +289,59 @@ CASES += [
         {**BLOCK, "attention_options": {"gate_range": "centered", "use_bias": True}},
         largest_input=OPEN_GATES,
         **RESIDUAL,
+    ),
+]
+
+NETWORK = {"units": 3}
+CASES += [
+    LayerCase("decomposable", layers.DecomposableAttention, PAIR, NETWORK, extra_outputs=1),
+    LayerCase(
+        "decomposable_coda",
+        layers.DecomposableAttention,
+        PAIR,
+        {**NETWORK, "num_layers": 1, "attention": "coda"},
+    ),
+    LayerCase(
+        "decomposable_coda_centered",
+        layers.DecomposableAttention,
+        PAIR,
+        {
+            **NETWORK,
+            "attention": "coda",
+            "attention_options": {"alpha": "learned", "gate_range": "centered", "center_similarity": True},
+        },
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase("intra_sentence", layers.IntraSentenceAttention, SINGLE, NETWORK),
+    LayerCase(
+        "intra_sentence_unsigned",
+        layers.IntraSentenceAttention,
+        SINGLE,
+        {**NETWORK, "max_distance": 1, "signed": False},
+    ),
+]
+
+CASES += [
+    LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
+    LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
+    LayerCase("conflict_signed", layers.ConflictAttention, ONE_WAY, {"difference": "signed", **NETWORK}),
+    LayerCase("conflict_squared", layers.ConflictAttention, ONE_WAY, {"difference": "squared", **NETWORK}),
+    # Its rows hold u itself.
+    LayerCase(
+        "attention_conflict", layers.AttentionConflict, ONE_WAY, extra_outputs=1, empty_rows_are_zero=False
+    ),
+    LayerCase("multi_head_conflict", layers.MultiHeadConflict, SELF, HEADS),
+    LayerCase(
+        "multi_head_conflict_signed",
+        layers.MultiHeadConflict,
+        CROSS,
+        {**HEADS, "conflict_heads": 2, "difference": "signed"},
+    ),
+    LayerCase(
+        "multi_head_conflict_causal",
+        layers.MultiHeadConflict,
+        SELF,
+        {**HEADS, "difference": "squared"},
+        {"use_causal_mask": True},
     ),
 ]

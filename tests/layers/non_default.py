@@ -66,6 +66,15 @@ _BLOCK = {
     "kernel_initializer": "he_normal",
 }
 
+_ONE_WAY = {**_EVERY_LAYER, "units": 7}
+_NETWORK = {
+    **_EVERY_LAYER,
+    "units": 7,
+    "num_layers": 3,
+    "dropout": 0.25,
+    "kernel_initializer": "he_normal",
+}
+
 NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.CoDA: {
         **_EVERY_LAYER,
@@ -91,4 +100,15 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
     },
     layers.MaskedPooling: {**_EVERY_LAYER, "mode": "max"},
     **dict.fromkeys((layers.TransformerEncoder, layers.TransformerDecoder), _BLOCK),
+    layers.AlignmentAttention: _ONE_WAY,
+    layers.ConflictAttention: {**_ONE_WAY, "difference": "squared"},
+    layers.AttentionConflict: {**_ONE_WAY, "difference": "squared"},
+    layers.MultiHeadConflict: {**_MULTI_HEAD, "conflict_heads": 2, "difference": "squared"},
+    layers.DecomposableAttention: {**_NETWORK, "attention": "coda", "attention_options": _CODA},
+    layers.IntraSentenceAttention: {**_NETWORK, "max_distance": 3, "signed": False},
+}
+
+# What an argument means nothing without.
+TOGETHER: dict[tuple[type, str], dict[str, Any]] = {
+    (layers.DecomposableAttention, "attention_options"): {"attention": "coda"},
 }

@@ -5,9 +5,11 @@ import pytest
 from cases import randomize
 from tools import to_numpy
 
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
+from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadConflict, MultiHeadGated, MultiHeadSoftmax
 
-every_layer = pytest.mark.parametrize("layer_type", [MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax])
+every_layer = pytest.mark.parametrize(
+    "layer_type", [MultiHeadCoDA, MultiHeadConflict, MultiHeadGated, MultiHeadSoftmax]
+)
 
 
 def make(layer_type, rank=3, **options):

@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 from cases import BATCH, CASES, FEATURES, LayerCase, constructor_parameters, randomize
-from non_default import NON_DEFAULT
+from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, weights
 from tools import to_numpy
 
@@ -41,8 +41,9 @@ def test_every_argument_has_a_non_default_value(case):
 @every_argument
 def test_an_argument_alone_reaches_the_config_and_comes_back(case, argument):
     value = NON_DEFAULT[case.layer][argument]
-    default = case.layer(**case.arguments).get_config()
-    config = case.layer(**{**case.arguments, argument: value}).get_config()
+    arguments = {**case.arguments, **TOGETHER.get((case.layer, argument), {})}
+    default = case.layer(**arguments).get_config()
+    config = case.layer(**{**arguments, argument: value}).get_config()
     assert config[argument] != default.get(argument), "not a non-default value, or lost"
     assert case.layer.from_config(config).get_config() == config
 

@@ -36,6 +36,38 @@ def test_many_or_unknown_lengths_never_take_the_definition(lengths):
     assert chosen(*lengths) == ("compiled" if "compiled" in CODA_IMPLEMENTATIONS else "blockwise")
 
 
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="only TensorFlow's graphs may not know lengths"
+)
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("target,source", [(5, 7), (LENGTH, LENGTH), (0, 3), (3, 1)])
+def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, source, training):
+    import tensorflow as tf
+
+    from keras_quasiattn.ops import choice
+
+    def run(implementation):
+        @tf.function(input_signature=[tf.TensorSpec((2, None, 8)), tf.TensorSpec((2, None, 8))])
+        def graph(a, b):
+            options = {"implementation": implementation, "training": training}
+            with tf.GradientTape() as tape:
+                tape.watch([a, b])
+                outputs = [ops.coda_attention(a, b, b, **options), *ops.coda_pair(a, b, **options)]
+            return outputs, tape.gradient(outputs, [a, b])
+
+        kinds = {operation.type for operation in graph.get_concrete_function().graph.get_operations()}
+        return graph(normals(2, target, 8), normals(2, source, 8)), kinds
+
+    (outputs, gradients), kinds = run("auto")
+    (expected, expected_gradients), other_kinds = run("reference")
+    assert kinds & {"If", "StatelessIf"} and not other_kinds & {"If", "StatelessIf"}
+    for got, right in zip([*outputs, *gradients], [*expected, *expected_gradients], strict=True):
+        np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
+    # Few pairs give the definition's numbers to the last bit, so nothing else was computed.
+    if target * source <= choice._FEW_PAIRS:
+        np.testing.assert_array_equal(outputs[0], expected[0])
+
+
 def test_factors_that_vary_along_keys_take_tiles():
     factor = np.ones((LENGTH, LENGTH))
     assert chosen(LENGTH, LENGTH, beta=factor) == chosen(LENGTH, LENGTH, alpha=factor) == "blockwise"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conformance import cases
-from tools import CODA_IMPLEMENTATIONS, run_with_gradients
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
 
@@ -61,3 +61,43 @@ def test_coda_attention(name, config, inputs, outputs, gradients, implementation
     )
     check(outputs, got, ["output", "scores"][: 1 + scores])
     check(gradients, got_gradients, ["query", "key", "value"])
+
+
+def tanh_projections(inputs):
+    return [np.tanh(inputs[side] @ inputs[f"kernel_{side}"]) for side in ("u", "v")]
+
+
+@pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("alignment"))
+def test_alignment(name, config, inputs, outputs, gradients):
+    u, v = tanh_projections(inputs)
+    got = ops.alignment_attention(u, v, inputs["v"], inputs["mask_v"], return_scores=True)
+    check(outputs, to_numpy(list(got)), ["output", "weights"])
+
+
+@pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("conflict"))
+def test_conflict(name, config, inputs, outputs, gradients):
+    u, v = tanh_projections(inputs)
+    got = ops.conflict_attention(
+        u, v, inputs["kernel_score"], inputs["v"], inputs["mask_v"], return_scores=True, **config
+    )
+    check(outputs, to_numpy(list(got)), ["output", "weights"])
+
+
+@pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("decomposable"))
+def test_decomposable(name, config, inputs, outputs, gradients):
+    # The vectors fill the rows of padding too, which mean nothing; ours are zeros there.
+    if "intra" in name:
+        signed, beyond = config["signed"], config["max_distance"] + 1
+        assert len(inputs["bias"]) == (2 * beyond + 1 if signed else beyond + 1)
+        got = ops.intra_attention(inputs["f"], inputs["a"], inputs["bias"], inputs["mask"], signed=signed)
+        check({"output": outputs["output"] * inputs["mask"][..., None]}, to_numpy([got]), ["output"])
+        return
+    a, b, mask_a, mask_b = (inputs[name] for name in ("a", "b", "mask_a", "mask_b"))
+    got = ops.alignment_pair(inputs["fa"], inputs["fb"], mask_a, mask_b, value_a=a, value_b=b)
+    real = {"beta": outputs["beta"] * mask_a[..., None], "alpha": outputs["alpha"] * mask_b[..., None]}
+    check(real, to_numpy(list(got)), ["beta", "alpha"])
+    got = [
+        ops.alignment_attention(inputs["fa"], inputs["fb"], b, mask_b),
+        ops.alignment_attention(inputs["fb"], inputs["fa"], a, mask_a),
+    ]
+    check(outputs, to_numpy(got), ["beta", "alpha"])

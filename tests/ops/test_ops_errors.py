@@ -6,11 +6,17 @@ import pytest
 from keras_quasiattn import ops
 
 X = np.ones((2, 5, 3), "float32")
-ATTENTIONS = [ops.coda_attention, ops.softmax_attention]
-both = pytest.mark.parametrize("op", ATTENTIONS)
+ATTENTIONS = [
+    ops.coda_attention,
+    ops.softmax_attention,
+    lambda query, *inputs, **options: ops.multi_head_conflict_attention(
+        query, *inputs[:2], np.ones((3, 1)), *inputs[2:], **options
+    ),
+]
+every_attention = pytest.mark.parametrize("op", ATTENTIONS, ids=["coda", "softmax", "conflict"])
 
 
-@both
+@every_attention
 @pytest.mark.parametrize(
     "inputs,options,message",
     [
@@ -67,3 +73,53 @@ def test_pairwise_l1():
         ops.pairwise_l1(X, X[0, 0])
     with pytest.raises(ValueError, match=r"`weights` must have shape \(3,\).*\(2,\)"):
         ops.pairwise_l1(X, X, np.ones(2))
+
+
+PAIRS = [
+    lambda **given: ops.alignment_attention(**given),
+    lambda **given: ops.conflict_attention(score_kernel=np.ones(3), **given),
+]
+
+
+@pytest.mark.parametrize("op", PAIRS, ids=["alignment", "conflict"])
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"u": X[0, 0]}, r"`u` must have shape.*\(3,\)"),
+        ({"v": X[..., :2]}, r"`u` and `v` must have the same.*\(2, 5, 3\).*\(2, 5, 2\)"),
+        ({"values": X[:, :4]}, r"`values` must have shape.*length of `v`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        ({"mask_v": np.ones((2, 5))}, "`mask_v` must be boolean.*float64"),
+    ],
+)
+def test_alignment_and_conflict(op, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        op(**{"u": X, "v": X, "values": X, **arguments})
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        ({"b": X[..., :2]}, r"`a` and `b` must have the same.*\(2, 5, 2\)"),
+        ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
+        ({"value_a": X[:, :4]}, r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+    ],
+)
+def test_alignment_pair(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ops.alignment_pair(**{"a": X, "b": X, **arguments})
+
+
+def test_conflict():
+    with pytest.raises(ValueError, match=r"`score_kernel` must have shape \(3,\).*\(2,\)"):
+        ops.conflict_attention(X, X, np.ones(2), X)
+    with pytest.raises(ValueError, match=r"`score_kernels` must have shape \(3, C\).* 2 heads.*\(3, 3\)"):
+        ops.multi_head_conflict_attention(X, X, X, np.ones((3, 3)))
+    with pytest.raises(ValueError, match="`difference` must be one of .*difference='relu'"):
+        ops.conflict_attention(X, X, np.ones(3), X, None, "relu")
+
+
+@pytest.mark.parametrize("size,signed", [(1, True), (4, True), (1, False)])
+def test_intra_attention(size, signed):
+    message = rf"`distance_bias` must have shape .*\({size},\), signed={signed}"
+    with pytest.raises(ValueError, match=message):
+        ops.intra_attention(X, X, np.ones(size), signed=signed)

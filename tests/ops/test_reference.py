@@ -5,22 +5,11 @@ import itertools
 import numpy as np
 import pytest
 import reference
+from checks import arrays, check_gradients, close, every_size, some_mask
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
 
-SIZES = [
-    (5, 7, 11),
-    (7, 5, 1),
-    (1, 7, 3),
-    (5, 1, 3),
-    (1, 1, 1),
-    (0, 7, 3),
-    (5, 0, 3),
-    (0, 0, 3),
-    (17, 33, 13),
-]
-every_size = pytest.mark.parametrize("size", SIZES, ids=str)
 every_implementation = pytest.mark.parametrize("implementation", CODA_IMPLEMENTATIONS)
 
 OPTIONS = [
@@ -41,28 +30,6 @@ OPTIONS = [
 every_option = pytest.mark.parametrize(
     "options", OPTIONS, ids=lambda options: "-".join(str(value) for value in options.values())
 )
-
-
-def arrays(size, leading=(2, 3), value_features=4):
-    length, source, features = size
-    random = np.random.default_rng(0)
-    return [
-        0.5 * random.normal(size=(*leading, *shape))
-        for shape in ((length, features), (source, features), (source, value_features))
-    ]
-
-
-def some_mask(size):
-    """(2, 1, T, S) with an empty row, an empty column and an empty example."""
-    mask = np.random.default_rng(1).random((2, 1, *size[:2])) > 0.4
-    mask[0, :, :1] = False
-    mask[0, :, :, -1:] = False
-    mask[1] = False
-    return mask
-
-
-def close(got, expected):
-    np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-12)
 
 
 @every_size
@@ -160,27 +127,6 @@ def test_softmax_attention(size, is_causal):
 def test_softmax_attention_of_large_scores():
     x = np.array([[[1e4], [-1e4]]], "float32")
     np.testing.assert_array_equal(to_numpy(ops.softmax_attention(x, x, x)), x)
-
-
-def central_difference(function, inputs, cotangent, step=1e-6):
-    gradients = []
-    for index, array in enumerate(inputs):
-        gradient = np.zeros_like(array)
-        for position in np.ndindex(array.shape):
-            moved = [x.copy() for x in inputs]
-            moved[index][position] += step
-            above = (function(*moved) * cotangent).sum()
-            moved[index][position] -= 2 * step
-            gradient[position] = (above - (function(*moved) * cotangent).sum()) / (2 * step)
-        gradients.append(gradient)
-    return gradients
-
-
-def check_gradients(op, truth, inputs):
-    cotangent = np.random.default_rng(4).normal(size=truth(*inputs).shape)
-    _, gradients = run_with_gradients(lambda *x: [op(*x)], inputs, [cotangent])
-    for got, expected in zip(gradients, central_difference(truth, inputs, cotangent), strict=True):
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-8)
 
 
 @every_implementation

@@ -287,7 +287,7 @@ def test_example_asks(mlu_saved_model: Path, task: Task, model: keras.Model) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "usage: python ask.py FOLDER QUESTION"),
+        ([], "usage: python ask.py FOLDER TEXT..."),
         (["/nowhere", "x=1"], "ask.py: '/nowhere' is not a SavedModel: it has no saved_model.pb"),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from keras_quasiattn.data.algolisp.interpreter import MAX_STEPS, Program
 from keras_quasiattn.data.algolisp.trees import MAX_NESTING, ProgramError, Tree, parse_program, write_program
 from keras_quasiattn.data.algolisp.values import are_equal, check_type
+from keras_quasiattn.data.table_files import read_objects
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import open_text
 
@@ -96,15 +97,9 @@ def read_problems(file: str | Path) -> Iterator[Problem]:
     file = Path(file)
     empty = True
     with open_text(file) as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
+        for number, record in read_objects(file, stream, _KEYS):
             try:
-                problem = _problem_of(json.loads(line))
-            except RecursionError:
-                raise UserError(f"{file}, line {number}: lists are nested too deeply") from None
-            except json.JSONDecodeError as error:
-                raise UserError(f"{file}, line {number}: not JSON ({error})") from None
+                problem = _problem_of(record)
             except ValueError as error:
                 raise UserError(f"{file}, line {number}: {error}") from None
             empty = False
@@ -113,9 +108,7 @@ def read_problems(file: str | Path) -> Iterator[Problem]:
         raise UserError(f"{file} has no problems")
 
 
-def _problem_of(record: Any) -> Problem:
-    if not isinstance(record, dict):
-        raise ValueError(f"a JSON object with {', '.join(_KEYS)} would be right")
+def _problem_of(record: Mapping[str, Any]) -> Problem:
     missing = [key for key in _KEYS if key not in record]
     if missing:
         raise ValueError(f"{', '.join(missing)} missing from the problem")

@@ -81,9 +81,9 @@ def test_compressed_files_are_read_too(tmp_path):
     ("record", "complaint"),
     [
         ("{", "not JSON"),
-        ("[1, 2]", "a JSON object with text, short_tree, args, return_type, tests"),
-        ("[" * 100_000, "nested too deeply"),
-        (json.dumps(ODD).replace('"filter"', "[" * 100_000 + "]" * 100_000), "nested too deeply"),
+        ("[1, 2]", "a JSON object with 'text', 'short_tree', 'args', 'return_type', 'tests'"),
+        ("[" * 100_000, "not JSON .*recursion"),
+        (json.dumps(ODD).replace('"filter"', "[" * 100_000 + "]" * 100_000), "not JSON .*recursion"),
         ({"text": ["x"], "args": {}}, "short_tree, return_type, tests missing"),
         ({**ODD, "text": "consider"}, "'text' must be a list of words"),
         ({**ODD, "text": []}, "'text' must be a list of words"),

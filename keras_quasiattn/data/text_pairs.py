@@ -1,0 +1,254 @@
+"""Pairs of texts with labels, and questions with candidates, from TFDS or from a user's own files."""
+
+import dataclasses
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.data.labelled_texts import (
+    LabelledTextSet,
+    columns_from_tfds,
+    files_version,
+    number_labels,
+    text_array,
+)
+from keras_quasiattn.data.table_files import read_parallel, read_table
+from keras_quasiattn.errors import UserError
+
+RELEVANCE = ("0", "1")
+NO_LABEL = "-"  # SNLI's sign for a pair whose annotators do not agree
+_RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
+
+PairFile = str | Path | Mapping[str, str | Path]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextPairs:
+    """Pairs of texts and the numbers of their classes.
+
+    Args:
+        first: object (pairs,), UTF-8 bytes; the question, where the pairs are to be ranked.
+        second: object (pairs,), UTF-8 bytes; the candidate.
+        labels: int64 (pairs,), index into the classes.
+        groups: int64 (pairs,), number of the question that a pair belongs to; its pairs need not be together. None
+            where the pairs are not to be ranked.
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    labels: np.ndarray
+    groups: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def held_out_by(self) -> np.ndarray:
+        """The first texts, so that a question keeps its candidates."""
+        return self.first
+
+    def where(self, chosen: np.ndarray) -> "TextPairs":
+        """The pairs that a boolean array chooses; the questions keep their numbers."""
+        groups = None if self.groups is None else self.groups[chosen]
+        return TextPairs(self.first[chosen], self.second[chosen], self.labels[chosen], groups)
+
+
+def pairs_from_tfds(
+    builder: tfds.core.DatasetBuilder,
+    splits: Mapping[str, str],
+    first_key: str = "first",
+    second_key: str = "second",
+    *,
+    label_key: str = "label",
+    question_key: str | None = None,
+) -> LabelledTextSet[TextPairs]:
+    """The splits of a prepared TFDS builder; pairs without a gold label (-1) are dropped and counted.
+
+    The builders of `PairCorpus` have the keys of the defaults, and `question_id` where pairs are to be ranked. Of
+    TFDS's own, `snli`, `multi_nli` and `sci_tail` have `premise` and `hypothesis`, `glue/qqp` `question1` and
+    `question2`.
+
+    Args:
+        builder: a builder whose data are prepared.
+        splits: the builder's split for each split of the set, such as {"validation": "validation_matched"}.
+        first_key: the feature with the first text.
+        second_key: the feature with the second text.
+        label_key: the feature with the class.
+        question_key: the feature with the question's name, where the pairs are to be ranked.
+
+    Raises:
+        UserError: no pair of a split has a gold label.
+    """
+    keys = [first_key, second_key, label_key, *([question_key] if question_key else [])]
+    read, dropped = {}, {}
+    for split, theirs in splits.items():
+        first, second, labels, *questions = columns_from_tfds(builder, theirs, keys)
+        groups = _numbers(questions[0]) if questions else None
+        pairs = TextPairs(first, second, labels, groups)
+        read[split] = pairs.where(labels >= 0)
+        dropped[split] = int((labels < 0).sum())
+        if not len(read[split]):
+            raise UserError(
+                f"the split {theirs} of {builder.info.full_name} has no gold labels: use another one"
+            )
+    classes = tuple(builder.info.features[label_key].names)
+    return LabelledTextSet(classes, read, builder.info.full_name, dropped)
+
+
+def pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs]:
+    """Pairs to classify from a user's own files, with the columns `first`, `second` and `label`.
+
+    The classes are the training file's labels, as `texts_from_files` has them; rows with the label "-" are dropped
+    and counted. A side may be empty.
+
+    Args:
+        files: by split, "train" among them, a table as `read_table` takes it, or a mapping of each column to a file
+            of one text a line.
+
+    Raises:
+        UserError: naming file and line, as for `texts_from_files`; or no row of a split has a label, or its files
+            differ in their number of lines.
+    """
+    rows = {split: _read(file, ("first", "second", "label")) for split, file in files.items()}
+    labelled = {
+        split: [(place, row) for place, row in rows[split] if row["label"].strip() != NO_LABEL]
+        for split in files
+    }
+    for split, file in files.items():
+        if not labelled[split]:
+            raise UserError(f"{_name(file)} has no labels: every row has {NO_LABEL!r}")
+    classes, labels = number_labels(
+        {split: [(place, row["label"]) for place, row in labelled[split]] for split in files},
+        _name(files["train"]),
+    )
+    splits = {
+        split: _pairs([(row["first"], row["second"]) for _, row in labelled[split]], labels[split])
+        for split in files
+    }
+    dropped = {split: len(rows[split]) - len(labelled[split]) for split in files}
+    return LabelledTextSet(classes, splits, _version(files), dropped)
+
+
+def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs]:
+    """Questions with candidates from a user's own files: columns `question`, `candidate`, `label` (0 or 1).
+
+    A question's rows need not be together. Where there is a column `question_id`, it says which rows are of one
+    question; else they are those with the same question. A question may have a single candidate, or none that is
+    positive: whether it counts, the metrics decide.
+
+    Args:
+        files: as for `pairs_from_files`; "train" need not be among them.
+
+    Raises:
+        UserError: naming file and line: a file of another form, a label other than 0 and 1, or a `question_id` with
+            two questions.
+    """
+
+    def read(file: PairFile) -> tuple[TextPairs, int]:
+        questions: dict[str, str] = {}
+        rows, labels, names = [], [], []
+        for place, row in _read(file, ("question", "candidate", "label"), ("question_id",)):
+            label, question, name = row["label"].strip(), row["question"], row.get("question_id")
+            if label not in RELEVANCE:
+                raise UserError(f"{place}: the label is {label!r}: 0 or 1 would be right")
+            if name is not None and questions.setdefault(name, question) != question:
+                raise UserError(
+                    f"{place}: question_id {name!r} has the question {question!r}, and above it "
+                    f"{questions[name]!r}: one question would be right"
+                )
+            rows.append((question, row["candidate"]))
+            labels.append(RELEVANCE.index(label))
+            names.append((name, None if name is not None else question))
+        return _pairs(rows, labels, _numbers(names)), 0
+
+    return _with_relevance(files, read)
+
+
+def pairs_from_click_log(files: Mapping[str, str | Path]) -> LabelledTextSet[TextPairs]:
+    """Queries with questions that were shown for them, relevant where they were clicked often.
+
+    A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows between are dropped and counted.
+
+    Args:
+        files: by split, a table with the columns `query`, `question` and `ctr`, as `read_table` takes it.
+
+    Raises:
+        UserError: naming file and line: a file of another form, or a rate that is no number in [0, 1]; or a file
+            in which no row has a label.
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship".
+    """
+
+    def read(file: PairFile) -> tuple[TextPairs, int]:
+        rows, labels, dropped = [], [], 0
+        for place, row in _read(file, ("query", "question", "ctr")):
+            rate = _rate(place, row["ctr"])
+            if _RARELY_CLICKED <= rate <= _OFTEN_CLICKED:
+                dropped += 1
+                continue
+            rows.append((row["query"], row["question"]))
+            labels.append(int(rate > _OFTEN_CLICKED))
+        if not rows:
+            raise UserError(f"{file} has no rate below {_RARELY_CLICKED} or above {_OFTEN_CLICKED}")
+        return _pairs(rows, labels), dropped
+
+    return _with_relevance(files, read)
+
+
+def _rate(place: str, text: str) -> float:
+    try:
+        rate = float(text)
+    except ValueError:
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise UserError(f"{place}: the ctr is {text!r}: a number from 0 to 1 would be right")
+    return rate
+
+
+def _with_relevance(
+    files: Mapping[str, PairFile], read: Callable[[PairFile], tuple[TextPairs, int]]
+) -> LabelledTextSet[TextPairs]:
+    made = {split: read(file) for split, file in files.items()}
+    splits = {split: pairs for split, (pairs, _) in made.items()}
+    dropped = {split: number for split, (_, number) in made.items()}
+    return LabelledTextSet(RELEVANCE, splits, _version(files), dropped)
+
+
+def _read(
+    file: PairFile, columns: Sequence[str], optional: Sequence[str] = ()
+) -> list[tuple[str, dict[str, str]]]:
+    """Where each row stands, and its columns."""
+    if not isinstance(file, Mapping):
+        rows = read_table(file, columns, optional=optional)
+    elif set(file) == set(columns):
+        rows = read_parallel(file)
+    else:
+        raise UserError(f"there are files of {', '.join(file)}: {', '.join(columns)} would be right")
+    return [(f"{_name(file)}, line {line}", row) for line, row in rows]
+
+
+def _name(file: PairFile) -> str:
+    return str(file["label"] if isinstance(file, Mapping) else file)
+
+
+def _version(files: Mapping[str, PairFile]) -> str:
+    flat: dict[str, str | Path] = {}
+    for split, file in files.items():
+        parts = file if isinstance(file, Mapping) else {"": file}
+        flat.update({f"{split} {column}": part for column, part in parts.items()})
+    return files_version(_name(files.get("train", next(iter(files.values())))), flat)
+
+
+def _pairs(
+    rows: Sequence[tuple[str, str]], labels: Sequence[int] | np.ndarray, groups: np.ndarray | None = None
+) -> TextPairs:
+    first, second = (text_array(row[side].encode() for row in rows) for side in (0, 1))
+    return TextPairs(first, second, np.asarray(labels, np.int64), groups)
+
+
+def _numbers(names: Iterable[Hashable]) -> np.ndarray:
+    """The number of each name, from 0 in order of their first occurrence."""
+    known: dict[Hashable, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)

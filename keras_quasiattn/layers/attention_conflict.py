@@ -1,0 +1,90 @@
+"""Alignment and conflict together."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.layers.alignment_attention import AlignmentAttention
+from keras_quasiattn.layers.arguments import check_sequence
+from keras_quasiattn.layers.conflict_attention import ConflictAttention
+from keras_quasiattn.layers.one_way_attention import OneWayAttention
+from keras_quasiattn.layers.pair_attention import Shape
+from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class AttentionConflict(OneWayAttention):
+    """Gives every position of u, beside itself, what matches it in v and what contrasts with it.
+
+    output = [u; v^A; v^C], v^A from `layers.AlignmentAttention` and v^C from `layers.ConflictAttention`
+
+    The two have projections of their own, as the heads of multi-head attention do. Masks are as in both; where
+    nothing of v is real, v^A and v^C are exact zeros and u stands alone.
+
+    Args:
+        units: size of the projections; default the features of u.
+        difference: as in `layers.ConflictAttention`.
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: [u, v] with u (B, T, features) and v (B, S, features), the features not necessarily as many.
+        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
+            Keras attached to the inputs.
+        return_attention_scores: also return the weights of both, (B, T, S).
+
+    Returns:
+        (B, T, features of u + 2·features of v), or that, the weights of alignment and those of conflict.
+
+    Raises:
+        ValueError: an unknown difference, inputs that are not two (B, length, features), a float mask.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import AttentionConflict
+    >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
+    >>> tuple(AttentionConflict(units=6)([u, v]).shape)
+    (2, 3, 16)
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eq. 11.
+    """
+
+    score_count = 2
+
+    def __init__(
+        self, units: int | None = None, *, difference: str = DEFAULT_DIFFERENCE, **kwargs: Any
+    ) -> None:
+        super().__init__(units, **kwargs)
+        self.alignment = AlignmentAttention(units, dtype=self.dtype_policy, name="alignment")
+        self.conflict = ConflictAttention(
+            units, difference=difference, dtype=self.dtype_policy, name="conflict"
+        )
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Makes both."""
+        self.alignment.build(inputs_shape)
+        self.conflict.build(inputs_shape)
+
+    def attend(
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+    ) -> Any:
+        """[u; v^A; v^C]."""
+        scored = options["return_scores"]
+        results = [
+            layer([a, b], mask=[mask_a, mask_b], return_attention_scores=scored)
+            for layer in (self.alignment, self.conflict)
+        ]
+        if not scored:
+            return keras.ops.concatenate([a, *results], axis=-1)
+        outputs, weights = zip(*results, strict=True)
+        return (keras.ops.concatenate([a, *outputs], axis=-1), *weights)
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
+        """(B, T, features of u + 2·features of v)."""
+        u, v = (check_sequence(shape, f"inputs[{i}]") for i, shape in enumerate(inputs_shape))
+        return (*inputs_shape[0][:-1], u + 2 * v)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "difference": self.conflict.difference}

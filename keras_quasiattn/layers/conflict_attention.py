@@ -1,0 +1,84 @@
+"""Conflict between one sequence and another."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn import ops
+from keras_quasiattn.layers.one_way_attention import OneWayAttention
+from keras_quasiattn.layers.pair_attention import Shape
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class ConflictAttention(OneWayAttention):
+    """Gives every position of u what contrasts with it in v.
+
+    a[i, j] = W_s·|tanh(u_i·W_u) − tanh(v_j·W_v)|;  w = softmax(a);  output = w·v
+
+    The form the paper prints, without the absolute value, is `difference="signed"`. It is degenerate: the term
+    of u_i is the same for every j, so the softmax cancels it, every position of u gets the same weights, and W_u
+    learns nothing.
+
+    A masked position of v weighs exactly 0, a masked row of u is exactly 0 in the output, and so is every row if
+    nothing of v is real; nothing that stands at masked positions, NaN included, matters. The output keeps the
+    mask of u.
+
+    Args:
+        units: size of the projections; default the features of u.
+        difference: "absolute", "signed" (as printed) or "squared".
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: [u, v] with u (B, T, features) and v (B, S, features), the features not necessarily as many.
+        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
+            Keras attached to the inputs.
+        return_attention_scores: also return w, (B, T, S).
+
+    Returns:
+        (B, T, features of v), or that and w.
+
+    Raises:
+        ValueError: an unknown difference, inputs that are not two (B, length, features), a float mask.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import ConflictAttention
+    >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
+    >>> tuple(ConflictAttention(units=6)([u, v]).shape)
+    (2, 3, 4)
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eqs. 7–9.
+    """
+
+    def __init__(
+        self, units: int | None = None, *, difference: str = DEFAULT_DIFFERENCE, **kwargs: Any
+    ) -> None:
+        super().__init__(units, **kwargs)
+        check_choice(difference, DIFFERENCES, "difference")
+        self.difference = difference
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Makes the projections and W_s."""
+        super().build(inputs_shape)
+        # float32 under every policy: the scores are.
+        self.score_kernel = self.add_weight(
+            shape=(self.u_projection.units, 1),
+            initializer="glorot_uniform",
+            autocast=False,
+            name="score_kernel",
+        )
+
+    def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool) -> Any:
+        """Softmax of the weighted differences."""
+        kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)
+        return ops.conflict_attention(
+            u, v, kernel, values, mask_v, difference=self.difference, return_scores=return_scores
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), "difference": self.difference}

@@ -1,0 +1,139 @@
+"""Attention of a sentence to itself, before it meets another."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn import ops
+from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.dense_stack import DenseStack
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.masking import check_mask, zero_padding
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class IntraSentenceAttention(keras.layers.Layer):
+    """Gives every word of a sentence the words that go with it: [x; x'].
+
+    f[i, j] = F(x_i)·F(x_j) + d[i − j];  x' = softmax(f)·x
+
+    d is learned, one number a distance; all distances beyond `max_distance` share one, on each side if signed.
+    Distances count real positions only. A masked position weighs exactly 0, its own row of the output is exactly
+    0, and nothing that stands there, NaN included, matters. The output keeps the mask.
+
+    Args:
+        units: size of the layers of F.
+        num_layers: number of layers of F, each dropout, dense and ReLU.
+        dropout: rate in [0, 1) of the dropout in F.
+        kernel_initializer: of the kernels of F.
+        max_distance: largest distance, in positions, with a bias of its own.
+        signed: whether the words before and those after have biases of their own.
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: (B, T, D), x.
+        mask: boolean (or 0/1 integer) (B, T), True = real; default the mask Keras attached to `inputs`.
+        training: whether dropout is on.
+        return_attention_scores: also return softmax(f).
+
+    Returns:
+        (B, T, 2·D), or that and the weights (B, T, T).
+
+    Raises:
+        ValueError: an argument out of range, a float mask, inputs that are not (B, T, D).
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import IntraSentenceAttention
+    >>> tuple(IntraSentenceAttention(units=16)(np.ones((2, 5, 8), "float32")).shape)
+    (2, 5, 16)
+
+    Source: Parikh et al. 2016, "A Decomposable Attention Model", §3.4, where d is not said to be signed or not.
+    """
+
+    def __init__(
+        self,
+        units: int = 200,
+        *,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        max_distance: int = 10,
+        signed: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units, self.num_layers, self.dropout = units, num_layers, dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        if not isinstance(max_distance, int) or max_distance < 0:
+            raise ValueError(
+                f"`max_distance` must be an integer ≥ 0. Received: max_distance={max_distance!r}"
+            )
+        check_choice(signed, (False, True), "signed")
+        self.max_distance, self.signed = max_distance, signed
+        self.network = DenseStack(
+            units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
+        )
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Makes F and d."""
+        check_sequence(inputs_shape, "inputs")
+        self.network.build(inputs_shape)
+        size = 2 * self.max_distance + 3 if self.signed else self.max_distance + 2
+        # float32 under every policy: the scores are.
+        self.distance_bias = self.add_weight(
+            shape=(size,), initializer="zeros", autocast=False, name="distance_bias"
+        )
+
+    def call(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attends within `inputs`; see the class."""
+        mask = sequence_mask(mask, "mask")
+        x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)  # integers are not cast by Keras
+        attended, scores = ops.intra_attention(
+            self.network(x, training=training),
+            x,
+            self.distance_bias,
+            mask,
+            signed=self.signed,
+            return_scores=True,
+        )
+        output = keras.ops.concatenate([x, attended], axis=-1)
+        return (output, scores) if return_attention_scores else output
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """(B, T, 2·D)."""
+        return (*inputs_shape[:-1], 2 * check_sequence(inputs_shape, "inputs"))
+
+    def compute_output_spec(
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Symbolic output (B, T, 2·D), and weights (B, T, T)."""
+        check_mask(mask, "mask")
+        shape = tuple(inputs.shape)
+        output = keras.KerasTensor(self.compute_output_shape(shape), dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        return output, keras.KerasTensor((*shape[:2], shape[1]), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        names = ("units", "num_layers", "dropout", "max_distance", "signed")
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }

@@ -1,0 +1,116 @@
+"""Multi-head attention in which some heads look for what differs."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn import ops
+from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadConflict(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` with conflict heads beside those of dot products.
+
+    A dot-product head: weights = softmax(q·kᵀ/√H). A conflict head, with a kernel W_s of its own:
+    weights = softmax(a), a[i, j] = W_s·|tanh(q_i) − tanh(k_j)|. Then output = (weights·v)·W_o over all heads.
+
+    Call, masks, scores, sublayer names and rows with nothing to attend are as in `layers.MultiHeadSoftmax`. The
+    conflict heads come last.
+
+    Args:
+        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on.
+        flash_attention: None or False; there is no flash kernel.
+        conflict_heads: how many of the heads are conflict heads, at least 1.
+        difference: as in `layers.ConflictAttention`; the conflict heads of "signed" give every query the same.
+        **kwargs: as for `keras.layers.MultiHeadAttention`.
+
+    Returns:
+        (B, T, features), or that and the weights (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: more conflict heads than heads, an unknown difference, a float mask, shapes that do not fit,
+            `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadConflict
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadConflict(num_heads=2, key_dim=8, conflict_heads=1)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", §6.1 and eqs. 7–9.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        flash_attention: bool | None = None,
+        conflict_heads: int = 1,
+        difference: str = DEFAULT_DIFFERENCE,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        self.conflict_heads = check_positive_integer(conflict_heads, "conflict_heads")
+        if conflict_heads > self.num_heads:
+            raise ValueError(
+                f"`conflict_heads` must be at most `num_heads`. Received: conflict_heads={conflict_heads}, "
+                f"num_heads={self.num_heads}"
+            )
+        check_choice(difference, DIFFERENCES, "difference")
+        self.difference = difference
+
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
+        """Makes the projections and, a conflict head, W_s."""
+        super().build(query_shape, value_shape, key_shape)
+        initializer = self._get_common_kwargs_for_sublayer()["kernel_initializer"].initializer
+        # float32 under every policy: the scores are.
+        self.score_kernels = self.add_weight(
+            shape=(self.key_dim, self.conflict_heads),
+            initializer=ProjectionInitializer(initializer, input_axes=1),
+            regularizer=self._kernel_regularizer,
+            constraint=self._kernel_constraint,
+            autocast=False,
+            name="score_kernels",
+        )
+
+    def weigh(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        is_causal: bool,
+        dropout_seed: Tensor | None,
+        return_scores: bool,
+        training: bool | None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Softmax attention of the heads, each by its own scores."""
+        return ops.multi_head_conflict_attention(
+            query,
+            key,
+            value,
+            self.score_kernels,
+            mask,
+            scale=self.key_dim**-0.5,
+            difference=self.difference,
+            is_causal=is_causal,
+            dropout=self.dropout if dropout_seed is not None else 0.0,
+            dropout_seed=dropout_seed,
+            return_scores=return_scores,
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {
+            **super().get_config(),
+            "conflict_heads": self.conflict_heads,
+            "difference": self.difference,
+        }

@@ -1,0 +1,108 @@
+"""What the layers over two sequences share: their inputs, masks and shapes."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+class PairAttention(keras.layers.Layer):
+    """Takes [a, b] and gives both anew; subclasses implement `attend`.
+
+    Padding is cleared before `attend` sees it, and each output keeps the mask of its input.
+    """
+
+    # Weight matrices (B, T, S) that come after the outputs when they are asked for.
+    score_count = 1
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def attend(
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+    ) -> Any:
+        """What `call` returns.
+
+        Args:
+            a: (B, T, features).
+            b: (B, S, features).
+            mask_a: boolean (B, T), or None.
+            mask_b: boolean (B, S), or None.
+            **options: `training` and `return_scores`.
+        """
+        raise NotImplementedError
+
+    def call(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Attends within the pair `inputs`; see the class."""
+        masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
+        a, b = (
+            zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # integers are not cast by Keras
+            for x, m in zip(inputs, masks, strict=True)
+        )
+        return self.attend(a, b, *masks, training=training, return_scores=return_attention_scores)
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
+        """Each output keeps the mask of its input."""
+        return mask
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
+        """The shapes of the inputs."""
+        return [tuple(shape) for shape in inputs_shape]
+
+    def compute_output_spec(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Symbolic outputs, and weights (B, T, S)."""
+        for index, one in enumerate(_pair_of_masks(mask)):
+            check_mask(one, f"mask[{index}]")
+        a, b = (tuple(x.shape) for x in inputs)
+        outputs = self.compute_output_shape([a, b])
+        one_way = isinstance(outputs, tuple)
+        shapes = [outputs] if one_way else outputs
+        if return_attention_scores:
+            shapes = [*shapes, *[(a[0], a[1], b[1])] * self.score_count]
+        specs = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
+        if not one_way:
+            return specs
+        return tuple(specs) if return_attention_scores else specs[0]
+
+
+def check_pair(shapes: Any, same_features: bool = True) -> None:
+    """Raises a `ValueError` unless `shapes` are two (B, length, features), features known and, if so told, equal."""
+    is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
+    if not is_pair or any(not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes):
+        raise ValueError(
+            "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features). "
+            f"Received shapes: {shapes}"
+        )
+    features = {shape[-1] for shape in shapes}
+    if None in features or (same_features and len(features) > 1):
+        raise ValueError(
+            f"`inputs` a and b must have {'the same, ' if same_features else 'a '}known number of features "
+            f"(last dimension). Received shapes: {shapes}"
+        )
+
+
+def _pair_of_masks(mask: Any) -> list[Any]:
+    if mask is None:
+        return [None, None]
+    if not isinstance(mask, (list, tuple)) or len(mask) != 2:
+        raise ValueError(
+            f"`mask` must be a list [mask_a, mask_b] or None. Received: mask of type {type(mask)}"
+        )
+    return list(mask)

@@ -1,0 +1,39 @@
+"""Mean average precision."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.metrics.ranking_metric import RankingMetric
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MeanAveragePrecision(RankingMetric):
+    """Mean over questions of the average precision of their ranked candidates.
+
+        AP = Σ over positives of (positives down to its rank) / rank, by the number of positives
+
+    Arguments, inputs, ties and the questions that count are those of `RankingMetric`.
+
+    >>> metric = MeanAveragePrecision(capacity=5)
+    >>> metric.update_state([[1, 0, 0], [0, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1])  # one question: 1, 2/3
+    >>> metric.update_state([[1, 1, 3], [0, 1, 4]], [0.5, 0.5])  # another one, tied: 1/2
+    >>> round(float(metric.result()), 4)
+    0.6667
+
+    Source: trec_eval (`map`).
+    """
+
+    def __init__(
+        self,
+        *,
+        capacity: int,
+        questions: str = "positive",
+        ties: str = "worst",
+        name: str = "mean_average_precision",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(capacity=capacity, questions=questions, ties=ties, name=name, dtype=dtype)
+
+    def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
+        return found / (rank * keras.ops.maximum(positives, 1.0))

@@ -1,0 +1,174 @@
+"""What metrics of ranked candidates share."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+_QUESTIONS = ("positive", "both")
+_TIES = ("worst", "best")
+_LARGEST = 2**31 - 1  # JAX has no 64-bit integers unless told to
+
+
+class RankingMetric(keras.metrics.Metric):
+    """Mean over questions of a figure of their ranked candidates, as trec_eval has it.
+
+    The candidates of a question may be in any batches, in any order, on any replica of `tf.distribute`: every
+    example is kept under its own number until the result is asked for, so the figure is exact. A subclass says
+    what each positive candidate adds to its question's figure.
+
+    Candidates of equal score are never ranked by their order in the data, as trec_eval ranks them by the
+    document's name: `ties` says which come first. A score that is NaN ranks last, behind every other score,
+    negatives before positives whatever `ties` says.
+
+    Args:
+        capacity: number of examples in the largest data set to be measured.
+        questions: which questions count: "positive", those with a positive candidate (the standard), or "both",
+            those with a negative one too.
+        ties: "worst" ranks negatives before positives of equal score, "best" positives before negatives.
+        name: name of the metric in logs.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: integers (B, 3): label (1 positive, 0 negative), question, and the number of the example in its
+            data set, from 0 to capacity - 1, each met once. A negative number leaves the example out: training
+            batches, and what fills a last batch up. Questions are any 32-bit integers.
+        y_pred: a score (B,) or (B, 1); or the logits of two classes (B, 2), whose score is logit 1 - logit 0.
+
+    Returns:
+        `result()` is a scalar in [0, 1]; 0 where no question counts; and NaN, rather than a wrong figure, after
+        an example beyond the capacity, or one that two replicas have met.
+
+    Raises:
+        ValueError: an argument is out of range, the shapes are not these, or examples have weights.
+
+    Source: trec_eval (`map`, `recip_rank`, `recall_k`), whose measures are of questions with a positive.
+    """
+
+    def __init__(
+        self, *, capacity: int, questions: str = "positive", ties: str = "worst", name: str, dtype: Any = None
+    ) -> None:
+        if capacity < 1:
+            raise ValueError(f"capacity must be at least 1; got {capacity}")
+        for argument, value, known in (("questions", questions, _QUESTIONS), ("ties", ties, _TIES)):
+            if value not in known:
+                raise ValueError(f"{argument} must be one of {', '.join(known)}; got {value!r}")
+        super().__init__(name=name, dtype=dtype)
+        self.capacity = capacity
+        self.questions = questions
+        self.ties = ties
+        # Two slots more: the first takes what does not count, the second what lies beyond the capacity.
+        self.scores = self.add_variable((capacity + 2,), "zeros", dtype="float32", name="scores")
+        # Label, question, and whether the example has been met.
+        self.examples = self.add_variable((capacity + 2, 3), "zeros", dtype="int32", name="examples")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Keeps the scores of one batch."""
+        if sample_weight is not None:
+            raise ValueError("examples of a ranking have no weights; sample_weight must be None")
+        y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
+        if len(y_true.shape) != 2 or y_true.shape[1] != 3:
+            raise ValueError(f"y_true must have shape (B, 3): label, question, number; got {y_true.shape}")
+        if len(y_pred.shape) not in (1, 2) or (len(y_pred.shape) == 2 and y_pred.shape[1] not in (1, 2)):
+            raise ValueError(f"y_pred must have shape (B,), (B, 1) or (B, 2); got {y_pred.shape}")
+        y_true, score = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
+        if len(score.shape) == 2:
+            score = score[:, 0] if score.shape[1] == 1 else score[:, 1] - score[:, 0]
+        label, question, number = y_true[:, 0], y_true[:, 1], y_true[:, 2]
+        slot = ops.where(number < self.capacity, number, self.capacity + 1)
+        slot = ops.where(number < 0, self.capacity, slot)[:, None]
+        example = ops.stack([ops.cast(label > 0, "int32"), question, ops.ones_like(label)], axis=1)
+        self.scores.assign(ops.scatter_update(self.scores.value, slot, score))
+        self.examples.assign(ops.scatter_update(self.examples.value, slot, example))
+
+    def result(self) -> Any:
+        """The mean over the questions met so far."""
+        scores, examples = ops.convert_to_tensor(self.scores), ops.convert_to_tensor(self.examples)
+        seen = examples[: self.capacity, 2]
+        # Nothing is met in training, and then nothing need be sorted after every step.
+        mean = ops.cond(
+            ops.any(seen > 0),
+            lambda: self._mean(scores[: self.capacity], examples[: self.capacity]),
+            lambda: ops.zeros((), "float32"),
+        )
+        sound = ops.logical_and(examples[self.capacity + 1, 2] == 0, ops.all(seen <= 1))
+        return ops.cast(ops.where(sound, mean, float("nan")), self.dtype)
+
+    def _mean(self, scores: Any, examples: Any) -> Any:
+        label, seen = examples[:, 0], examples[:, 2]
+        _, question = _sort(examples[:, 1])  # from 0 on
+        order = self._order(question, _score_ranks(scores, label, seen, self.ties))
+        positives, candidates, negatives = (
+            ops.segment_sum(count, question, num_segments=self.capacity)
+            for count in (label, ops.ones_like(label), seen - label)
+        )
+        counts = positives > 0
+        if self.questions == "both":
+            counts = ops.logical_and(counts, negatives > 0)
+        label, question = ops.take(label, order), ops.take(question, order)
+        # What was not met ranks last in its question, so it moves no other candidate.
+        rank = ops.arange(1, self.capacity + 1, dtype="int32") - _before(candidates, question)
+        found = ops.cumsum(label) - _before(positives, question)
+        gain = self._gain(*(ops.cast(n, "float32") for n in (rank, found, ops.take(positives, question))))
+        added = ops.logical_and(label > 0, ops.take(counts, question))
+        total = ops.sum(ops.where(added, gain, 0.0))
+        return ops.divide_no_nan(total, ops.sum(ops.cast(counts, "float32")))
+
+    def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
+        """What a positive candidate adds to its question's figure; elsewhere the value does not matter.
+
+        Args:
+            rank: of each candidate in its question, from 1.
+            found: positives of the question down to this rank.
+            positives: of the whole question; it may be 0.
+        """
+        raise NotImplementedError
+
+    def _order(self, question: Any, score_rank: Any) -> Any:
+        """Indices that sort by question, then by falling score; no step needs a stable sort.
+
+        Question and score make one key, (question · base + score), where it fits 32 bits; where it does not,
+        the score comes in digits, the highest first.
+        """
+        base = _LARGEST // self.capacity
+        digits = 1
+        while base**digits < _score_rank_limit(self.capacity):
+            digits += 1
+        order, rank = None, question
+        for digit in reversed(range(digits)):
+            order, rank = _sort(rank * base + score_rank // base**digit % base)
+        return order
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        own = {"capacity": self.capacity, "questions": self.questions, "ties": self.ties}
+        return {**super().get_config(), **own}
+
+
+def _score_rank_limit(capacity: int) -> int:
+    return 2 * capacity + 3
+
+
+def _score_ranks(scores: Any, label: Any, seen: Any, ties: str) -> Any:
+    """0 for the highest score, the limit less 1 for what was not met; equal only where order does not matter."""
+    last = _score_rank_limit(scores.shape[0]) - 1
+    unknown = ops.isnan(scores)
+    _, rank = _sort(-ops.where(unknown, 0.0, scores))
+    rank = 2 * rank + (label if ties == "worst" else 1 - label)
+    rank = ops.where(unknown, last - 2 + label, rank)
+    return ops.where(seen > 0, rank, last)
+
+
+def _sort(keys: Any) -> tuple[Any, Any]:
+    """Indices that sort the keys, and the rank of each key among the distinct ones."""
+    order = ops.argsort(keys)
+    ordered = ops.take(keys, order)
+    steps = ops.cast(ordered[1:] != ordered[:-1], "int32")
+    ranks = ops.cumsum(ops.concatenate([ops.zeros((1,), "int32"), steps]))
+    order = ops.cast(order, "int32")
+    return order, ops.scatter_update(ops.zeros_like(ranks), order[:, None], ranks)
+
+
+def _before(sizes: Any, segment: Any) -> Any:
+    """The sum of the sizes of all segments before the given ones."""
+    return ops.take(ops.cumsum(sizes) - sizes, segment)

@@ -1,0 +1,52 @@
+"""The evidence lower bound of a mixture with a uniform prior, by enumeration and by sampling."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+
+
+def evidence_lower_bound(
+    log_likelihood: Tensor, log_posterior: Tensor, component: Tensor | None = None, kl_weight: float = 1.0
+) -> Tensor:
+    """A lower bound of log p(y) = log Σ_c exp(log_likelihood_c)/K, to be made large.
+
+    bound = Σ_c q_c·log_likelihood_c − kl_weight·KL(q ‖ uniform),  KL = Σ_c q_c·log q_c + log K
+
+    With `kl_weight` 1 it is never above log p(y), and equal to it where q is the true posterior. Without
+    `component` the sum over c is exact. With it, the sum is replaced by that one component: drawn from q, value and
+    gradient are unbiased, the gradient for q being REINFORCE's, (log_likelihood_c − log p(y))·∇log q_c. The baseline
+    log p(y) depends on no sample, and costs nothing as every component is there.
+
+    Args:
+        log_likelihood: (B, K), log p(y | c).
+        log_posterior: (B, K), log q(c | y), normalised.
+        component: None, or integers (B,) drawn from q.
+        kl_weight: factor of the divergence.
+
+    Returns:
+        (B,).
+
+    Example:
+    >>> likelihood, q = np.log([[0.5, 0.25]]), np.log([[0.5, 0.5]])
+    >>> bool(evidence_lower_bound(likelihood, q)[0] < np.log(0.375))
+    True
+
+    Source: Kingma and Welling 2014, "Auto-Encoding Variational Bayes", eq. 3; Williams 1992, "Simple statistical
+    gradient-following algorithms for connectionist reinforcement learning".
+    """
+    size = log_likelihood.shape[-1]
+    q = ops.exp(log_posterior)
+    divergence = ops.sum(q * log_posterior, axis=-1) + math.log(size)
+    if component is None:
+        return ops.sum(q * log_likelihood, axis=-1) - kl_weight * divergence
+    chosen = ops.one_hot(component, size, dtype=keras.backend.standardize_dtype(log_likelihood.dtype))
+    reward = ops.sum(chosen * log_likelihood, axis=-1)
+    score = ops.sum(chosen * log_posterior, axis=-1)
+    baseline = ops.logsumexp(log_likelihood, axis=-1) - math.log(size)
+    # Its value is 0: only its gradient counts.
+    reinforce = ops.stop_gradient(reward - baseline) * (score - ops.stop_gradient(score))
+    return reward + reinforce - kl_weight * divergence

@@ -1,0 +1,148 @@
+"""Decomposable attention over two texts with a class, with softmax or CoDA."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.models.pair_network import PairNetwork, pair_inputs, pair_masks
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class PairClassifier(keras.Model):
+    """Two texts' ids to the logits of classes: embed, attend, compare, aggregate.
+
+    a, b = P·table[ids];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
+    logits = W·H([v1; v2]) + w
+
+    with intra attention on [a; a'] and [b; b'] in the place of a and b. Words are compared, never their order (but for
+    intra attention's distances). The aligned values are a and b themselves; F, G and H are ReLU networks. Ranking is
+    the same model with two classes, its score the probability of the positive one.
+
+    Padding is id 0; it changes nothing. A text of padding alone has the sum v = 0 and gives finite logits. A null token
+    that words without a counterpart may align to is the tokenizer's to prepend.
+
+    Args:
+        vocabulary_size: number of token ids, with 0 for padding.
+        num_classes: number of classes.
+        embedding_dim: width of the embedding. Defaults to 300.
+        train_embedding: whether training changes the embedding. Defaults to True.
+        units: width of every layer of F, G and H. Defaults to 200.
+        num_layers: layers of each: a dropout, then a ReLU layer. Defaults to 2.
+        projection_dim: width of the projection P, which has no bias; None (the default) for none.
+        intra_attention: whether each text attends to itself first, which doubles the width.
+        intra_options: dict of constructor arguments of `IntraSentenceAttention` that are to differ.
+        attention: "softmax" or "coda".
+        attention_options: for "coda", dict of constructor arguments of `CoDA`.
+        dropout: rate in [0, 1) before every layer of F, G and H. Defaults to 0.
+        kernel_initializer: of every kernel but the embedding. Defaults to "glorot_uniform".
+        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+
+    Call arguments:
+        inputs: {"first": ids (B, T), "second": ids (B, S)}, integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, num_classes), float32.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Example:
+    >>> model = PairClassifier(vocabulary_size=20, num_classes=3, units=8, projection_dim=8)
+    >>> ids = {"first": keras.ops.ones((2, 5), "int32"), "second": keras.ops.ones((2, 4), "int32")}
+    >>> model(ids).shape == (2, 3)
+    True
+
+    Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference"; Tay et al. 2019,
+    "Compositional De-Attention Networks", §3.2–3.3, for "coda".
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        embedding_dim: int = 300,
+        train_embedding: bool = True,
+        units: int = 200,
+        num_layers: int = 2,
+        projection_dim: int | None = None,
+        intra_attention: bool = False,
+        intra_options: dict[str, Any] | None = None,
+        attention: str = "softmax",
+        attention_options: dict[str, Any] | None = None,
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        check_positive_integer(vocabulary_size, "vocabulary_size")
+        check_positive_integer(embedding_dim, "embedding_dim")
+        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        embedding = keras.layers.Embedding(
+            vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
+        )
+        network = PairNetwork(
+            num_classes,
+            units=units,
+            num_layers=num_layers,
+            projection_dim=projection_dim,
+            intra_attention=intra_attention,
+            intra_options=intra_options,
+            attention=attention,
+            attention_options=attention_options,
+            dropout=dropout,
+            kernel_initializer=kernel_initializer,
+            dtype=policy,
+            name="network",
+        )
+        self._arguments = {
+            "vocabulary_size": vocabulary_size,
+            "embedding_dim": embedding_dim,
+            "train_embedding": train_embedding,
+        }
+        # The functional model tracks these layers; a PyTorch module takes none before its constructor.
+        object.__setattr__(self, "_embedding", embedding)
+        object.__setattr__(self, "_network", network)
+        inputs = pair_inputs()
+        super().__init__(inputs=inputs, outputs=self._answer(**inputs), **kwargs)
+        self.dtype_policy = policy
+
+    @property
+    def embedding(self) -> keras.layers.Embedding:
+        """The embedding layer, whose table may be given word vectors."""
+        return self._embedding
+
+    def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The logits, and the weights that led there.
+
+        Args:
+            first: ids (B, T), integers.
+            second: ids (B, S), integers.
+
+        Returns:
+            `logits` (B, num_classes); with softmax `weights_first` (B, T, S), of which each row sums to 1, and
+            `weights_second` (B, S, T) likewise; with CoDA `weights` (B, T, S), which serve both.
+        """
+        logits, *weights = self._answer(
+            ops.cast(first, "int32"), ops.cast(second, "int32"), return_attention_scores=True
+        )
+        if len(weights) == 1:
+            return {"logits": logits, "weights": weights[0]}
+        return {
+            "logits": logits,
+            "weights_first": weights[0],
+            "weights_second": ops.swapaxes(weights[1], -1, -2),
+        }
+
+    def _answer(self, first: Tensor, second: Tensor, **options: Any) -> Any:
+        pair = [self._embedding(ids) for ids in (first, second)]
+        return self._network(pair, mask=pair_masks(first, second), **options)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        network = self._network.get_config()
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        return {**network, **self._arguments, "name": self.name, "trainable": self.trainable, "dtype": policy}

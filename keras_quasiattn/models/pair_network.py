@@ -1,0 +1,178 @@
+"""Attend, compare, aggregate: two sequences of vectors to the logits of classes."""
+
+from typing import Any, cast
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
+from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
+from keras_quasiattn.layers.dense_stack import DenseStack
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class PairNetwork(keras.layers.Layer):
+    """All of `PairClassifier` but its embedding, so that the components of a mixture can share one.
+
+    a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
+    logits = W·H([v1; v2; context]) + w
+
+    Padding changes nothing, and a sequence of padding alone has the sum v = 0.
+
+    Args:
+        num_classes: number of classes.
+        units: width of every layer of F, G and H. Defaults to 200.
+        num_layers: layers of each: a dropout, then a ReLU layer. Defaults to 2.
+        projection_dim: width of the projection P, which has no bias; None (the default) for none.
+        intra_attention: whether each sequence attends to itself first, which doubles its width.
+        intra_options: dict of constructor arguments of `IntraSentenceAttention` that are to differ.
+        attention: "softmax" or "coda".
+        attention_options: for "coda", dict of constructor arguments of `CoDA`.
+        dropout: rate in [0, 1) before every layer of F, G and H. Defaults to 0.
+        kernel_initializer: of every kernel. Defaults to "glorot_uniform".
+        **kwargs: `name`, `dtype` and the like; the logits are float32 under any policy.
+
+    Call arguments:
+        inputs: [a, b], (B, T, features) and (B, S, features).
+        context: None, or vectors (B, C) that H sees too.
+        mask: [mask_a, mask_b], each None or boolean (B, T) and (B, S), True = real.
+        training: whether dropout is on.
+        return_attention_scores: also return the weights.
+
+    Returns:
+        Logits (B, num_classes), or (logits, the weights of `DecomposableAttention`): one matrix (B, T, S) with
+        "coda", two with "softmax".
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference".
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        units: int = 200,
+        num_layers: int = 2,
+        projection_dim: int | None = None,
+        intra_attention: bool = False,
+        intra_options: dict[str, Any] | None = None,
+        attention: str = "softmax",
+        attention_options: dict[str, Any] | None = None,
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_classes = check_positive_integer(num_classes, "num_classes")
+        self.units = check_positive_integer(units, "units")
+        self.num_layers = num_layers
+        if projection_dim is not None:
+            check_positive_integer(projection_dim, "projection_dim")
+        if intra_options and not intra_attention:
+            raise ValueError("`intra_options` are options of `intra_attention`, which is off.")
+        self.projection_dim = projection_dim
+        self.intra_attention = intra_attention
+        self.intra_options = intra_options
+        self.attention = attention
+        self.attention_options = attention_options
+        self.dropout = dropout
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
+        self.projection = (
+            keras.layers.Dense(projection_dim, use_bias=False, **self._common("projection"))
+            if projection_dim
+            else None
+        )
+        self.intra = (
+            IntraSentenceAttention(**{**sizes, **self._common("intra"), **(intra_options or {})})
+            if intra_attention
+            else None
+        )
+        self.attend = DecomposableAttention(
+            **sizes, attention=attention, attention_options=attention_options, **self._common("attend")
+        )
+        self.compare = DenseStack(**sizes, **self._common("compare"))
+        self.pooling = MaskedPooling("sum", dtype=self.dtype_policy, name="pooling")
+        self.aggregate = DenseStack(**sizes, **self._common("aggregate"))
+        self.output_layer = keras.layers.Dense(num_classes, **{**self._common("logits"), "dtype": "float32"})
+
+    def _common(self, name: str) -> dict[str, Any]:
+        # Every layer has its own copy: one initializer object without a seed repeats its numbers.
+        initializer = copy_initializer(self.kernel_initializer)
+        return {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
+
+    def build(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> None:
+        """Makes every weight."""
+        shapes = [tuple(shape) for shape in inputs_shape]
+        for layer in (self.projection, self.intra):
+            if layer:
+                layer.build(shapes[0])
+                shapes = [layer.compute_output_shape(shape) for shape in shapes]
+        self.attend.build(shapes)
+        batch, _, width = shapes[0]
+        context = context_shape[-1] if context_shape else 0
+        self.compare.build((batch, None, 2 * cast(int, width)))
+        self.aggregate.build((batch, 2 * self.units + cast(int, context)))
+        self.output_layer.build((batch, self.units))
+
+    def call(
+        self,
+        inputs: list[Tensor],
+        context: Tensor | None = None,
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Applies the network; see the class."""
+        pair = list(inputs)
+        masks = list(mask or (None, None))
+        if self.projection:
+            pair = [self.projection(x) for x in pair]
+        if self.intra:
+            pair = [self.intra(x, mask=m, training=training) for x, m in zip(pair, masks, strict=True)]
+        outputs = self.attend(
+            pair, mask=masks, training=training, return_attention_scores=return_attention_scores
+        )
+        sums = []
+        for x, aligned, m in zip(pair, outputs[:2], masks, strict=True):
+            compared = self.compare(ops.concatenate([x, aligned], axis=-1), training=training)
+            sums.append(self.pooling(compared, mask=m))
+        if context is not None:
+            sums.append(ops.cast(context, self.compute_dtype))
+        logits = self.output_layer(self.aggregate(ops.concatenate(sums, axis=-1), training=training))
+        return (logits, *outputs[2:]) if return_attention_scores else logits
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> None:
+        """The logits have no positions left to mask."""
+        return None
+
+    def compute_output_shape(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> Shape:
+        """(B, num_classes)."""
+        return (inputs_shape[0][0], self.num_classes)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        names = (
+            *("num_classes", "units", "num_layers", "projection_dim", "intra_attention", "intra_options"),
+            *("attention", "attention_options", "dropout"),
+        )
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+def pair_inputs() -> dict[str, Tensor]:
+    """The symbolic ids of the first and of the second text."""
+    return {name: keras.Input((None,), dtype="int32", name=name) for name in ("first", "second")}
+
+
+def pair_masks(first: Tensor, second: Tensor) -> list[Tensor]:
+    """Where the ids (B, T) and (B, S) are words: everywhere but at 0."""
+    return [ops.not_equal(ids, 0) for ids in (first, second)]

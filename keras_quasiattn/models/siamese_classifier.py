@@ -1,0 +1,189 @@
+"""A shared recurrent encoder, attention and conflict between two texts, dense layers."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers import AlignmentAttention, AttentionConflict, ConflictAttention, MaskedPooling
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
+from keras_quasiattn.models.recurrence import readable
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
+
+Tensor = Any
+
+# The heads of each interaction, in the order of their weights.
+_HEADS = {
+    "none": (),
+    "attention": ("attention",),
+    "conflict": ("conflict",),
+    "both": ("attention", "conflict"),
+}
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class SiameseClassifier(keras.Model):
+    """Two texts' ids to the logits of classes: one GRU encoder for both, an interaction, dense layers.
+
+    u, v = GRU(… GRU(table[ids]));  u' = [u; v^A; v^C];  v' = [v; u^A; u^C]
+    logits = W·Dense(… Dense([pool u'; pool v'])) + w
+
+    v^A is what attention and v^C what conflict takes from the other text for each word. "attention" and "conflict"
+    leave out the other of the two, "none" both. The encoder and the interaction's weights serve both directions.
+
+    Padding is id 0, behind the text; it changes nothing. A text of padding alone pools to zeros, finite logits.
+
+    Args:
+        vocabulary_size: number of token ids, with 0 for padding.
+        num_classes: number of classes.
+        interaction: "both", "attention", "conflict" or "none".
+        difference: of the conflict; as in `layers.ConflictAttention`.
+        embedding_dim: width of the embedding. Defaults to 300.
+        train_embedding: whether training changes the embedding. Defaults to True.
+        units: width of every GRU and dense layer, and of the interaction's projections. Defaults to 150.
+        num_recurrent_layers: GRU layers. Defaults to 2.
+        num_dense_layers: tanh layers before the logits. Defaults to 4.
+        pooling: "max", "mean" or "sum" over the words; the paper does not say. Defaults to "max": one word that
+            contradicts decides as much in a long text as in a short one, where a mean drowns it.
+        dropout: rate in [0, 1) after every GRU and tanh layer. Defaults to 0.2.
+        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+
+    Call arguments:
+        inputs: {"first": ids (B, T), "second": ids (B, S)}, integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, num_classes), float32.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Example:
+    >>> model = SiameseClassifier(vocabulary_size=20, num_classes=2, units=8)
+    >>> ids = {"first": keras.ops.ones((2, 5), "int32"), "second": keras.ops.ones((2, 4), "int32")}
+    >>> model(ids).shape == (2, 2)
+    True
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", §8 and §9.1.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        interaction: str = "both",
+        difference: str = DEFAULT_DIFFERENCE,
+        embedding_dim: int = 300,
+        train_embedding: bool = True,
+        units: int = 150,
+        num_recurrent_layers: int = 2,
+        num_dense_layers: int = 4,
+        pooling: str = "max",
+        dropout: float = 0.2,
+        **kwargs: Any,
+    ) -> None:
+        for name, value in (
+            ("vocabulary_size", vocabulary_size),
+            ("num_classes", num_classes),
+            ("embedding_dim", embedding_dim),
+            ("units", units),
+            ("num_recurrent_layers", num_recurrent_layers),
+            ("num_dense_layers", num_dense_layers),
+        ):
+            check_positive_integer(value, name)
+        check_rate(dropout, "dropout")
+        check_choice(interaction, tuple(_HEADS), "interaction")
+        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        self._arguments: dict[str, Any] = {
+            "vocabulary_size": vocabulary_size,
+            "num_classes": num_classes,
+            "interaction": interaction,
+            "difference": difference,
+            "embedding_dim": embedding_dim,
+            "train_embedding": train_embedding,
+            "units": units,
+            "num_recurrent_layers": num_recurrent_layers,
+            "num_dense_layers": num_dense_layers,
+            "pooling": pooling,
+            "dropout": dropout,
+        }
+        named = {"dtype": policy, "name": "interaction"}
+        layers: dict[str, Any] = {
+            "embedding": keras.layers.Embedding(
+                vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
+            ),
+            "recurrent": [
+                keras.layers.GRU(units, return_sequences=True, dtype=policy, name=f"recurrent_{number}")
+                for number in range(num_recurrent_layers)
+            ],
+            "recurrent_dropout": keras.layers.Dropout(dropout, dtype=policy, name="recurrent_dropout"),
+            "interaction": None,
+            "pooling": MaskedPooling(pooling, dtype=policy, name="pooling"),
+            "dense": [
+                keras.layers.Dense(units, activation="tanh", dtype=policy, name=f"dense_{number}")
+                for number in range(num_dense_layers)
+            ],
+            "dense_dropout": keras.layers.Dropout(dropout, dtype=policy, name="dense_dropout"),
+            "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
+        }
+        if interaction == "attention":
+            layers["interaction"] = AlignmentAttention(units, **named)
+        elif interaction == "conflict":
+            layers["interaction"] = ConflictAttention(units, difference=difference, **named)
+        elif interaction == "both":
+            layers["interaction"] = AttentionConflict(units, difference=difference, **named)
+        # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
+        for name, value in layers.items():
+            object.__setattr__(self, f"_{name}", value)
+        inputs = pair_inputs()
+        super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
+        self.dtype_policy = policy
+
+    @property
+    def embedding(self) -> keras.layers.Embedding:
+        """The embedding layer, whose table may be given word vectors."""
+        return self._embedding
+
+    def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        """The logits, and the weights of what each word took from the other text.
+
+        Args:
+            first: ids (B, T), integers.
+            second: ids (B, S), integers.
+
+        Returns:
+            `logits` (B, num_classes), and of the heads that there are `attention_first` and `conflict_first`
+            (B, T, S), `attention_second` and `conflict_second` (B, S, T), rows that sum to 1.
+        """
+        return self._answer(ops.cast(first, "int32"), ops.cast(second, "int32"))
+
+    def _answer(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
+        masks = pair_masks(first, second)
+        states = [self._states(ids, mask) for ids, mask in zip((first, second), masks, strict=True)]
+        heads = _HEADS[self._arguments["interaction"]]
+        pooled = []
+        answer: dict[str, Tensor] = {}
+        for side, pair, both in (("first", states, masks), ("second", states[::-1], masks[::-1])):
+            seen = [pair[0]]
+            if heads:
+                found, *weights = self._interaction(pair, mask=both, return_attention_scores=True)
+                seen = [found] if len(heads) == 2 else [*seen, found]
+                answer |= {f"{head}_{side}": matrix for head, matrix in zip(heads, weights, strict=True)}
+            pooled.append(self._pooling(ops.concatenate(seen, axis=-1), mask=both[0]))
+        x = ops.concatenate(pooled, axis=-1)
+        for dense in self._dense:
+            x = self._dense_dropout(dense(x))
+        return {"logits": self._output_layer(x), **answer}
+
+    def _states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        x, read = self._embedding(ids), readable(mask)
+        for recurrent in self._recurrent:
+            x = self._recurrent_dropout(recurrent(x, mask=read))
+        return x
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}

@@ -1,0 +1,175 @@
+"""Conflict: attention that looks for what differs, where softmax alignment looks for what matches."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.alignment import check_two
+from keras_quasiattn.ops.coda import check_lengths
+from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.distance import check_features, pairwise_l1
+from keras_quasiattn.ops.dropout import check_dropout
+from keras_quasiattn.ops.elementwise import tanh
+from keras_quasiattn.ops.masking import as_boolean_mask
+from keras_quasiattn.ops.precision import as_dtype, compute_dtype
+from keras_quasiattn.ops.softmax import attend, dot_products
+
+Tensor = Any
+
+DIFFERENCES = ("absolute", "signed", "squared")
+DEFAULT_DIFFERENCE = "absolute"
+
+
+def conflict_attention(
+    u: Tensor,
+    v: Tensor,
+    score_kernel: Tensor,
+    values: Tensor,
+    mask_v: Tensor | None = None,
+    difference: str = DEFAULT_DIFFERENCE,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """For every position of one sequence, the values of the other that contrast with it.
+
+    a[i, j] = W_s · |u_i − v_j|;  w = softmax(a) over the positions that `mask_v` shows;  output = w · values
+
+    The paper prints a[i, j] = W_s · (u_i − v_j), which is `difference="signed"`. That form is degenerate: the term
+    W_s · u_i is the same for every j, so the softmax cancels it, and all positions of u get the same weights,
+    softmax(−W_s · v). It does not compare the sequences, and u has no gradient. It costs O(S); the others make
+    nothing larger than (T, S).
+
+    A masked position weighs exactly 0 and nothing that stands there matters; with nothing to attend the output
+    is exact zeros. Weights are computed in float32 for 16-bit inputs.
+
+    Args:
+        u: (..., T, D), projected already.
+        v: (..., S, D), projected already.
+        score_kernel: (D,), W_s, of any sign.
+        values: (..., S, V).
+        mask_v: boolean (or 0/1 integer) (..., S), True = real.
+        difference: "absolute", "signed" (as printed) or "squared".
+        return_scores: also return w.
+
+    Returns:
+        output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, S).
+
+    Raises:
+        ValueError: an unknown difference, a float mask, ranks below 2, lengths or features that do not fit.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> u, v = np.array([[[-1.0], [1.0]]]), np.array([[[-1.0], [1.0]]])
+    >>> for difference in ("absolute", "signed"):
+    ...     _, weights = ops.conflict_attention(u, v, np.array([9.0]), v, None, difference, return_scores=True)
+    ...     print(np.asarray(weights).round(2).tolist())
+    [[[0.0, 1.0], [1.0, 0.0]]]
+    [[[1.0, 0.0], [1.0, 0.0]]]
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eqs. 7–9.
+    """
+    u, v, values, mask = check_two(u, v, values, mask_v)
+    score_kernel = ops.convert_to_tensor(score_kernel)
+    if tuple(score_kernel.shape) != (u.shape[-1],):
+        raise ValueError(
+            f"`score_kernel` must have shape ({u.shape[-1]},), one factor a feature of `u`. "
+            f"Received score_kernel.shape={tuple(score_kernel.shape)}."
+        )
+    result = attend(_scores(u, v, score_kernel, difference), values, mask, return_scores=return_scores)
+    if return_scores:
+        return tuple(_all_rows(x, u, difference) for x in result)
+    return _all_rows(result, u, difference)
+
+
+def multi_head_conflict_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    score_kernels: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    difference: str = DEFAULT_DIFFERENCE,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Heads of dot-product attention with heads of conflict beside them.
+
+    The first N − C heads are those of `ops.softmax_attention`. The last C score with
+    a[i, j] = W_s · |tanh(query_i) − tanh(key_j)| or another `difference` of `ops.conflict_attention`.
+
+    Args:
+        query: (..., N, T, D).
+        key: (..., N, S, D).
+        value: (..., N, S, V).
+        score_kernels: (D, C), W_s of each conflict head; C ≤ N.
+        mask: boolean (or 0/1 integer) that broadcasts to (..., N, T, S); True = attend.
+        scale: factor of the dot products, usually 1/√D; the conflict heads have W_s for it.
+        difference: as in `ops.conflict_attention`.
+        is_causal: query i attends to keys 0 … i only.
+        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
+        return_scores: also return the weights, before dropout.
+
+    Returns:
+        output (..., N, T, V) in the dtype of `value`, or (output, weights) with weights (..., N, T, S).
+
+    Raises:
+        ValueError: an unknown difference, a float mask, sizes that do not fit, dropout without a seed.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> heads = np.ones((2, 3, 5, 8), "float32")
+    >>> tuple(ops.multi_head_conflict_attention(heads, heads, heads, np.ones((8, 1), "float32")).shape)
+    (2, 3, 5, 8)
+
+    Source: Mitra 2019, §6.1.
+    """
+    query, key, value, score_kernels = map(ops.convert_to_tensor, (query, key, value, score_kernels))
+    check_features(query, key, "query", "key")
+    check_lengths(key, value)
+    check_dropout(dropout, dropout_seed)
+    heads, features = query.shape[-3], query.shape[-1]
+    if len(score_kernels.shape) != 2 or score_kernels.shape[0] != features or score_kernels.shape[1] > heads:
+        raise ValueError(
+            f"`score_kernels` must have shape ({features}, C), with C at most the {heads} heads. "
+            f"Received score_kernels.shape={tuple(score_kernels.shape)}."
+        )
+    products = heads - score_kernels.shape[1]
+    scores = [dot_products(query[..., :products, :, :], key[..., :products, :, :], scale)]
+    dtype = compute_dtype(query, key)
+    for index, head in enumerate(range(products, heads)):
+        u, v = (tanh(ops.cast(x[..., head : head + 1, :, :], dtype)) for x in (query, key))
+        scores.append(_all_rows(_scores(u, v, score_kernels[:, index], difference), u, difference))
+    return attend(
+        ops.concatenate(scores, axis=-3),
+        value,
+        as_boolean_mask(mask, "mask"),
+        is_causal=is_causal,
+        dropout=dropout,
+        dropout_seed=dropout_seed,
+        return_scores=return_scores,
+    )
+
+
+def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tensor:
+    """W_s times the differences, less what is the same for a whole row: (..., T, S); signed (..., 1, S)."""
+    check_choice(difference, DIFFERENCES, "difference")
+    dtype = compute_dtype(u, v)
+    u, v, score_kernel = ops.cast(u, dtype), ops.cast(v, dtype), as_dtype(score_kernel, dtype)
+    if difference == "absolute":
+        return pairwise_l1(u, v, score_kernel)
+    row = ops.expand_dims(score_kernel, 0)  # (1, D)
+    if difference == "signed":
+        return -dot_products(row, v)
+    return dot_products(row, ops.square(v)) - 2 * dot_products(u * score_kernel, v)
+
+
+def _all_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
+    """What was made for each of the T rows of `u`, or once for all of them: (..., T, L)."""
+    if difference != "signed":
+        return x
+    return ops.broadcast_to(x, (*ops.shape(x)[:-2], ops.shape(u)[-2], ops.shape(x)[-1]))

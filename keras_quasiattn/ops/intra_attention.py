@@ -1,0 +1,82 @@
+"""Attention within a sentence, biased by distance."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.coda import sides
+from keras_quasiattn.ops.masking import as_boolean_mask, pair_mask
+from keras_quasiattn.ops.precision import as_dtype
+from keras_quasiattn.ops.softmax import attend, dot_products
+
+Tensor = Any
+
+
+def intra_attention(
+    features: Tensor,
+    values: Tensor,
+    distance_bias: Tensor,
+    mask: Tensor | None = None,
+    *,
+    signed: bool = True,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention of a sequence to itself, with a bias for how far apart two positions are.
+
+    f[i, j] = features_i · features_j + d[i − j];  w = softmax(f) over the positions that `mask` shows;
+    output = w · values
+
+    Distances beyond a largest one share a bias. They count real positions only, so padding changes nothing
+    wherever it stands. A masked position weighs exactly 0, its own row of the output is exactly 0, and nothing
+    that stands there matters. Weights are computed in float32 for 16-bit inputs.
+
+    Args:
+        features: (..., T, D), F_intra of the paper.
+        values: (..., T, V).
+        distance_bias: d. Signed, for largest distance m: (2·m + 3,), from i − j < −m over −m … m to i − j > m.
+            Unsigned: (m + 2,), from 0 over m to |i − j| > m.
+        mask: boolean (or 0/1 integer) (..., T), True = real.
+        signed: whether distances before and after have biases of their own.
+        return_scores: also return w.
+
+    Returns:
+        output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, T).
+
+    Raises:
+        ValueError: a float mask, ranks below 2, lengths that do not fit, a `distance_bias` of no such length.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x, only_itself = np.eye(3), np.array([9.0, 0.0])
+    >>> output = ops.intra_attention(np.zeros((3, 1)), x, only_itself, signed=False)
+    >>> np.asarray(output).round(2).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+    Source: Parikh et al. 2016, "A Decomposable Attention Model", §3.4.
+    """
+    mask = as_boolean_mask(mask, "mask")
+    features, values = sides("features", features, mask, values=values)
+    bias = ops.convert_to_tensor(distance_bias)
+    size = bias.shape[0] if len(bias.shape) == 1 else 0
+    if size < 2 or (signed and (size < 3 or size % 2 == 0)):
+        form = "(2·m + 3,)" if signed else "(m + 2,)"
+        raise ValueError(
+            f"`distance_bias` must have shape {form} for distances up to m. "
+            f"Received distance_bias.shape={tuple(bias.shape)}, signed={signed}."
+        )
+    scores = dot_products(features, features)
+    position = (
+        ops.arange(ops.shape(features)[-2], dtype="int32")
+        if mask is None
+        else ops.cumsum(ops.cast(mask, "int32"), axis=-1)
+    )
+    distance = ops.expand_dims(position, -1) - ops.expand_dims(position, -2)  # i − j
+    beyond = size // 2 if signed else size - 1
+    distance = ops.clip(distance, -beyond, beyond)
+    bucket = distance + beyond if signed else ops.abs(distance)
+    # Reshaped, its gradient is one number a distance on TensorFlow too, not a list of one for every pair.
+    bias = ops.reshape(as_dtype(bias, scores.dtype), (size,))
+    return attend(
+        scores + ops.take(bias, bucket, axis=0), values, pair_mask(mask, mask), return_scores=return_scores
+    )

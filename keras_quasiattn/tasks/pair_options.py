@@ -1,0 +1,56 @@
+"""Options that the models over two texts share, in every preset of `pairs` and `rank`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+_NETWORK: Mapping[str, Any] = {
+    "embedding_dim": 100,
+    "train_embedding": False,
+    "units": 200,
+    "num_layers": 2,
+    "projection_dim": 200,
+    "dropout": 0.2,
+}
+_CODA: Mapping[str, Any] = {
+    "coda_scaling": "mean",
+    "coda_gate_range": "scaled",
+    "coda_similarity": "tanh",
+    "coda_gate": "sigmoid",
+    "coda_center_similarity": False,
+}
+_MIXTURE: Mapping[str, Any] = {
+    **_NETWORK,
+    "plain_components": 2,
+    "intra_components": 2,
+    "objective": "exact",
+    "estimator": "enumeration",
+    "kl_weight": 1.0,
+}
+_SIAMESE: Mapping[str, Any] = {
+    "embedding_dim": 100,
+    "train_embedding": True,
+    "units": 150,
+    "dropout": 0.2,
+    # Recurrent encoders know where a text begins.
+    "data.null_token": False,
+    "data.unit_norm": False,
+}
+_CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
+
+MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "decomposable": {**_NETWORK, "intra_attention": False},
+    "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
+    "mixture": _MIXTURE,
+    "siamese_both": _CONFLICT,
+    "siamese_attention": _SIAMESE,
+    "siamese_conflict": _CONFLICT,
+    "siamese_none": _SIAMESE,
+}
+
+
+def by_model(**changed: Any) -> dict[str, dict[str, Any]]:
+    """The options of each model, with the values that one preset changes, for the models that have them."""
+    return {
+        model: {name: changed.get(name, value) for name, value in options.items()}
+        for model, options in MODEL_OPTIONS.items()
+    }

@@ -1,0 +1,78 @@
+"""The presets of `pairs`: a data set each, with the settings that its validation data chose."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras_quasiattn.tasks.pair_options import MODEL_OPTIONS, by_model
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
+
+MODELS = tuple(MODEL_OPTIONS)
+_DATA: Mapping[str, Any] = {
+    "tokenizer": "questions",
+    "vocabulary_size": 100_000,
+    "min_count": 2,
+    "vectors": "",
+    "max_length": 50,
+    "length_multiple": 1,
+    "null_token": True,
+    "unit_norm": True,
+}
+
+
+def _preset(
+    summary: str, training: TrainingSettings, data: Mapping[str, Any] | None = None, **model: Any
+) -> Preset:
+    return Preset(
+        summary=summary,
+        data={**_DATA, **(data or {})},
+        model={},
+        training=training,
+        by_model=by_model(**model),
+    )
+
+
+def _training(periods: int, every: int, batch_size: int, **settings: Any) -> TrainingSettings:
+    usual = {"learning_rate": 3e-4, "warmup_steps": 0, "schedule": "constant", "select": "accuracy"}
+    return TrainingSettings(
+        steps=periods * every,
+        checkpoint_every=every,
+        batch_size=batch_size,
+        **{**usual, "patience": 5, **settings},
+    )
+
+
+_HELD_OUT = {"validation_share": 0.1}
+_QUORA = "Quora question pairs, asked the same or not"
+
+PRESETS: dict[str, Preset] = {
+    "snli": _preset("SNLI, 3 classes, from TFDS", _training(40, 8500, 32)),
+    "snli_part": _preset(
+        "a part of SNLI, 18,000 of 549,367 training pairs, from files by hand", _training(20, 560, 32)
+    ),
+    "multi_nli": _preset("MultiNLI, 3 classes, matched validation, from TFDS", _training(40, 6100, 32)),
+    "scitail": _preset("SciTail, 2 classes, from TFDS", _training(50, 730, 32)),
+    "dialogue_nli": _preset("Dialogue NLI, 3 classes, from files by hand", _training(40, 4800, 32)),
+    "quora": _preset(
+        f"{_QUORA}, from TFDS (glue/qqp)", _training(20, 2500, 64, learning_rate=1e-3), _HELD_OUT
+    ),
+    "quora_tsv": _preset(
+        f"{_QUORA}, the original TSV by hand", _training(20, 2500, 64, learning_rate=1e-3), _HELD_OUT
+    ),
+    "quora_part": _preset(
+        f"{_QUORA}, balanced; 18,991 of about 384,000 training pairs, from files by hand",
+        _training(10, 296, 64, learning_rate=1e-3),
+    ),
+    "click_log": _preset(
+        "your own click log, a TSV with the columns query, question and ctr",
+        _training(20, 500, 64, learning_rate=1e-3),
+        {**_HELD_OUT, "train": "", "validation": "", "test": ""},
+        train_embedding=True,
+    ),
+    "own": _preset(
+        "your own TSV, CSV or JSONL with the columns first, second and label",
+        _training(20, 200, 32, learning_rate=1e-3),
+        {**_HELD_OUT, "tokenizer": "words", "train": "", "validation": "", "test": ""},
+        train_embedding=True,
+    ),
+}

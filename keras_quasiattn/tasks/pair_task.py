@@ -1,0 +1,141 @@
+"""What tasks over two texts share: tokens with a null token, batches of pairs, and the models."""
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.data import TextPairs, evaluation_batches, training_batches
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
+from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, in_batches
+
+NULL = "[NULL]"  # no text is split into it: cleanings drop brackets or part them from the word
+_CODA_OPTIONS = ("scaling", "gate_range", "similarity", "gate", "center_similarity")
+_NETWORK_OPTIONS = ("units", "num_layers", "projection_dim", "dropout")
+
+
+class PairTask(VocabularyTask):
+    """A task over pairs of texts, `first` and `second`.
+
+    Options of the data beside those of `VocabularyTask`: `null_token`, whether both texts begin with a token that
+    words without a counterpart may align to, and `unit_norm`, whether word vectors get length 1.
+
+    The models `decomposable*` attend, compare and aggregate (`models.PairClassifier`), `mixture*` are several of them
+    (`models.MixtureClassifier`), `siamese_*` have recurrent encoders (`models.SiameseClassifier`).
+    """
+
+    def _training_texts(self) -> list[bytes]:
+        train = self._data.splits["train"]
+        return [*train.first.tolist(), *train.second.tolist()]
+
+    def _learn(self, texts: list[bytes]) -> list[str]:
+        words = super()._learn(texts)
+        return [*words, NULL] if self.options.data["null_token"] else words
+
+    def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        tokens = self.tokenizer.split(texts)
+        if self.options.data["null_token"]:
+            null = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(texts)[0], 1], NULL))
+            tokens = tf.concat([null, tokens], axis=1)
+        return tokens[:, : self.options.data["max_length"]]
+
+    def _table(self) -> np.ndarray:
+        table = super()._table()
+        if self.options.data["unit_norm"]:
+            table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
+        return table
+
+    def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
+        options: dict[str, Any] = {**self.options.model}
+        sizes: dict[str, Any] = {"vocabulary_size": vocabulary_size, "num_classes": num_classes}
+        family, _, kind = self.model.partition("_")
+        if family == "siamese":
+            return SiameseClassifier(**sizes, interaction=kind, **options)
+        if family == "mixture":
+            plain, intra = (options.pop(f"{kind}_components") for kind in ("plain", "intra"))
+            common = {name: options.pop(name) for name in _NETWORK_OPTIONS}
+            components: list[dict[str, Any]] = [{} for _ in range(plain)]
+            components += [{"intra_attention": True} for _ in range(intra)]
+            return MixtureClassifier(**sizes, components=components, common=common, **options)
+        coda = {name: options.pop(f"coda_{name}") for name in _CODA_OPTIONS if f"coda_{name}" in options}
+        attention: dict[str, Any] = {"attention": "coda", "attention_options": coda} if coda else {}
+        return PairClassifier(**sizes, **options, **attention)
+
+    @abc.abstractmethod
+    def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """What the loss and the metrics compare the answers to a batch with; `row` is −1 where it is not to count."""
+
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """The training pairs, shuffled anew every epoch, pairs of like length in a batch."""
+        pairs = self._data.splits["train"]
+        return training_batches(
+            self._dataset(pairs, np.full(len(pairs), -1)).skip,
+            batch_size=self.options.training.batch_size,
+            seed=self.seed,
+            first_step=first_step,
+            encode=self._encode,
+            shuffle_buffer=len(pairs),
+            length_key="length",
+        )
+
+    def validation_data(self) -> tf.data.Dataset:
+        """Every validation pair; some of them twice, so that the last batch is whole."""
+        pairs, size = self._data.splits["validation"], self.options.training.batch_size
+        order = np.argsort(self._lengths(pairs.first) + self._lengths(pairs.second), kind="stable")
+        missing = -len(order) % size
+        filled = np.concatenate([order, np.resize(order, missing)])
+        rows = np.concatenate([order, np.full(missing, -1)])
+        return evaluation_batches(
+            self._dataset(pairs.where(filled), rows), batch_size=size, encode=self._encode
+        )
+
+    def _dataset(self, pairs: TextPairs, rows: np.ndarray) -> tf.data.Dataset:
+        columns = {
+            "first": tf.constant(pairs.first.tolist(), tf.string),
+            "second": tf.constant(pairs.second.tolist(), tf.string),
+            "label": pairs.labels,
+            "row": rows,
+            "length": self._lengths(pairs.first) + self._lengths(pairs.second),
+        }
+        if pairs.groups is not None:
+            columns["group"] = pairs.groups
+        return tf.data.Dataset.from_tensor_slices(columns)
+
+    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        ids = {side: self._ids(examples[side]) for side in ("first", "second")}
+        return ids, self._target(examples)
+
+    def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
+        """(pairs, classes), asked for in batches of like length."""
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
+        def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {"logits": model({"first": self._ids(first), "second": self._ids(second)}, training=False)}
+
+        columns = [pairs.first, pairs.second]
+        answers = in_batches(answer, columns, [self._lengths(column) for column in columns])
+        return np.stack([one["logits"] for one in answers])
+
+
+def columns_of(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
+    """The texts of one input, parted by tabs.
+
+    Args:
+        text: the input.
+        names: what the texts are.
+        more: whether there may be more of the last.
+
+    Raises:
+        UserError: another number of texts.
+    """
+    line = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
+    columns = line.split("\t")
+    if len(columns) < len(names) or (len(columns) > len(names) and not more):
+        raise UserError(
+            f"the input {line!r} has {len(columns)} texts: {', '.join(names)}, parted by tabs, is right"
+        )
+    return columns

@@ -1,0 +1,120 @@
+"""Two texts to a class: what follows from a sentence, which questions ask the same, which one will be clicked."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.tasks.pair_data import PairSet, example_of, load_pairs
+from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
+from keras_quasiattn.tasks.pair_task import PairTask, columns_of
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.vocabulary_task import as_bytes, in_batches, plain
+
+_SIDES = ("first", "second")
+
+
+class Pairs(PairTask):
+    """Classification of pairs of texts: inference, paraphrase, clicks.
+
+    Source: Parikh et al. 2016 and its restatement with a mixture; Mitra 2019, "Conflict as an Inverse of Attention in
+    Sequence Relationship"; Tay et al. 2019, §3.3.
+    """
+
+    name: ClassVar[str] = "pairs"
+    summary: ClassVar[str] = "two texts to a class: inference, paraphrase, or your own file"
+    models: ClassVar[tuple[str, ...]] = MODELS
+    presets: ClassVar[dict[str, Preset]] = PRESETS
+    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+
+    @property
+    def example(self) -> str:
+        """A pair like those of the preset's data, parted by a tab."""
+        return example_of(self.preset)
+
+    @functools.cached_property
+    def _read(self) -> tuple[PairSet, str]:
+        return load_pairs(self.preset, self.options.data, self.data_dir)
+
+    @property
+    def _data(self) -> PairSet:
+        return self._read[0]
+
+    @property
+    def _note(self) -> str:
+        return self._read[1]
+
+    def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.one_hot(examples["label"], len(self._classes))
+
+    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """Accuracy and cross-entropy, in nats a pair."""
+        chosen = self._chosen(split, limit)
+        logits = self._logits(model, chosen)
+        log_probabilities = tf.nn.log_softmax(tf.constant(logits, tf.float64)).numpy()
+        return {
+            "accuracy": float(np.mean(logits.argmax(axis=-1) == chosen.labels)),
+            "cross_entropy": float(-np.mean(log_probabilities[np.arange(len(chosen)), chosen.labels])),
+            "pairs": len(chosen),
+        }
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """For each pair its class, the classes' probabilities, the tokens, and what weighs what."""
+        parted = [columns_of(text, _SIDES) for text in inputs]
+        columns = [as_bytes([pair[side] for pair in parted]) for side in (0, 1)]
+        lengths = [self._lengths(column) for column in columns]
+        answers = in_batches(self._answer_function(model), columns, lengths)
+        return [{"input": text, **_readable(answer)} for text, answer in zip(inputs, answers, strict=True)]
+
+    def check_input(self, text: str | bytes) -> None:
+        """Two texts, parted by a tab; either may be empty."""
+        columns_of(text, _SIDES)
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """`first` and `second` in; `label`, `classes`, `probabilities`, both texts' tokens and the weights out."""
+        function = self._answer_function(model)
+        return ServingSignature(
+            function,
+            [tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES],
+            self.tokenizer.resources,
+            lambda text: columns_of(text, _SIDES),
+        )
+
+    def _answer_function(self, model: keras.Model) -> Any:
+        tokenizer = self.tokenizer  # made here, outside of the graph
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES])
+        def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+            classes = tf.constant(self._classes, tf.string)
+            first_tokens, first_ids = tokenizer.pad(self._tokens(first))
+            second_tokens, second_ids = tokenizer.pad(self._tokens(second))
+            explained = model.explain(first_ids, second_ids)
+            logits = explained.pop("logits")
+            return {
+                "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
+                "classes": tf.tile(classes[None], (tf.shape(first)[0], 1)),
+                "probabilities": tf.nn.softmax(logits),
+                "first_tokens": first_tokens,
+                "second_tokens": second_tokens,
+                **explained,
+            }
+
+        return answer
+
+
+def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """One pair's answer as plain values, without padding: matrices of weights have a row a token that attends."""
+    rows = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in _SIDES}
+    answer = {}
+    for name, value in row.items():
+        if name.endswith("_tokens"):
+            value = value[: rows[name.removesuffix("_tokens")]]
+        elif np.ndim(value) == 2:
+            sides = reversed(_SIDES) if name.endswith("second") else _SIDES
+            value = value[tuple(slice(rows[side]) for side in sides)]
+        answer[name] = plain(value)
+    return answer

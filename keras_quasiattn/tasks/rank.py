@@ -1,0 +1,148 @@
+"""A question and its candidates, best first: answer sentences, replies."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, RecallAtK
+from keras_quasiattn.models import RankingCrossentropy
+from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
+from keras_quasiattn.tasks.pair_task import PairTask, columns_of
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.rank_presets import MODELS, PRESETS
+from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.vocabulary_task import as_bytes, plain
+
+_NAMES = ("question", "candidate")
+_RECALL_AT = (1, 2, 5)
+
+
+class Rank(PairTask):
+    """Ranking by pointwise classification: a pair's score is the probability that the candidate is a right one.
+
+    Validation and `evaluate` measure whole questions, however batches cut them. With `data.questions` "both", a
+    question counts that has right and wrong candidates; with "positive", one that has a right one.
+
+    Source: Tay et al. 2019, §3.2; Lowe et al. 2015 for replies.
+    """
+
+    name: ClassVar[str] = "rank"
+    summary: ClassVar[str] = (
+        "a question and its candidates to their order: answers, replies, or your own file"
+    )
+    models: ClassVar[tuple[str, ...]] = MODELS
+    presets: ClassVar[dict[str, Preset]] = PRESETS
+    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+
+    @property
+    def example(self) -> str:
+        """A question and candidates like those of the preset's data, parted by tabs."""
+        return ranked_example_of(self.preset)
+
+    @functools.cached_property
+    def _read(self) -> tuple[PairSet, str]:
+        return load_ranked(self.preset, self.options.data, self.data_dir)
+
+    @property
+    def _data(self) -> PairSet:
+        return self._read[0]
+
+    @property
+    def _note(self) -> str:
+        return self._read[1]
+
+    def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.stack([tf.cast(examples[name], tf.int32) for name in ("label", "group", "row")], axis=1)
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of right or wrong."""
+        return RankingCrossentropy(label_smoothing=self.options.training.label_smoothing)
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """MAP and MRR of the validation questions, and the share of those whose first candidate is right."""
+        return self._ranking_metrics(len(self._data.splits["validation"]), (1,))
+
+    def _ranking_metrics(self, capacity: int, recall_at: Sequence[int]) -> list[keras.metrics.Metric]:
+        common: dict[str, Any] = {"capacity": capacity, "questions": self.options.data["questions"]}
+        return [
+            MeanAveragePrecision(**common, name="map"),
+            MeanReciprocalRank(**common, name="mrr"),
+            *(RecallAtK(k, **common, name=f"recall_at_{k}") for k in recall_at),
+        ]
+
+    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
+        chosen = self._chosen(split, limit)
+        targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
+        logits = self._logits(model, chosen)
+        figures = {}
+        for metric in self._ranking_metrics(len(chosen), _RECALL_AT):
+            metric.update_state(targets, logits)
+            figures[metric.name] = float(metric.result())
+        return {
+            **figures,
+            "questions": _counted(chosen, self.options.data["questions"]),
+            "pairs": len(chosen),
+        }
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """For each question its candidates, best first, with their scores and their places in the input."""
+        answer = self._answer_function(model)
+        answers = []
+        for text in inputs:
+            question, *candidates = columns_of(text, _NAMES, more=True)
+            row = answer(
+                tf.constant(as_bytes([question]).tolist()), tf.constant([as_bytes(candidates).tolist()])
+            )
+            answers.append({"input": text, **{name: plain(value[0].numpy()) for name, value in row.items()}})
+        return answers
+
+    def check_input(self, text: str | bytes) -> None:
+        """A question and at least one candidate, parted by tabs."""
+        columns_of(text, _NAMES, more=True)
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """`question` (B,) and `candidates` (B, C) in; `ranked`, their `scores` and their `places` out, (B, C) each.
+
+        Rows with fewer candidates are filled with empty strings, which score 0 and come last.
+        """
+
+        def columns(text: str) -> list[Any]:
+            question, *candidates = columns_of(text, _NAMES, more=True)
+            return [question, candidates]
+
+        return ServingSignature(self._answer_function(model), _SIGNATURE, self.tokenizer.resources, columns)
+
+    def _answer_function(self, model: keras.Model) -> Any:
+        @tf.function(input_signature=_SIGNATURE)
+        def answer(question: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
+            count = tf.shape(candidates)[1]
+            first, second = tf.repeat(question, count), tf.reshape(candidates, (-1,))
+            logits = model({"first": self._ids(first), "second": self._ids(second)}, training=False)
+            scores = tf.where(second == "", 0.0, tf.nn.softmax(logits)[:, 1])
+            scores = tf.reshape(scores, tf.shape(candidates))
+            # The empty ones behind others that score 0.
+            places = tf.argsort(tf.where(candidates == "", 1.0, -scores), axis=1, stable=True)
+            return {
+                "ranked": tf.gather(candidates, places, batch_dims=1),
+                "scores": tf.gather(scores, places, batch_dims=1),
+                "places": places,
+            }
+
+        return answer
+
+
+_SIGNATURE = [
+    tf.TensorSpec((None,), tf.string, name="question"),
+    tf.TensorSpec((None, None), tf.string, name="candidates"),
+]
+
+
+def _counted(pairs: Any, questions: str) -> int:
+    """Number of the questions that figures are means over."""
+    positive = set(pairs.groups[pairs.labels == 1].tolist())
+    return len(positive & set(pairs.groups[pairs.labels == 0].tolist()) if questions == "both" else positive)

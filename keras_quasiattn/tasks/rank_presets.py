@@ -1,0 +1,77 @@
+"""The presets of `rank`: a data set each, with CoDA's settings."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras_quasiattn.tasks.pair_options import MODEL_OPTIONS, by_model
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
+
+# Not the mixture: its log-probabilities would rank as the mean of its parts do.
+MODELS = tuple(name for name in MODEL_OPTIONS if name != "mixture")
+_DATA: Mapping[str, Any] = {
+    "tokenizer": "questions",
+    "vocabulary_size": 100_000,
+    "min_count": 2,
+    "vectors": "",
+    "max_length": 50,
+    "length_multiple": 1,
+    "null_token": True,
+    "unit_norm": True,
+    "questions": "both",
+}
+
+
+def _preset(
+    summary: str, periods: int, every: int, data: Mapping[str, Any] | None = None, **model: Any
+) -> Preset:
+    """A preset that checks the validation MAP after every `every` steps, about once a pass over the data."""
+    options = by_model(**model)
+    training = TrainingSettings(
+        steps=periods * every,
+        checkpoint_every=every,
+        batch_size=64,
+        learning_rate=3e-4,
+        warmup_steps=0,
+        schedule="constant",
+        select="map",
+    )
+    return Preset(
+        summary=summary,
+        data={**_DATA, **(data or {})},
+        model={},
+        training=training,
+        by_model={name: options[name] for name in MODELS},
+    )
+
+
+PRESETS: dict[str, Preset] = {
+    "wikiqa": _preset("WikiQA, answer sentences, from files by hand", 20, 318, {"questions": "positive"}),
+    "wikiqa_original": _preset(
+        "WikiQA, answer sentences, the original files by hand", 20, 318, {"questions": "positive"}
+    ),
+    "trecqa": _preset("TrecQA, answer sentences, TRAIN-ALL, from files by hand", 20, 834),
+    "trecqa_train": _preset("TrecQA, answer sentences, TRAIN, from files by hand", 20, 73),
+    "ubuntu_irc": _preset(
+        "replies in #ubuntu, from annotated logs, by hand",
+        5,
+        1000,
+        {"questions": "positive", "max_length": 100},
+    ),
+    "ubuntu": _preset(
+        "Ubuntu Dialogue Corpus v2, from files by hand",
+        20,
+        5000,
+        {"questions": "positive", "max_length": 160},
+    ),
+    "own": _preset(
+        "your own TSV, CSV or JSONL with the columns question, candidate and label (0 or 1)",
+        20,
+        200,
+        {
+            **{"tokenizer": "words", "questions": "positive", "validation_share": 0.1},
+            **{"train": "", "validation": "", "test": ""},
+        },
+        train_embedding=True,
+    ),
+}

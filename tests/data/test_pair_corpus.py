@@ -1,0 +1,266 @@
+import json
+import lzma
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from shared_data import PATH, needs_shared_data
+
+from keras_quasiattn.data import LabelledTextSet, PairCorpus, TextPairs, pairs_from_tfds, prepare
+from keras_quasiattn.errors import UserError
+
+WIKIQA = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
+TRECQA = "question_id\tquestion\tsentence\tlabel\tin_clean"
+GROUP = {"id": "g1", "context": ["hi", "how ?"], "candidates": ["so", "no", "yes"], "label": 2}
+RANKED = [
+    *("wikiqa", "wikiqa_original", "trecqa", "trecqa_clean", "trecqa_all", "trecqa_all_clean"),
+    *("ubuntu_irc", "ubuntu_v2"),
+]
+
+
+def put(folder: Path, name: str, lines: Sequence[str]) -> None:
+    file = folder / "downloads" / "manual" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = "\n".join(lines) + "\n"
+    file.write_bytes(lzma.compress(text.encode()) if name.endswith(".xz") else text.encode())
+
+
+def read(folder: Path, config: str) -> LabelledTextSet[TextPairs]:
+    return pairs_of(prepare(lambda: PairCorpus(config=config, data_dir=folder), folder))
+
+
+def pairs_of(builder: PairCorpus) -> LabelledTextSet[TextPairs]:
+    question = "question_id" if builder.builder_config.ranked else None
+    return pairs_from_tfds(builder, {split: split for split in builder.info.splits}, question_key=question)
+
+
+def rows(pairs: TextPairs) -> list[tuple[bytes, bytes, int]]:
+    return sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("config", "pattern", "splits", "columns", "labels", "classes"),
+    [
+        (
+            "snli_part",
+            "snli/{}.tsv.xz",
+            ("train_subset", "dev", "test"),
+            "premise\thypothesis\tlabel",
+            ("neutral", "contradiction", "-"),
+            ("entailment", "neutral", "contradiction"),
+        ),
+        (
+            "scitail_part",
+            "scitail/{}.tsv",
+            ("dev", "test"),
+            "premise\thypothesis\tlabel",
+            ("neutral", "entails", "-"),
+            ("entails", "neutral"),
+        ),
+        (
+            "quora_part",
+            "qqp/{}.tsv",
+            ("train_subset", "dev", "test"),
+            "question1\tquestion2\tlabel",
+            ("1", "0", "1"),
+            ("not_duplicate", "duplicate"),
+        ),
+    ],
+)
+def test_pairs_to_classify(
+    config: str,
+    pattern: str,
+    splits: tuple[str, ...],
+    columns: str,
+    labels: tuple[str, ...],
+    classes: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    for split in splits:
+        put(
+            tmp_path,
+            pattern.format(split),
+            [columns, *(f"{split} {label}\tb\t{label}" for label in labels)],
+        )
+    made = read(tmp_path, config)
+    names = {"train_subset": "train", "dev": "validation", "test": "test"}
+    assert made.classes == classes and made.version == f"pair_corpus/{config}/1.0.0"
+    assert set(made.splits) == {names[split] for split in splits}
+    numbers = {"not_duplicate": "0", "duplicate": "1"}
+    for split in splits:
+        pairs, kept = made.splits[names[split]], [label for label in labels if label != "-"]
+        assert made.dropped[names[split]] == 3 - len(kept)
+        assert set(pairs.second) == {b"b"} and pairs.groups is None and len(pairs) == len(kept)
+        for first, label in zip(pairs.first, pairs.labels, strict=True):
+            assert first.decode() == f"{split} {numbers.get(classes[label], classes[label])}"
+
+
+def test_quora_is_split_by_the_first_question(tmp_path: Path) -> None:
+    lines = ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"]
+    for number in range(600):
+        lines.append(f'{number}\t1\t2\t"the ""question""\n{number % 300}"\tanother {number}?\t{number % 2}')
+    put(tmp_path, "quora/quora_duplicate_questions.tsv", lines)
+    made = read(tmp_path, "quora")
+    firsts = [set(made.splits[split].first) for split in ("train", "validation", "test")]
+    assert sum(map(len, firsts)) == 300 and sum(map(len, made.splits.values())) == 600
+    assert b'the "question"\n7' in set.union(*firsts)
+    for part in firsts[1:]:
+        assert len(part) / 300 == pytest.approx(1 / 40, abs=0.02)
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_dialogue(as_list: bool, tmp_path: Path) -> None:
+    """The published files hold one list, others an object a line."""
+    objects = [
+        {"sentence1": "a", "sentence2": "b", "label": label, "triple1": ["i", "has", "x"]}
+        for label in ("negative", "positive", "neutral")
+    ]
+    for split in ("train", "dev", "test"):
+        lines = [json.dumps(objects)] if as_list else [json.dumps(one) for one in objects]
+        put(tmp_path, f"dialogue_nli/dialogue_nli_{split}.jsonl", lines)
+    made = read(tmp_path, "dialogue_nli")
+    assert made.classes == ("positive", "neutral", "negative")
+    for pairs in made.splits.values():
+        assert rows(pairs) == [(b"a", b"b", 0), (b"a", b"b", 1), (b"a", b"b", 2)]
+
+
+def test_wikiqa_as_published(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        lines = ['Q1\tis "it ?\tD1\tTitle\tD1-0\tyes\t1\r', "Q2\twho\tD2\tTitle\tD2-0\the\t0\r"]
+        put(tmp_path, f"WikiQACorpus/WikiQA-{split}.tsv", [WIKIQA + "\r", *lines])
+    made = read(tmp_path, "wikiqa_original")
+    for pairs in made.splits.values():
+        assert rows(pairs) == [(b'is "it ?', b"yes", 1), (b"who", b"he", 0)]
+        assert sorted(pairs.groups) == [0, 1]
+
+
+def test_trecqa_raw_and_clean(tmp_path: Path) -> None:
+    for split in ("train", "train-all", "dev", "test"):
+        lines = [f"1\tq\t{split}\t1\t1", "2\tr\ta\t0\t0", "1\tq\tb\t0\t1"]
+        put(tmp_path, f"trecqa/{split}.tsv", [TRECQA, *lines])
+    for config, train in (("trecqa", "train"), ("trecqa_all", "train-all")):
+        for suffix, held_out in (("", 3), ("_clean", 2)):
+            made = read(tmp_path, config + suffix)
+            assert [len(made.splits[split]) for split in ("train", "validation", "test")] == [
+                3,
+                held_out,
+                held_out,
+            ]
+            assert (b"q", train.encode(), 1) in rows(made.splits["train"])
+            assert len(set(made.splits["test"].groups)) == held_out - 1
+
+
+def test_ubuntu_groups(tmp_path: Path) -> None:
+    other = {**GROUP, "id": "g2", "candidates": ["one"], "label": 0}
+    for split in ("train", "dev", "test"):
+        put(tmp_path, f"ubuntu-irc/groups.{split}.jsonl", [json.dumps(GROUP), json.dumps(other)])
+    made = read(tmp_path, "ubuntu_irc")
+    for pairs in made.splits.values():
+        context = b"hi __eot__ how ?"
+        expected = [(context, b"no", 0), (context, b"one", 1), (context, b"so", 0), (context, b"yes", 1)]
+        assert rows(pairs) == expected
+        assert sorted(np.bincount(pairs.groups)) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"candidates": []}, "'candidates' must be a list of at least one text"),
+        ({"context": "hi"}, "'context' must be a list of at least one text"),
+        ({"candidates": ["a", 1, "c"]}, "'candidates' must be a list"),
+        ({"label": 3}, "the label is 3: an index of its 3 candidates would be right"),
+        ({"label": -1}, "the label is -1: an index"),
+        ({"label": True}, "the label is True: an index"),
+    ],
+)
+def test_ubuntu_groups_that_cannot_be(changed: dict[str, object], message: str, tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        lines = [json.dumps(GROUP), json.dumps({**GROUP, **changed})]
+        put(tmp_path, f"ubuntu-irc/groups.{split}.jsonl", lines)
+    with pytest.raises(UserError, match=f"jsonl, line 2: {message}"):
+        read(tmp_path, "ubuntu_irc")
+
+
+def test_ubuntu_as_published(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "ubuntu_v2/train.csv",
+        ["Context,Utterance,Label", '"a, b __eot__ ",so,1.0', "a,no,0", "a,ha,0"],
+    )
+    others = ",".join(f"Distractor_{number}" for number in range(9))
+    for split in ("valid", "test"):
+        header = f"Context,Ground Truth Utterance,{others}"
+        put(tmp_path, f"ubuntu_v2/{split}.csv", [header, ",".join("qtabcdefghi"), ",".join("qtjklmnopqr")])
+    made = read(tmp_path, "ubuntu_v2")
+    assert rows(made.splits["train"]) == [
+        (b"a", b"ha", 0),
+        (b"a", b"no", 0),
+        (b"a, b __eot__ ", b"so", 1),
+    ]
+    assert sorted(made.splits["train"].groups) == [0, 1, 2]
+    for split in ("validation", "test"):
+        pairs = made.splits[split]
+        assert np.bincount(pairs.groups).tolist() == [10, 10] and pairs.labels.sum() == 2
+        assert set(pairs.second[pairs.labels == 1]) == {b"t"}
+
+
+@pytest.mark.parametrize("config", ["wikiqa", "quora_part"])
+def test_labels_that_cannot_be(config: str, tmp_path: Path) -> None:
+    for split in ("train", "train_subset", "dev", "test"):
+        put(
+            tmp_path,
+            f"wikiqa/{split}.tsv",
+            ["question_id\tquestion\tsentence\tlabel", "1\tq\ta\t0", "1\tq\tb\t-"],
+        )
+        put(tmp_path, f"qqp/{split}.tsv", ["question1\tquestion2\tlabel", "q\ta\t0", "q\tb\t2"])
+    with pytest.raises(UserError, match=r"tsv, line 3: the label is '(-|2)': 0, 1 would be right"):
+        read(tmp_path, config)
+
+
+def test_every_missing_file_is_named(tmp_path: Path) -> None:
+    configs = [config.name for config in PairCorpus.BUILDER_CONFIGS]
+    assert [config.name for config in PairCorpus.BUILDER_CONFIGS if config.ranked] == RANKED
+    for config in configs:
+        with pytest.raises(
+            UserError, match="is not in downloads/manual in the data folder: put the corpus's"
+        ):
+            read(tmp_path, config)
+
+
+@needs_shared_data
+@pytest.mark.parametrize(
+    ("config", "pairs", "positive"),
+    [
+        ("snli_part", {"train": 18_000, "validation": 9_842, "test": 9_824}, {}),
+        ("scitail_part", {"validation": 1_304, "test": 2_126}, {}),
+        ("quora_part", {"train": 18_991, "validation": 10_000, "test": 10_000}, {}),
+        ("wikiqa", {"train": 20_360, "validation": 2_733, "test": 6_165}, {"validation": 126, "test": 243}),
+        ("trecqa", {"train": 4_718, "validation": 1_148, "test": 1_517}, {}),
+        ("trecqa_clean", {"train": 4_718, "validation": 1_117, "test": 1_442}, {"validation": 65, "test": 68}),
+        pytest.param(
+            "trecqa_all", {"train": 53_417, "validation": 1_148, "test": 1_517}, {}, marks=pytest.mark.long
+        ),
+        pytest.param(
+            "ubuntu_irc",
+            {"train": 64_828, "validation": 12_790, "test": 23_260},
+            {"train": 32_414, "test": 2_326},
+            marks=pytest.mark.long,
+        ),
+    ],
+)  # fmt: skip
+def test_published_counts(
+    config: str, pairs: dict[str, int], positive: dict[str, int], tmp_path: Path
+) -> None:
+    manual = PATH / ("raw" if config.endswith("_part") else "raw-qa")
+    builder = PairCorpus(config=config, data_dir=tmp_path)
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(manual_dir=manual))
+    made = pairs_of(builder)
+    assert {split: len(part) for split, part in made.splits.items()} == pairs
+    assert set(made.dropped.values()) == {0}
+    for split, count in positive.items():
+        part = made.splits[split]
+        assert len(set(part.groups[part.labels == 1])) == count
+    if config == "trecqa_clean":
+        assert [len(set(made.splits[split].groups)) for split in ("validation", "test")] == [65, 68]

@@ -1,0 +1,231 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.data import (
+    TextPairs,
+    pairs_from_click_log,
+    pairs_from_files,
+    pairs_from_tfds,
+    prepare,
+    ranked_pairs_from_files,
+)
+from keras_quasiattn.errors import UserError
+
+RANKED = "question\tcandidate\tlabel\n"
+
+
+def put(folder: Path, name: str, content: str) -> Path:
+    (folder / name).write_bytes(content.encode())
+    return folder / name
+
+
+def rows(pairs: TextPairs) -> list[tuple[Any, ...]]:
+    return list(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True))
+
+
+def questions(pairs: TextPairs) -> dict[bytes, list[tuple[bytes, int]]]:
+    """The candidates of each question with their labels, whatever the order of the rows."""
+    assert pairs.groups is not None
+    found: dict[bytes, list[tuple[bytes, int]]] = {}
+    for group in np.unique(pairs.groups):
+        part = pairs.where(pairs.groups == group)
+        found[part.first[0]] = sorted(zip(part.second.tolist(), part.labels.tolist(), strict=True))
+    assert len(found) == pairs.groups.max() + 1
+    return found
+
+
+def test_pairs_of_a_table(tmp_path: Path) -> None:
+    train = put(
+        tmp_path, "train.csv", 'label,first,second\nyes,a,b\n-,c,d\n no,"",e\n-,f,g\nyes,"h,""i""",\n'
+    )
+    test = put(
+        tmp_path, "test.jsonl", '{"first": "x", "second": "y", "label": "no", "gold": ["no", "yes"]}\n'
+    )
+    read = pairs_from_files({"train": train, "test": test})
+    assert read.classes == ("no", "yes")
+    assert rows(read.splits["train"]) == [(b"a", b"b", 1), (b"", b"e", 0), (b'h,"i"', b"", 1)]
+    assert rows(read.splits["test"]) == [(b"x", b"y", 0)]
+    assert read.dropped == {"train": 2, "test": 0} and read.splits["train"].groups is None
+    assert read.version.startswith("train.csv sha256:")
+    put(tmp_path, "test.jsonl", '{"first": "x", "second": "z", "label": "no"}\n')
+    assert pairs_from_files({"train": train, "test": test}).version != read.version
+
+
+def test_pairs_of_parallel_files(tmp_path: Path) -> None:
+    files = {
+        "first": put(tmp_path, "premises.txt", "a\n\nc\n"),
+        "second": put(tmp_path, "hypotheses.txt", "x\ny\nz\n"),
+        "label": put(tmp_path, "labels.txt", "1\n0\n-\n"),
+    }
+    read = pairs_from_files({"train": files})
+    assert rows(read.splits["train"]) == [(b"a", b"x", 1), (b"", b"y", 0)] and read.dropped == {"train": 1}
+    put(tmp_path, "labels.txt", "1\n0\n2\n\n")
+    with pytest.raises(UserError, match="premises.txt has 3, .*hypotheses.txt has 3, .*labels.txt has 4"):
+        pairs_from_files({"train": files})
+    put(tmp_path, "labels.txt", "1\n\n2\n")
+    with pytest.raises(UserError, match="labels.txt, line 2: the label is empty"):
+        pairs_from_files({"train": files})
+    with pytest.raises(
+        UserError, match="there are files of first, label: first, second, label would be right"
+    ):
+        pairs_from_files({"train": {"first": files["first"], "label": files["label"]}})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("first\tlabel\na\tb\n", "train.tsv, line 1: the columns are 'first', 'label': 'first', 'second'"),
+        ("first\tsecond\tlabel\na\tb\n", "train.tsv, line 2: 2 fields: 3 would be right"),
+        ("first\tsecond\tlabel\na\tb\t \n", "train.tsv, line 2: the label is empty"),
+        ("first\tsecond\tlabel\na\tb\tx\n", "train.tsv has the label 'x' alone"),
+        ("first\tsecond\tlabel\na\tb\t-\n", "train.tsv has no labels: every row has '-'"),
+        ("first\tsecond\tlabel\n", "train.tsv has no rows"),
+        ("", "train.tsv, line 1: the columns are none"),
+    ],
+)
+def test_pairs_that_cannot_be(content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        pairs_from_files({"train": put(tmp_path, "train.tsv", content)})
+
+
+def test_order_of_the_rows_moves_no_candidate(tmp_path: Path) -> None:
+    lines = [
+        "q\ta\t1\n",
+        "q\tb\t0\n",
+        "q\tc\t0\n",
+        "one candidate\td\t1\n",
+        "no positive\te\t0\n",
+        "no positive\t\t0\n",
+    ]
+    expected = {
+        b"q": [(b"a", 1), (b"b", 0), (b"c", 0)],
+        b"one candidate": [(b"d", 1)],
+        b"no positive": [(b"", 0), (b"e", 0)],
+    }
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(lines))
+        file = put(tmp_path, "a.tsv", RANKED + "".join(lines[number] for number in order))
+        read = ranked_pairs_from_files({"test": file})
+        assert questions(read.splits["test"]) == expected and read.classes == ("0", "1")
+
+
+def test_questions_by_their_name(tmp_path: Path) -> None:
+    lines = ["question_id\tquestion\tcandidate\tlabel", "1\tq\ta\t1", "2\tq\tb\t0", "1\tq\tc\t0"]
+    read = ranked_pairs_from_files({"train": put(tmp_path, "a.tsv", "\n".join(lines) + "\n")})
+    assert read.splits["train"].groups.tolist() == [0, 1, 0]
+    put(tmp_path, "a.tsv", "\n".join([*lines, "2\tother\td\t0"]) + "\n")
+    with pytest.raises(
+        UserError, match="a.tsv, line 5: question_id '2' has the question 'other', and above it 'q'"
+    ):
+        ranked_pairs_from_files({"train": tmp_path / "a.tsv"})
+
+
+def test_ranked_parallel_files(tmp_path: Path) -> None:
+    files = {
+        "question": put(tmp_path, "a.txt", "q\nr\nq\n"),
+        "candidate": put(tmp_path, "b.txt", "a\nb\nc\n"),
+        "label": put(tmp_path, "sim.txt", "1\n0\n0\n"),
+    }
+    read = ranked_pairs_from_files({"train": files}).splits["train"]
+    assert read.groups.tolist() == [0, 1, 0] and read.labels.tolist() == [1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("query\tcandidate\tlabel\n", "a.tsv, line 1: the columns are 'query'"),
+        (RANKED + "q\ta\t1\nq\tb\t2\n", "a.tsv, line 3: the label is '2': 0 or 1 would be right"),
+        (RANKED + "q\ta\t\n", "a.tsv, line 2: the label is ''"),
+        (RANKED + "q\t1\n", "a.tsv, line 2: 2 fields"),
+        (RANKED, "a.tsv has no rows"),
+    ],
+)
+def test_rankings_that_cannot_be(content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        ranked_pairs_from_files({"test": put(tmp_path, "a.tsv", content)})
+
+
+def test_clicks(tmp_path: Path) -> None:
+    lines = [
+        "query\tquestion\tctr",
+        "a\tb\t0.29",
+        "a\tc\t0.3",
+        "a\td\t.7",
+        "e\tf\t0.71",
+        "e\tg\t1",
+        "e\th\t0",
+    ]
+    file = put(tmp_path, "log.tsv", "\n".join(lines) + "\n")
+    read = pairs_from_click_log({"train": file})
+    expected = [(b"a", b"b", 0), (b"e", b"f", 1), (b"e", b"g", 1), (b"e", b"h", 0)]
+    assert rows(read.splits["train"]) == expected and read.dropped == {"train": 2}
+    assert read.classes == ("0", "1")
+    for rate in ("1.01", "-0.1", "nan", "often", "", "inf"):
+        put(tmp_path, "log.tsv", "\n".join([*lines, f"a\tb\t{rate}"]) + "\n")
+        with pytest.raises(
+            UserError, match=f"log.tsv, line 8: the ctr is '{rate}': a number from 0 to 1 would"
+        ):
+            pairs_from_click_log({"train": file})
+    put(tmp_path, "log.tsv", "\n".join([lines[0], lines[2]]) + "\n")
+    with pytest.raises(UserError, match="log.tsv has no rate below 0.3 or above 0.7"):
+        pairs_from_click_log({"train": file})
+
+
+def test_questions_are_held_out_whole(tmp_path: Path) -> None:
+    lines = [f"question {number % 40}\tcandidate {number}\t{number % 2}\n" for number in range(200)]
+    read = ranked_pairs_from_files({"train": put(tmp_path, "a.tsv", RANKED + "".join(lines))})
+    made = read.with_validation(0.3)
+    train, validation = made.splits["train"], made.splits["validation"]
+    assert len(train) + len(validation) == 200 and min(len(train), len(validation)) > 0
+    assert not set(train.groups) & set(validation.groups)
+    assert not set(train.first) & set(validation.first)
+
+
+class PremisesWithGaps(tfds.core.GeneratorBasedBuilder):
+    """The features of TFDS's SNLI."""
+
+    VERSION = tfds.core.Version("1.0.0")
+
+    def _info(self) -> tfds.core.DatasetInfo:
+        text, label = tfds.features.Text(), tfds.features.ClassLabel(names=["entailment", "neutral"])
+        features = tfds.features.FeaturesDict({"premise": text, "hypothesis": text, "label": label})
+        return tfds.core.DatasetInfo(builder=self, features=features)
+
+    def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
+        return {"train": self._generate_examples([0, 1, -1, 1]), "validation_matched": self._generate_examples([1]),
+                "test": self._generate_examples([-1])}  # fmt: skip
+
+    def _generate_examples(self, labels: list[int]) -> Any:
+        for number, label in enumerate(labels):
+            yield number, {"premise": f"p{number}", "hypothesis": f"h{number}", "label": label}
+
+
+def test_pairs_of_tfds(tmp_path: Path) -> None:
+    builder = prepare(lambda: PremisesWithGaps(data_dir=tmp_path), tmp_path)
+    read = pairs_from_tfds(
+        builder, {"train": "train", "validation": "validation_matched"}, "premise", "hypothesis"
+    )
+    assert sorted(rows(read.splits["train"])) == [(b"p0", b"h0", 0), (b"p1", b"h1", 1), (b"p3", b"h3", 1)]
+    assert rows(read.splits["validation"]) == [(b"p0", b"h0", 1)]
+    assert read.dropped == {"train": 1, "validation": 0}
+    assert read.classes == ("entailment", "neutral") and read.version == "premises_with_gaps/1.0.0"
+    with pytest.raises(UserError, match="the split test of premises_with_gaps/1.0.0 has no gold labels"):
+        pairs_from_tfds(builder, {"test": "test"}, "premise", "hypothesis")
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("snli", ("premise", "hypothesis")),
+        ("multi_nli", ("premise", "hypothesis")),
+        ("sci_tail", ("premise", "hypothesis")),
+        ("glue/qqp", ("question1", "question2")),
+    ],
+)
+def test_keys_of_the_sets_that_tfds_has(name: str, keys: tuple[str, str], tmp_path: Path) -> None:
+    features = tfds.builder(name, data_dir=tmp_path).info.features
+    assert {*keys, "label"} <= set(features) and features["label"].num_classes >= 2

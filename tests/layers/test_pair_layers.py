@@ -1,0 +1,159 @@
+"""What the laws do not say of the layers over pairs: what they compute, and what they refuse."""
+
+import keras
+import numpy as np
+import pytest
+import reference
+from cases import randomize
+from tools import to_numpy
+
+from keras_quasiattn import layers
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def arrays(*tensors):
+    return to_numpy([keras.ops.stop_gradient(x) for x in keras.tree.flatten(list(tensors))])
+
+
+def made(layer, *inputs):
+    layer.build(*[keras.tree.map_structure(lambda x: x.shape, x) for x in inputs])
+    randomize(layer)
+    return layer
+
+
+def close(got, expected):
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-6)
+
+
+A, B = normal(3, 5, 11), normal(3, 7, 11, seed=1)
+MASKS = [np.arange(5) < np.array([[5], [2], [0]]), np.arange(7) < np.array([[4], [0], [7]])]
+
+
+def both_real():
+    return MASKS[0][:, :, None] & MASKS[1][:, None]
+
+
+def network(layer, x):
+    for dense in layer.network.denses:
+        kernel, bias = to_numpy([keras.ops.stop_gradient(w.value) for w in dense.weights])
+        x = np.maximum(x @ kernel + bias, 0)
+    return x
+
+
+def test_softmax_alignment_of_sentences():
+    layer = made(layers.DecomposableAttention(13), [A, B])
+    got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
+    features, pairs = [network(layer, x) for x in (A, B)], both_real()
+    to_b = reference.softmax_weights(*features, pairs)
+    to_a = reference.softmax_weights(*features[::-1], np.swapaxes(pairs, 1, 2))
+    for one, other in zip(got, (to_b @ B, to_a @ A, to_b, np.swapaxes(to_a, 1, 2)), strict=True):
+        close(one, other)
+
+
+def test_coda_of_sentences():
+    options = {"alpha": 0.5, "beta": 0.25, "gate_range": "centered", "scaling": "none"}
+    layer = made(layers.DecomposableAttention(13, attention="coda", attention_options=options), [A, B])
+    del options["scaling"]
+    weights = reference.coda_weights(*(network(layer, x) for x in (A, B)), both_real(), **options)
+    got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
+    for one, other in zip(got, (weights @ B, np.swapaxes(weights, 1, 2) @ A, weights), strict=True):
+        close(one, other)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_intra_sentence_attention(signed):
+    layer = made(layers.IntraSentenceAttention(13, max_distance=2, signed=signed), A)
+    bias = arrays(layer.distance_bias.value)[0]
+    assert bias.shape == ((7,) if signed else (4,))
+    weights = reference.intra_weights(network(layer, A), bias, MASKS[0], signed)
+    output, scores = arrays(layer(A, mask=MASKS[0], return_attention_scores=True))
+    close(scores, weights)
+    close(output, np.concatenate([np.where(MASKS[0][..., None], A, 0), weights @ A], -1))
+
+
+@pytest.mark.parametrize("difference", ["absolute", "signed", "squared"])
+def test_attention_conflict_is_both_beside_the_sequence(difference):
+    layer = made(layers.AttentionConflict(3, difference=difference), [A, B])
+    output, *weights = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
+    for part, matrix in zip((layer.alignment, layer.conflict), weights, strict=True):
+        projections = arrays(part.u_projection.kernel.value, part.v_projection.kernel.value)
+        u, v = (np.tanh(x @ kernel) for x, kernel in zip((A, B), projections, strict=True))
+        if part is layer.alignment:
+            close(matrix, reference.softmax_weights(u, v, both_real()))
+        else:
+            kernel = arrays(part.score_kernel.value)[0][:, 0]
+            close(matrix, reference.conflict_weights(u, v, kernel, difference, both_real()))
+    u = np.where(MASKS[0][..., None], A, 0)
+    close(output, np.concatenate([u, *(matrix @ B for matrix in weights)], -1))
+    assert not output[1, :, 11:].any(), "nothing of v is real there"
+
+
+def test_the_features_of_the_two_sequences_may_differ():
+    for layer, width in ((layers.AlignmentAttention(), 3), (layers.AttentionConflict(), 17)):
+        assert tuple(layer([A, B[..., :3]]).shape) == (3, 5, width)
+
+
+def test_dot_product_heads_are_those_of_softmax_attention():
+    plain = made(layers.MultiHeadSoftmax(3, 5), A, B)
+    layer = made(layers.MultiHeadConflict(3, 5), A, B)
+    for name in ("query_dense", "key_dense"):
+        getattr(plain, name).set_weights(getattr(layer, name).get_weights())
+    scores = [arrays(x(A, B, return_attention_scores=True)[1])[0] for x in (plain, layer)]
+    close(scores[1][:, :2], scores[0][:, :2])
+    assert np.abs(scores[1][:, 2] - scores[0][:, 2]).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "make,message",
+    [
+        (
+            lambda: layers.DecomposableAttention(attention="dot"),
+            "`attention` must be one of .*attention='dot'",
+        ),
+        (
+            lambda: layers.DecomposableAttention(attention_options={"alpha": 2.0}),
+            r"`attention_options` of attention='softmax' may have no entries. Received: \['alpha'\]",
+        ),
+        (
+            lambda: layers.DecomposableAttention(attention="coda", attention_options={"units": 3}),
+            r"`attention_options` of attention='coda' may have \['alpha'.*Received: \['units'\]",
+        ),
+        (lambda: layers.DecomposableAttention(0), "`units` must be a positive integer.*units=0"),
+        (lambda: layers.DecomposableAttention(num_layers=0), "`num_layers` must be.*num_layers=0"),
+        (lambda: layers.DecomposableAttention(dropout=1.0), "`dropout` must be.*dropout=1.0"),
+        (lambda: layers.IntraSentenceAttention(max_distance=-1), "`max_distance` must be.*max_distance=-1"),
+        (lambda: layers.IntraSentenceAttention(signed="yes"), "`signed` must be.*signed='yes'"),
+        (lambda: layers.AlignmentAttention(0), "`units` must be a positive integer.*units=0"),
+        (lambda: layers.ConflictAttention(difference="cubed"), "`difference` must be.*difference='cubed'"),
+        (lambda: layers.AttentionConflict(difference="cubed"), "`difference` must be.*difference='cubed'"),
+        (
+            lambda: layers.MultiHeadConflict(2, 3, conflict_heads=3),
+            "`conflict_heads` must be at most `num_heads`.*conflict_heads=3, num_heads=2",
+        ),
+        (lambda: layers.MultiHeadConflict(2, 3, conflict_heads=0), "`conflict_heads` must be.*=0"),
+    ],
+)
+def test_bad_arguments(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("layer_type", [layers.CoDA, layers.DecomposableAttention, layers.AttentionConflict])
+def test_bad_inputs(layer_type):
+    with pytest.raises(ValueError, match=r"`inputs` must be a list \[a, b\].*\(3, 11\)"):
+        layer_type().build([(3, 5, 11), (3, 11)])
+    with pytest.raises(ValueError, match="`inputs` a and b must have .* known number of features.*None"):
+        layer_type().build([(3, 5, 11), (3, 5, None)])
+    with pytest.raises(ValueError, match=r"`mask` must be a list \[mask_a, mask_b\]"):
+        layer_type()([A, B], mask=MASKS[0])
+
+
+@pytest.mark.parametrize("layer_type", [layers.DecomposableAttention, layers.IntraSentenceAttention])
+def test_dropout_is_in_the_network(layer_type):
+    inputs = A if layer_type is layers.IntraSentenceAttention else [A, B]
+    layer = made(layer_type(13, dropout=0.5), inputs)
+    training, inference = arrays(layer(inputs, training=True)), arrays(layer(inputs))
+    assert np.abs(training[0] - inference[0]).max() > 1e-3

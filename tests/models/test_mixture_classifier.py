@@ -1,0 +1,120 @@
+import keras
+import numpy as np
+import pytest
+from pair_kinds import CLASSES, FIRST, LABELS, SECOND, answer, make, pair, to_numpy
+
+COMPONENTS = 3
+ROWS = np.eye(CLASSES, dtype="float32")[LABELS]
+LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def likelihood(model: keras.Model) -> np.ndarray:
+    """Log p(y | c) of the labels, (B, K)."""
+    components = to_numpy(model.component_log_probabilities(FIRST, SECOND))
+    assert components.shape == (len(FIRST), COMPONENTS, CLASSES)
+    return np.take_along_axis(components, LABELS[:, None, None], 2)[..., 0]
+
+
+def loss_in_training(
+    model: keras.Model, labels: np.ndarray = LABELS, weights: np.ndarray | None = None
+) -> float:
+    prediction = model(pair(), training=True)
+    return float(model.compute_loss(pair(), labels, prediction, weights))
+
+
+def test_the_answer_is_the_mean_of_the_components_and_their_loss_the_exact_objective() -> None:
+    model = make("mixture")
+    components = to_numpy(model.component_log_probabilities(FIRST, SECOND))
+    np.testing.assert_allclose(np.exp(components).sum(-1), 1, atol=1e-5)
+    assert np.abs(components - components.mean(1, keepdims=True)).max() > 1e-3, "components must differ"
+    np.testing.assert_allclose(answer(model), np.log(np.exp(components).mean(1)), atol=1e-5)
+    model.compile("sgd", LOSS)
+    marginal = np.log(np.exp(likelihood(model)).mean(1))
+    np.testing.assert_allclose(loss_in_training(model), -marginal.mean(), atol=1e-5)
+
+
+def test_posterior_is_bayes_rule() -> None:
+    model = make("mixture")
+    p = np.exp(likelihood(model))
+    expected = p / p.sum(1, keepdims=True)
+    for labels in (LABELS, LABELS[:, None], ROWS):
+        np.testing.assert_allclose(to_numpy(model.posterior(FIRST, SECOND, labels)), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["elbo", "reinforce"])
+def test_the_loss_of_training_is_a_bound_and_that_of_evaluation_exact(kind: str) -> None:
+    model = make(kind)
+    model.compile("sgd", LOSS)
+    exact = -np.log(np.exp(likelihood(model)).mean(1)).mean()
+    draws = [loss_in_training(model) for _ in range(1 if kind == "elbo" else 20)]
+    assert np.mean(draws) > exact + 1e-4
+    np.testing.assert_allclose(model.evaluate(pair(), LABELS, verbose=0), exact, atol=1e-5)
+    # The bound is of each pair alone: a pair without weight does not count.
+    if kind == "elbo":
+        np.testing.assert_allclose(loss_in_training(model, ROWS), draws[0], atol=1e-6)
+        weighted = loss_in_training(model, weights=np.array([2.0, 1.0, 1.0, 0.0], "float32"))
+        assert abs(weighted - draws[0]) > 1e-4
+
+
+def test_the_label_reaches_the_inference_network() -> None:
+    model = make("elbo", kl_weight=0.0)
+    model.compile("sgd", LOSS)
+    inferred = [variable for variable in model.trainable_variables if variable.path.startswith("inference/")]
+    kernel = next(variable for variable in inferred if "aggregate" in variable.path)
+    assert kernel.shape[0] == 2 * 8 + CLASSES
+
+
+@pytest.mark.usefixtures("tensorflow_only")
+def test_gradients_of_draws_average_to_those_of_enumeration() -> None:
+    import tensorflow as tf
+
+    whole, drawn = make("elbo"), make("reinforce")
+    for weight, other in zip(drawn.trainable_variables, whole.trainable_variables, strict=True):
+        weight.assign(other)
+
+    def gradients(model: keras.Model):
+        model.compile("sgd", LOSS)
+        watched = [v for v in model.trainable_variables if v.path.endswith("logits/kernel")]
+
+        @tf.function
+        def step():
+            with tf.GradientTape() as tape:
+                loss = model.compute_loss(pair(), LABELS, model(pair(), training=True))
+            return tf.concat(
+                [tf.reshape(x, [-1]) for x in tape.gradient(loss, [v.value for v in watched])], 0
+            )
+
+        return step
+
+    expected, draw = gradients(whole)().numpy(), gradients(drawn)
+    draws = np.stack([draw().numpy() for _ in range(400)])
+    error = draws.std(0) / np.sqrt(len(draws))
+    assert (np.abs(draws.mean(0) - expected) <= 5 * error + 1e-4).all()
+    assert draws.std(0).max() > 10 * error.max() and np.abs(expected).max() > 10 * error.max()
+
+
+def test_draws_follow_the_seed() -> None:
+    losses = []
+    for seed in (3, 3, 4):
+        keras.utils.set_random_seed(0)
+        model = make("reinforce", seed=seed)
+        model.compile("sgd", LOSS)
+        losses.append([loss_in_training(model) for _ in range(4)])
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_training_runs_every_component_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = make("elbo")
+    model.compile("sgd", LOSS)
+    calls = []
+    original = type(model).component_log_probabilities
+    monkeypatch.setattr(
+        type(model),
+        "component_log_probabilities",
+        lambda self, *arguments, **options: calls.append(1) or original(self, *arguments, **options),
+    )
+    loss_in_training(model)
+    assert len(calls) == 1
+    # With predictions that came from elsewhere, they are computed for the loss.
+    model.compute_loss(pair(), LABELS, answer(model))
+    assert len(calls) == 2

@@ -1,0 +1,221 @@
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tiny_pairs
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Task, get, pair_presets, rank_presets
+from keras_quasiattn.training import RunFolder, train
+
+PRESETS = {"pairs": pair_presets.PRESETS, "rank": rank_presets.PRESETS}
+MODELS = {"pairs": pair_presets.MODELS, "rank": rank_presets.MODELS}
+EVERY_MODEL = [(task, model) for task, models in MODELS.items() for model in models]
+# One of each family: what sets the others apart is tested with the models.
+FAMILIES = [
+    ("pairs", "mixture"),
+    ("pairs", "siamese_both"),
+    ("rank", "decomposable_coda"),
+    ("rank", "siamese_both"),
+]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return {task: tiny_pairs.files(tmp_path_factory.mktemp(task), task) for task in PRESETS}
+
+
+def _trained(folders: dict[str, Path], runs: Path, task: str, model: str) -> tuple[Task, keras.Model]:
+    run = train(tiny_pairs.make(folders[task], task, model), runs / "run", progress=False)
+    again = RunFolder.open(run.path, finished=True).task(folders[task])
+    again.prepare()
+    return again, RunFolder.open(run.path, finished=True).load_model()
+
+
+@pytest.fixture(scope="module")
+def pairs(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, keras.Model]:
+    return _trained(folders, tmp_path_factory.mktemp("runs"), "pairs", "decomposable_coda")
+
+
+@pytest.fixture(scope="module")
+def rank(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, keras.Model]:
+    return _trained(folders, tmp_path_factory.mktemp("runs"), "rank", "decomposable")
+
+
+def test_pairs_are_learned_and_measured(pairs: tuple[Task, keras.Model]) -> None:
+    task, model = pairs
+    figures = task.evaluate(model)
+    assert figures["accuracy"] > 0.9 and figures["pairs"] == 50
+    rows = tiny_pairs.pairs(50, seed=2)
+    answers = task.predict(model, [f"{first}\t{second}" for first, second, _ in rows])
+    own = [
+        answer["probabilities"][answer["classes"].index(label)]
+        for answer, (_, _, label) in zip(answers, rows, strict=True)
+    ]
+    assert figures["cross_entropy"] == pytest.approx(-np.mean(np.log(own)), rel=1e-3)
+    right = [answer["label"] == label for answer, (_, _, label) in zip(answers, rows, strict=True)]
+    assert figures["accuracy"] == pytest.approx(np.mean(right))
+
+
+def test_an_answer_has_both_texts_tokens_and_their_weights(pairs: tuple[Task, keras.Model]) -> None:
+    task, model = pairs
+    (answer,) = task.predict(model, ["The cat RAN\ta dog"])
+    assert answer["first_tokens"] == ["[NULL]", "the", "cat", "ran"]
+    assert answer["second_tokens"] == ["[NULL]", "a", "dog"]
+    assert np.shape(answer["weights"]) == (4, 3)
+    assert sum(answer["probabilities"]) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "text", ["\t", "cat\t", "\tcat", "zzz\tqqq", "cat " * 10_000 + "\tdog", "\udcff\tcat"]
+)
+def test_any_pair_has_finite_probabilities(text: str, pairs: tuple[Task, keras.Model]) -> None:
+    task, model = pairs
+    task.check_input(text)
+    (answer,) = task.predict(model, [text])
+    assert np.isfinite(answer["probabilities"]).all() and np.isfinite(answer["weights"]).all()
+
+
+def test_candidates_are_ranked_and_measured(rank: tuple[Task, keras.Model], folders: dict[str, Path]) -> None:
+    task, model = rank
+    figures = task.evaluate(model)
+    assert figures["map"] > 0.9 and figures["questions"] == 50 and figures["pairs"] == 200
+    # One right candidate a question: then both are the mean of 1/place.
+    assert figures["map"] == pytest.approx(figures["mrr"])
+    asked: dict[str, list[tuple[str, str]]] = {}
+    for question, candidate, label in tiny_pairs.questions(50, seed=2):
+        asked.setdefault(question, []).append((candidate, label))
+    answers = task.predict(
+        model,
+        ["\t".join([question, *(candidate for candidate, _ in rows)]) for question, rows in asked.items()],
+    )
+    places = [
+        answer["places"].index([label for _, label in rows].index("1")) + 1
+        for answer, rows in zip(answers, asked.values(), strict=True)
+    ]
+    assert figures["mrr"] == pytest.approx(np.mean(1 / np.array(places)), abs=1e-6)
+    assert figures["recall_at_1"] == pytest.approx(np.mean(np.array(places) == 1))
+    assert figures["recall_at_2"] == pytest.approx(np.mean(np.array(places) <= 2))
+
+
+def test_an_answer_has_the_candidates_best_first(rank: tuple[Task, keras.Model]) -> None:
+    task, model = rank
+    (answer,) = task.predict(model, ["the cat\ta dog\tthe old cat\t\ta hen"])
+    assert answer["ranked"][0] == "the old cat" and answer["places"][0] == 1
+    assert answer["scores"] == sorted(answer["scores"], reverse=True)
+    assert answer["ranked"][-1] == "" and answer["scores"][-1] == 0
+    (one,) = task.predict(model, ["the cat\ta dog"])
+    assert one["places"] == [0]
+
+
+@pytest.mark.parametrize(
+    ("task", "text"), [("pairs", "a"), ("pairs", "a\tb\tc"), ("rank", "a"), ("pairs", "")]
+)
+def test_inputs_that_are_no_pair(task: str, text: str, pairs: Any, rank: Any) -> None:
+    made = {"pairs": pairs, "rank": rank}[task][0]
+    with pytest.raises(UserError, match="parted by tabs, is right"):
+        made.check_input(text)
+
+
+@pytest.mark.parametrize(("task", "model"), EVERY_MODEL)
+def test_every_model_is_made_and_its_batches_fit(task: str, model: str, folders: dict[str, Path]) -> None:
+    made = tiny_pairs.make(folders[task], task, model)
+    made.prepare()
+    inputs, target = next(iter(made.training_data(0)))
+    assert np.isfinite(made.loss()(target, made.build_model()(inputs)))
+
+
+@pytest.mark.parametrize(("task", "model"), FAMILIES)
+def test_every_family_trains_a_step_and_answers(task: str, model: str, folders: dict[str, Path]) -> None:
+    made = tiny_pairs.make(folders[task], task, model)
+    made.prepare()
+    network = made.build_model()
+    network.compile("adam", made.loss(), metrics=made.metrics())
+    history = network.fit(
+        made.training_data(0), validation_data=made.validation_data(), steps_per_epoch=2, epochs=1, verbose=0
+    ).history
+    figures = made.evaluate(network, "validation")
+    for name in ("map", "mrr") if task == "rank" else ("accuracy",):
+        shown = history[f"val_{name}"][-1]
+        # The last batch of `pairs` is filled up with a few pairs that count twice.
+        assert shown == pytest.approx(figures[name], abs=1e-6 if task == "rank" else 0.1)
+    (answer,) = made.predict(network, ["the cat\ta dog"])
+    values = answer["scores"] if task == "rank" else answer["probabilities"]
+    assert np.isfinite(values).all()
+
+
+def test_mixture_by_its_bound_trains(folders: dict[str, Path]) -> None:
+    for estimator in ("enumeration", "reinforce"):
+        changed = {"model__objective": "elbo", "model__estimator": estimator}
+        task = tiny_pairs.make(folders["pairs"], "pairs", "mixture", **changed)
+        task.prepare()
+        model = task.build_model()
+        model.compile("adam", task.loss(), metrics=task.metrics())
+        history = model.fit(task.training_data(0), steps_per_epoch=3, epochs=1, verbose=0).history
+        assert np.isfinite(history["loss"]).all()
+
+
+def test_vectors_get_length_one_and_bring_words_that_training_never_saw(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\nzebra 8 0 0 0 0 0 0 0\n")
+    vectors = {
+        "data__vectors": str(tmp_path / "glove.txt"),
+        "data__unit_norm": True,
+        "model__train_embedding": False,
+    }
+    task = tiny_pairs.make(folders["pairs"], "pairs", "decomposable", **vectors)
+    task.prepare()
+    vocabulary = task.tokenizer.vocabulary
+    table = keras.ops.convert_to_numpy(task.build_model().embedding.embeddings)
+    assert table[vocabulary.index("zebra")].tolist() == [1, 0, 0, 0, 0, 0, 0, 0]
+    np.testing.assert_allclose(np.linalg.norm(table[1:], axis=1), 1, rtol=1e-5)
+    assert not table[0].any() and "[NULL]" in vocabulary
+
+
+def test_frozen_words_without_vectors_are_refused(folders: dict[str, Path]) -> None:
+    task = tiny_pairs.make(folders["pairs"], "pairs", "decomposable", model__train_embedding=False)
+    with pytest.raises(UserError, match=r"model.train_embedding is False and data.vectors is ''"):
+        task.prepare()
+
+
+@pytest.mark.parametrize("task", PRESETS)
+def test_every_preset_suits_every_model(task: str) -> None:
+    for preset in PRESETS[task].values():
+        for model in MODELS[task]:
+            options = preset.for_model(model)
+            assert options.training.steps % options.training.checkpoint_every == 0
+
+
+def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None:
+    columns = "question candidate label question_id"
+    folder = tmp_path / "downloads" / "manual" / "wikiqa"
+    folder.mkdir(parents=True)
+    for seed, split in enumerate(["train", "dev", "test"]):
+        made = [(*row, row[0].split()[-1]) for row in tiny_pairs.questions(20, seed)]
+        tiny_pairs.write(folder / f"{split}.tsv", columns.replace("candidate", "sentence"), made)
+    overrides = {"model.train_embedding": True, "training.batch_size": 8}
+    task = get("rank")(preset="wikiqa", model="decomposable", seed=0, data_dir=tmp_path, overrides=overrides)
+    task.prepare()
+    assert task.describe_data() == {"version": "pair_corpus/wikiqa/1.0.0"}
+    assert task.evaluate(task.build_model())["questions"] == 20
+    _, target = next(iter(task.training_data(0)))
+    assert target.shape == (8, 3) and set(target[:, 2].numpy()) == {-1}
+
+
+def test_texts_in_files_of_their_own_are_read_side_by_side(tmp_path: Path) -> None:
+    rows = tiny_pairs.pairs(60)
+    for name, column in zip(("a", "b", "labels"), zip(*rows, strict=True), strict=True):
+        (tmp_path / f"{name}.txt").write_text("\n".join(column) + "\n")
+    files = ",".join(str(tmp_path / f"{name}.txt") for name in ("a", "b", "labels"))
+    changed = {"data__train": files, "data__validation": "", "data__test": "", "data__validation_share": 0.3}
+    task = tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed)
+    task.prepare()
+    assert "of 60 training rows, by hash" in task.describe_data()["note"]
+    (tmp_path / "b.txt").write_text("one line\n")
+    with pytest.raises(UserError, match="lines"):
+        tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed).prepare()
+    with pytest.raises(UserError, match=r"one table, or 3 files of one text a line \(first,second,label\)"):
+        tiny_pairs.make(tmp_path, "pairs", "decomposable", data__train="a,b").prepare()

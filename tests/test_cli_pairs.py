@@ -1,0 +1,100 @@
+"""Pairs and rankings from a user's own files to a served model, from the command line."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_pairs
+from test_cli_classify import assert_one_line
+
+ASK = Path(__file__).resolve().parents[1] / "examples" / "ask.py"
+
+
+def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
+    """A run of the files in the folder."""
+    settings = tiny_pairs.overrides(folder, task, model)
+    words = [
+        word
+        for name, value in settings.items()
+        if name != "data.train"
+        for word in ("--set", f"{name}={value}")
+    ]
+    run = str(folder / "run")
+    data = ["--data", str(folder / "train.tsv"), "--run", run, "--model", model]
+    code, _, err = run_cli("train", task, *data, "--quiet", *words)
+    assert (code, err) == (0, "")
+    return run
+
+
+def ask(folder: Path, *texts: str) -> list[str]:
+    """The lines that an exported model answers in a process without this package and without Keras."""
+    ended = subprocess.run([sys.executable, ASK, folder, *texts], capture_output=True, text=True, timeout=120)
+    return ended.stdout.splitlines() if ended.returncode == 0 else ended.stderr.splitlines()[-1:]
+
+
+def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
+    run = train(run_cli, tiny_pairs.files(tmp_path, "pairs"), "pairs", "siamese_both")
+    code, out, err = run_cli("evaluate", run, "--record", str(tmp_path / "results.jsonl"))
+    assert (code, err) == (0, "") and json.loads(out)["pairs"] == 50
+    code, out, _ = run_cli("predict", run, "the cat\ta cat", "\t")
+    expected, empty = map(json.loads, out.splitlines())
+    assert len(expected["attention_first"]) == len(expected["first_tokens"]) == 2
+    assert len(expected["conflict_second"]) == len(expected["second_tokens"]) == 2
+    assert empty["first_tokens"] == [] and sum(empty["probabilities"]) == pytest.approx(1)
+    code, out, err = run_cli("export", run, "--to", str(tmp_path))
+    assert (code, err) == (0, "")
+    served = ask(tmp_path / "run" / "1", "the cat", "a cat")
+    assert served[0] == expected["label"]
+    assert float(served[1].split()[0]) == pytest.approx(expected["probabilities"][0], abs=1e-3)
+    assert ask(tmp_path / "run" / "1", "one") == ["ask.py: got 1 texts: the model takes first, second"]
+    assert_one_line(
+        run_cli("predict", run, "no tab"), "the input 'no tab' has 1 texts: first, second, parted by tabs"
+    )
+    assert_one_line(run_cli("show", run, "a\tb"), "have no tokens to show: use predict")
+
+
+def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
+    run = train(run_cli, tiny_pairs.files(tmp_path, "rank"), "rank", "decomposable_coda")
+    code, out, _ = run_cli("evaluate", run)
+    assert code == 0 and json.loads(out)["questions"] == 50
+    _, out, _ = run_cli("predict", run, "the cat\ta dog\tthe old cat\t")
+    expected = json.loads(out)
+    code, _, err = run_cli("export", run, "--to", str(tmp_path))
+    assert (code, err) == (0, "")
+    served = ask(tmp_path / "run" / "1", "the cat", "a dog", "the old cat", "")
+    assert [line.split(" ", 1)[1] for line in served] == expected["ranked"]
+    scores = [float(line.split()[0]) for line in served]
+    assert scores == pytest.approx(expected["scores"], abs=1e-3) and scores[-1] == 0
+    assert_one_line(run_cli("predict", run, "the cat"), "has 1 texts: question, candidate, parted by tabs")
+
+
+@pytest.mark.parametrize(
+    ("task", "content", "message"),
+    [
+        ("pairs", "first\tlabel\na\tb\n", "mine.tsv, line 1: the columns are 'first', 'label'"),
+        ("pairs", "first\tsecond\tlabel\na\tb\n", "mine.tsv, line 2: 2 fields: 3 would be right"),
+        (
+            "rank",
+            "question\tcandidate\tlabel\na\tb\t2\n",
+            "mine.tsv, line 2: the label is '2': 0 or 1 would be right",
+        ),
+        ("rank", "question\tcandidate\tlabel\n", "mine.tsv has no rows"),
+    ],
+)
+def test_file_that_cannot_be_trained_on_is_one_line(
+    task: str, content: str, message: str, run_cli: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.tsv").write_text(content)
+    words = ["--data", str(tmp_path / "mine.tsv"), "--run", str(tmp_path / "run"), "--quiet"]
+    assert_one_line(run_cli("train", task, *words), message)
+    assert not any((tmp_path / "run").iterdir())  # no run that a right file could not begin
+
+
+def test_frozen_words_need_vectors(run_cli: Any, tmp_path: Path) -> None:
+    tiny_pairs.files(tmp_path, "pairs")
+    words = ["--data", str(tmp_path / "train.tsv"), "--run", str(tmp_path / "run"), "--quiet"]
+    outcome = run_cli("train", "pairs", *words, "--set", "model.train_embedding=false")
+    assert_one_line(outcome, "data.vectors is '': name a file of word vectors, with --vectors FILE")

@@ -1,0 +1,87 @@
+"""Tasks over two texts that train in seconds: a pair is right where both texts name the same animal."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.tasks import Task, get
+
+ANIMALS = ["cat", "dog", "cow", "hen", "fox", "owl"]
+FILLERS = ["the", "a", "old", "big", "saw", "it", "ran", "was"]
+COMMON = {
+    "data.max_length": 10,
+    "model.embedding_dim": 8,
+    "model.units": 16,
+    "model.dropout": 0.0,
+    "training.batch_size": 16,
+    "training.steps": 400,
+    "training.checkpoint_every": 100,
+    "training.learning_rate": 0.01,
+    "training.patience": None,
+}
+
+
+def text(draw: random.Random, animal: str) -> str:
+    """An animal among other words."""
+    words = draw.choices(FILLERS, k=draw.randint(1, 5))
+    words.insert(draw.randint(0, len(words)), animal)
+    return " ".join(words)
+
+
+def pairs(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
+    """(first, second, label) with the labels "same" and "other"."""
+    draw = random.Random(seed)
+    made = []
+    for number in range(count):
+        first = draw.choice(ANIMALS)
+        second = first if number % 2 else draw.choice([animal for animal in ANIMALS if animal != first])
+        made.append((text(draw, first), text(draw, second), "same" if number % 2 else "other"))
+    return made
+
+
+def questions(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
+    """(question, candidate, label) of questions with four candidates, one of them right; rows of all mixed."""
+    draw = random.Random(seed)
+    made = []
+    for number in range(count):
+        asked = draw.choice(ANIMALS)
+        wrong = draw.sample([animal for animal in ANIMALS if animal != asked], 3)
+        question = f"{text(draw, asked)} {number}?"
+        made.append((question, text(draw, asked), "1"))
+        made += [(question, text(draw, animal), "0") for animal in wrong]
+    draw.shuffle(made)
+    return made
+
+
+def write(file: Path, columns: str, made: list[tuple[str, str, str]]) -> Path:
+    """A TSV of such rows."""
+    lines = [columns.replace(" ", "\t"), *("\t".join(row) for row in made)]
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file
+
+
+def files(folder: Path, task: str) -> Path:
+    """The folder, with a training, a validation and a test file of the task."""
+    columns, rows = (
+        ("first second label", pairs) if task == "pairs" else ("question candidate label", questions)
+    )
+    for seed, (split, count) in enumerate([("train", 400), ("validation", 50), ("test", 50)]):
+        write(folder / f"{split}.tsv", columns, rows(count, seed))
+    return folder
+
+
+def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
+    """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
+    settings = {
+        **COMMON,
+        **{f"data.{split}": str(folder / f"{split}.tsv") for split in ("train", "validation", "test")},
+    }
+    if not model.startswith("siamese"):
+        settings.update({"model.projection_dim": 8, "model.num_layers": 1})
+    return {**settings, **{name.replace("__", "."): value for name, value in changed.items()}}
+
+
+def make(folder: Path, task: str, model: str, seed: int = 3, **changed: Any) -> Task:
+    """The task on the files in the folder."""
+    settings = overrides(folder, task, model, **changed)
+    return get(task)(preset="own", model=model, seed=seed, data_dir=folder, overrides=settings)
