@@ -1,6 +1,10 @@
 """TFDS builders and tf.data pipelines."""
 
 from keras_quasiattn.data.ag_news_part import AgNewsPart
+from keras_quasiattn.data.algolisp.builder import GeneratedAlgoLisp, GeneratedAlgoLispConfig
+from keras_quasiattn.data.algolisp.interpreter import Program
+from keras_quasiattn.data.algolisp.problems import ProgramTests, read_problems
+from keras_quasiattn.data.algolisp.trees import ProgramError
 from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
 from keras_quasiattn.data.labelled_texts import (
     LabelledTexts,
@@ -34,10 +38,15 @@ __all__ = [
     "ArithmeticMlu",
     "ArithmeticMluConfig",
     "Expression",
+    "GeneratedAlgoLisp",
+    "GeneratedAlgoLispConfig",
     "LabelledTextSet",
     "LabelledTexts",
     "PairCorpus",
     "PairCorpusConfig",
+    "Program",
+    "ProgramError",
+    "ProgramTests",
     "StanfordSentiment",
     "TextPairs",
     "evaluation_batches",
@@ -47,6 +56,7 @@ __all__ = [
     "prepare",
     "ranked_pairs_from_files",
     "read_parallel",
+    "read_problems",
     "read_table",
     "sequence_pair_encoder",
     "split_of",

@@ -143,7 +143,7 @@ def read_objects(file: Path, stream: IO[str], columns: Sequence[str]) -> Iterato
             continue
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{file}, line {number}: not JSON ({error})") from None
         for row in value if isinstance(value, list) else [value]:
             if not isinstance(row, dict):

@@ -3,6 +3,7 @@
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
 from keras_quasiattn.metrics.mean_average_precision import MeanAveragePrecision
 from keras_quasiattn.metrics.mean_reciprocal_rank import MeanReciprocalRank
+from keras_quasiattn.metrics.program_accuracy import program_accuracy
 from keras_quasiattn.metrics.ranking_metric import RankingMetric
 from keras_quasiattn.metrics.recall_at_k import RecallAtK
 from keras_quasiattn.metrics.sequence_accuracy import SequenceAccuracy, exact_match
@@ -16,4 +17,5 @@ __all__ = [
     "attention_flops",
     "auxiliary_flops",
     "exact_match",
+    "program_accuracy",
 ]

@@ -1,0 +1,145 @@
+"""Problems: a text, the program it asks for, and tests that tell whether another program would do."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_quasiattn.data.algolisp.interpreter import MAX_STEPS, Program
+from keras_quasiattn.data.algolisp.trees import MAX_NESTING, ProgramError, Tree, parse_program, write_program
+from keras_quasiattn.data.algolisp.values import are_equal, check_type
+from keras_quasiattn.data.table_files import read_objects
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text import open_text
+
+_KEYS = ("text", "short_tree", "args", "return_type", "tests")
+
+
+class Example(NamedTuple):
+    """What a program is given, by argument, and what it must answer."""
+
+    inputs: Mapping[str, Any]
+    output: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramTests:
+    """Tests of one problem.
+
+    Args:
+        arguments: type of each argument by name, as `Program` takes them.
+        return_type: type of the answers.
+        tests: inputs with the right answers.
+
+    >>> tests = ProgramTests({"a": "int"}, "int", (Example({"a": 3}, 4),))
+    >>> tests.passed_by("[ + a 1 ]"), tests.passed_by("[ + a 2 ]"), tests.passed_by("[ +")
+    (True, False, False)
+    """
+
+    arguments: Mapping[str, str]
+    return_type: str
+    tests: tuple[Example, ...]
+
+    def passed_by(self, program: str, max_steps: int = MAX_STEPS) -> bool:
+        """Whether a program answers every test rightly; one that cannot be read or run does not.
+
+        Args:
+            program: its tokens with blanks between them.
+            max_steps: limit of each run.
+        """
+        try:
+            runnable = Program(program, self.arguments)
+            return all(are_equal(runnable.run(test.inputs, max_steps), test.output) for test in self.tests)
+        except ProgramError:
+            return False
+
+    def to_json(self) -> str:
+        """One line that `from_json` reads back."""
+        return json.dumps([self.arguments, self.return_type, self.tests], separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "ProgramTests":
+        """The tests that `to_json` wrote."""
+        arguments, return_type, tests = json.loads(text)
+        return cls(arguments, return_type, tuple(Example(*test) for test in tests))
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A text and the program it asks for.
+
+    Args:
+        text: words with blanks between them.
+        program: tokens with blanks between them.
+        tests: what the program must answer.
+    """
+
+    text: str
+    program: str
+    tests: ProgramTests
+
+
+def read_problems(file: str | Path) -> Iterator[Problem]:
+    """The problems of a file in AlgoLisp's published form, one after the other.
+
+    Each line is a JSON object with `text` (a list of words), `short_tree` (nested lists of names), `args` (types
+    by name), `return_type` and `tests` (objects with `input` and `output`); other keys are passed over. Whether
+    a program passes its own tests is not looked at: some published ones do not.
+
+    Args:
+        file: its lines are JSON; the name may end in .gz or .xz.
+
+    Raises:
+        UserError: naming file and line: what is not JSON, a missing key or a value of another form; or the file
+            cannot be read or has no problem.
+    """
+    file = Path(file)
+    empty = True
+    with open_text(file) as stream:
+        for number, record in read_objects(file, stream, _KEYS):
+            try:
+                problem = _problem_of(record)
+            except ValueError as error:
+                raise UserError(f"{file}, line {number}: {error}") from None
+            empty = False
+            yield problem
+    if empty:
+        raise UserError(f"{file} has no problems")
+
+
+def _problem_of(record: Mapping[str, Any]) -> Problem:
+    missing = [key for key in _KEYS if key not in record]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} missing from the problem")
+    text, arguments, return_type = record["text"], record["args"], record["return_type"]
+    if not isinstance(text, list) or not text or not all(isinstance(word, str) for word in text):
+        raise ValueError("'text' must be a list of words")
+    if not isinstance(arguments, dict):
+        raise ValueError("'args' must be an object of types by name")
+    for type_name in (*arguments.values(), return_type):
+        check_type(type_name)
+    tree = _tree_of(record["short_tree"], MAX_NESTING)
+    program = write_program(tree)
+    if parse_program(program) != tree:
+        raise ValueError("'short_tree' has a name with a blank in it")
+    return Problem(" ".join(text), program, ProgramTests(arguments, return_type, _tests_of(record["tests"])))
+
+
+def _tree_of(value: Any, nesting: int) -> Tree:
+    if isinstance(value, list) and value and nesting:
+        return [_tree_of(part, nesting - 1) for part in value]
+    if (isinstance(value, str) and value) or type(value) is int:
+        return str(value)
+    raise ValueError(
+        f"'short_tree' must be names in lists, none empty, at most {MAX_NESTING} within each other"
+    )
+
+
+def _tests_of(tests: Any) -> tuple[Example, ...]:
+    if not isinstance(tests, list) or not tests:
+        raise ValueError("'tests' must be a list of tests")
+    for test in tests:
+        if not isinstance(test, dict) or not isinstance(test.get("input"), dict) or "output" not in test:
+            raise ValueError("each of 'tests' must be an object with 'input' and 'output'")
+    return tuple(Example(test["input"], test["output"]) for test in tests)

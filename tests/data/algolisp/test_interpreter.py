@@ -1,0 +1,231 @@
+import time
+from random import Random
+
+import pytest
+
+from keras_quasiattn.data.algolisp.functions import CONSTANTS, FUNCTIONS
+from keras_quasiattn.data.algolisp.interpreter import MAX_DEPTH, Program
+from keras_quasiattn.data.algolisp.trees import ProgramError
+
+TYPES = {"a": "int[]", "b": "int[]", "c": "int[][]", "n": "int", "s": "string", "p": "bool"}
+FIBONACCI = (
+    "[ invoke1 [ lambda1 [ if [ < arg1 2 ] 1 [ + [ self [ - arg1 2 ] ] [ self [ - arg1 1 ] ] ] ] ] n ]"
+)
+ARITIES = {
+    **{name: len(function.kinds) for name, function in FUNCTIONS.items()},
+    **{"if": 3, "lambda1": 1, "lambda2": 1, "reduce": 3, "map": 2, "filter": 2, "invoke1": 2, "combine": 2},
+    **{"partial0": 2, "partial1": 2, "partial2": 2},
+}
+THOUSAND = "[ range 0 [ * 10 [ * 10 10 ] ] ]"
+
+
+def run(program, max_steps=100_000, **inputs):
+    return Program(program, {name: TYPES[name] for name in inputs}).run(inputs, max_steps)
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs", "value"),
+    [
+        ("a", {"a": [1]}, [1]),
+        ("[ + n [ len a ] ]", {"n": 2, "a": [1]}, 3),
+        ("[ if p n [ / n 0 ] ]", {"p": True, "n": 3}, 3),
+        ("[ if p [ / n 0 ] n ]", {"p": False, "n": 3}, 3),
+        ("[ invoke1 [ if p square abs ] n ]", {"p": True, "n": -3}, 9),
+        ("[ invoke1 [ if p square abs ] n ]", {"p": False, "n": -3}, 3),
+        ("[ reduce a 0 + ]", {"a": [1, 2, 3]}, 6),
+        ("[ reduce a 10 - ]", {"a": [1, 2, 3]}, 4),
+        ("[ reduce a n + ]", {"a": [], "n": 7}, 7),
+        ("[ map a square ]", {"a": [1, -2]}, [1, 4]),
+        ("[ map [ range 0 n ] [ lambda1 [ range 0 arg1 ] ] ]", {"n": 3}, [[], [0], [0, 1]]),
+        ("[ map c len ]", {"c": [[1], [], [2, 3]]}, [1, 0, 2]),
+        ("[ filter a is_prime ]", {"a": [4, 5, 6, 7]}, [5, 7]),
+        ("[ invoke1 [ lambda1 [ * arg1 arg1 ] ] n ]", {"n": 5}, 25),
+        ("[ reduce a 0 [ lambda2 [ - arg2 arg1 ] ] ]", {"a": [1, 2, 3]}, 2),
+        ("[ map a [ partial0 10 - ] ]", {"a": [1, 2]}, [9, 8]),
+        ("[ map a [ partial1 10 - ] ]", {"a": [1, 2]}, [-9, -8]),
+        ("[ len [ invoke1 [ partial1 0 [ partial2 n slice ] ] a ] ]", {"a": [1, 2, 3], "n": 2}, 2),
+        ("[ map a [ combine [ partial0 1 + ] square ] ]", {"a": [1, 2]}, [2, 5]),
+        ("[ reduce [ append [ array-new int ] n ] 2 [ combine [ partial0 1 + ] * ] ]", {"n": 3}, 7),
+        ("[ filter a [ combine [ combine ! is_prime ] square ] ]", {"a": [1, 2]}, [1, 2]),
+        ("[ map c [ lambda1 [ map arg1 square ] ] ]", {"c": [[1, 2], [3]]}, [[1, 4], [9]]),
+        # A name means what it means where the function stands.
+        ("[ map a [ lambda1 [ reduce b arg1 [ lambda2 [ + arg1 arg2 ] ] ] ] ]", {"a": [3, 4], "b": [1, 2]}, [6, 7]),
+        ("[ map a [ lambda1 [ + arg1 [ head [ map b [ lambda1 arg1 ] ] ] ] ] ]", {"a": [3, 4], "b": [1, 2]}, [4, 5]),
+        ("[ reduce a 0 [ lambda2 [ + arg1 [ invoke1 [ lambda1 [ + arg1 arg2 ] ] 10 ] ] ] ]", {"a": [1, 2]}, 23),
+        (FIBONACCI, {"n": 10}, 89),
+        ("[ reduce [ map [ range 0 [ strlen s ] ] [ partial1 s str_index ] ] \"\" [ lambda2 [ str_concat arg2 arg1 ] ] ]",
+         {"s": "abc"}, "cba"),
+    ],
+)  # fmt: skip
+def test_values(program, inputs, value):
+    assert run(program, **inputs) == value
+
+
+@pytest.mark.parametrize(
+    ("program", "complaint"),
+    [
+        ("unknown", "unknown name 'unknown'"),
+        ("[ unknown 1 ]", "unknown name 'unknown'"),
+        ("3", "unknown name '3'"),
+        ("[ + 1 arg1 ]", "unknown name 'arg1'"),
+        ("[ self 1 ]", "unknown name 'self'"),
+        ("[ lambda1 [ + arg1 arg2 ] ]", "unknown name 'arg2'"),
+        ("[ if true 1 unknown ]", "unknown name 'unknown'"),
+        ("[ + 1 ]", r"\+ takes 2 arguments, not 1"),
+        ("[ len a a ]", "len takes 1 arguments, not 2"),
+        ("[ if true 1 ]", "if takes 3 arguments, not 2"),
+        ("[ lambda1 1 1 ]", "lambda1 takes 1 arguments, not 2"),
+        ("[ map a ]", "map takes 2 arguments, not 1"),
+        ("[ partial0 1 ]", "partial0 takes 2 arguments, not 1"),
+        ("[ 1 ]", "1 is no function"),
+        ('[ "z" 1 ]', '"z" is no function'),
+        ("[ map a if ]", "if stands where a value must stand"),
+        ("[ [ partial0 1 + ] 1 ]", "a call begins with a bracket"),
+    ],
+)
+def test_programs_that_cannot_be_right_are_refused_before_they_run(program, complaint):
+    with pytest.raises(ProgramError, match=complaint):
+        Program(program, {"a": "int[]"})
+
+
+@pytest.mark.parametrize(
+    ("program", "complaint"),
+    [
+        ("[ a 1 ]", "what is called must be function, not array"),
+        ("[ map a a ]", "argument 2 of map must be function, not array"),
+        ("[ map n square ]", "argument 1 of map must be array, not number"),
+        ("[ map a + ]", r"\+ takes 2 arguments, not 1"),
+        ("[ map a [ lambda2 arg1 ] ]", "a function of 2 arguments is given 1"),
+        ("[ map a [ partial2 1 + ] ]", "partial2 of a function that is given 1"),
+        ("[ map a [ lambda1 abs ] ]", "an array cannot hold this: function"),
+        (
+            "[ map [ range 0 1 ] [ lambda1 [ append [ array-new int ] [ append [ array-new int ] a ] ] ] ]",
+            "nested",
+        ),
+        ("[ filter a square ]", "the condition of filter must be truth value, not number"),
+        ("[ if n 1 2 ]", "the condition of if must be truth value, not number"),
+        (
+            "[ invoke1 [ partial0 [ partial0 n + ] invoke1 ] 1 ]",
+            "argument 1 of partial0 must be a value, not function",
+        ),
+        ("[ map a [ partial0 0 [ partial1 2 slice ] ] ]", "argument 1 of slice must be array, not number"),
+        ("[ && false [ == [ / 1 0 ] 1 ] ]", "zero"),
+        ("[ reduce a abs + ]", "must be a value, not function"),
+        ("[ map a reduce ]", "reduce takes 3 arguments, not 1"),
+    ],
+)
+def test_programs_that_fail(program, complaint):
+    with pytest.raises(ProgramError, match=complaint):
+        run(program, a=[1, 2], n=1)
+
+
+@pytest.mark.parametrize(
+    ("program", "complaint"),
+    [
+        ("[ invoke1 [ lambda1 [ self arg1 ] ] 1 ]", "more than 110 deep"),
+        ("[ invoke1 [ lambda1 [ + [ self arg1 ] 1 ] ] 1 ]", "more than 110 deep"),
+        ("[ invoke1 [ lambda1 [ head [ map [ range 0 1 ] self ] ] ] 1 ]", "more than 110 deep"),
+        ("[ invoke1 [ combine [ lambda1 [ self arg1 ] ] abs ] 1 ]", "more than 110 deep"),
+        (FIBONACCI.replace(" n ]", " 40 ]"), "more than 100000 steps"),
+        (f"[ map {THOUSAND} [ lambda1 [ map {THOUSAND} [ lambda1 {THOUSAND} ] ] ] ]", "steps|nested"),
+        (f"[ reduce {THOUSAND} 0 [ lambda2 [ reduce {THOUSAND} 0 + ] ] ]", "steps"),
+        (f'[ reduce {THOUSAND} "z" [ lambda2 [ str_concat arg1 arg1 ] ] ]', "steps"),
+        (f"[ reduce {THOUSAND} {THOUSAND} append ]", "steps"),
+        (f"[ reduce {THOUSAND} 10 [ lambda2 [ * arg1 arg1 ] ] ]", "4096 bits"),
+        (f"[ reduce {THOUSAND} {THOUSAND} [ lambda2 [ append [ array-new int ] arg1 ] ] ]", "nested array"),
+        (f"[ reduce {THOUSAND} 0 [ lambda2 [ len [ map {THOUSAND} [ lambda1 arg1 ] ] ] ] ]", "steps"),
+    ],
+)  # fmt: skip
+def test_programs_without_end_are_given_up_soon(program, complaint):
+    start = time.process_time()
+    with pytest.raises(ProgramError, match=complaint):
+        run(program)
+    assert time.process_time() - start < 5
+
+
+def chain(length):
+    """A program that folds a function of `length` functions in a row, and calls it."""
+    longer = f"[ lambda2 [ if [ == arg2 0 ] abs [ combine arg1 {length} ] ] ]"
+    return f"[ invoke1 [ reduce {THOUSAND} 0 {longer} ] n ]"
+
+
+def test_functions_made_of_functions_leave_pythons_stack_alone():
+    assert run(chain("abs"), n=-4) == 4
+    partial = "[ lambda2 [ if [ == arg2 0 ] abs [ partial0 1 [ combine arg1 + ] ] ] ]"
+    assert run(f"[ invoke1 [ reduce {THOUSAND} 0 {partial} ] n ]", n=-4) == 995
+    # Ever more of them, held and let go, until the limit.
+    nested = (
+        f"[ lambda2 [ reduce {THOUSAND} arg2 [ lambda2 [ combine [ lambda1 arg1 ] [ lambda1 arg1 ] ] ] ] ]"
+    )
+    with pytest.raises(ProgramError, match="steps"):
+        run(f"[ reduce {THOUSAND} 0 {nested} ]")
+    with pytest.raises(ProgramError, match="steps"):
+        run(chain("arg1"), n=-4)
+
+
+def test_deeply_nested_calls_run():
+    program = "n"
+    for _ in range(50):
+        program = f"[ invoke1 [ lambda1 {program} ] 0 ]"
+    assert run(program, n=3) == 3
+
+
+def random_program(random, nesting):
+    if nesting == 0 or random.random() < 0.25:
+        return random.choice([*CONSTANTS, *ARITIES] + ["a", "n", "s", "arg1", "arg2", "self"] * 8)
+    name = random.choice([*ARITIES, *["lambda1", "lambda2", "map", "reduce", "filter"] * 4])
+    parts = [random_program(random, nesting - 1) for _ in range(ARITIES[name])]
+    return f"[ {' '.join([name, *parts])} ]"
+
+
+def test_random_programs_give_values_or_program_errors():
+    given = {"a": [3, 1, 2], "n": 2, "s": "ab c"}
+    answered = failed = 0
+    for seed in range(5000):
+        random = Random(seed)
+        try:
+            run(random_program(random, random.randint(1, 6)), **given)
+            answered += 1
+        except ProgramError:
+            failed += 1
+    assert answered > 1000 and failed > 1000
+
+
+def test_the_limit_of_steps_is_the_callers():
+    assert run(FIBONACCI, n=10) == 89
+    with pytest.raises(ProgramError, match="more than 100 steps"):
+        run(FIBONACCI, max_steps=100, n=10)
+
+
+def test_depth_counts_functions_within_each_other():
+    count = "[ invoke1 [ lambda1 [ if [ == arg1 0 ] 0 [ + 1 [ self [ - arg1 1 ] ] ] ] ] n ]"
+    assert run(count, n=MAX_DEPTH - 1) == MAX_DEPTH - 1
+    with pytest.raises(ProgramError, match="more than 110 deep"):
+        run(count, n=MAX_DEPTH)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "complaint"),
+    [
+        ({}, r"takes \['a', 'n'\], not \[\]"),
+        ({"a": [1]}, r"not \['a'\]"),
+        ({"a": [1], "n": 1, "m": 1}, "not"),
+        ({"a": 1, "n": 1}, r"argument a is not of type int\[\]"),
+        ({"a": ["x"], "n": 1}, r"argument a is not of type int\[\]"),
+        ({"a": [1], "n": True}, "argument n is not of type int"),
+        ({"a": [1], "n": None}, "argument n is not of type int"),
+    ],
+)
+def test_inputs_must_be_the_arguments(inputs, complaint):
+    with pytest.raises(ProgramError, match=complaint):
+        Program("n", {"a": "int[]", "n": "int"}).run(inputs)
+
+
+@pytest.mark.parametrize("name", ["float", "int[", "int[][][]", "", 3])
+def test_unknown_types_are_refused(name):
+    with pytest.raises(ProgramError, match="no type"):
+        Program("a", {"a": name})
+
+
+def test_an_argument_may_be_called_like_a_function():
+    assert Program("[ + len head ]", {"len": "int", "head": "int"}).run({"len": 1, "head": 2}) == 3
