@@ -24,7 +24,8 @@ class RankingCrossentropy(keras.losses.Loss):
         The loss, a scalar under the usual reduction.
 
     Example:
-    >>> loss = RankingCrossentropy()([[1, 7, -1]], [[0.0, 0.0]])
+    >>> import numpy as np
+    >>> loss = RankingCrossentropy()(np.array([[1, 7, -1]]), np.zeros((1, 2), "float32"))
     >>> round(float(loss), 3)
     0.693
     """

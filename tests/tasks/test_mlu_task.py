@@ -65,7 +65,7 @@ def test_predict_is_the_served_function(trained: tuple[Task, keras.Model]) -> No
     task, model = trained
     questions = [row["expression"].decode() for row in task._examples("test").take(600).as_numpy_iterator()]
     answers = task.predict(model, questions)
-    function, signature, resources = task.serving_signature(model)
+    function, signature, resources, _ = task.serving_signature(model)
     served = function(tf.constant(questions))
     assert [spec.name for spec in signature] == ["text"] and not resources
     assert [row["input"] for row in answers] == questions
