@@ -62,7 +62,7 @@ SOURCES: Mapping[str, _Source] = {
         keys=("question1", "question2", "label"),
     ),
     "quora_tsv": _Source(_PARAPHRASE, config="quora"),
-    "quora_part": _Source(_PARAPHRASE, config="quora_part", published_rows=384_348),
+    "quora_part": _Source(_PARAPHRASE, config="quora_part", published_rows=384_290),
 }
 _ranked = functools.partial(_Source, _ANSWERS, keys=("first", "second", "label", "question_id"))
 RANKED_SOURCES: Mapping[str, _Source] = {
