@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-_QUESTIONS = ("positive", "both")
+QUESTIONS = ("positive", "both")
 _TIES = ("worst", "best")
 _LARGEST = 2**31 - 1  # JAX has no 64-bit integers unless told to
 
@@ -50,7 +50,7 @@ class RankingMetric(keras.metrics.Metric):
     ) -> None:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1; got {capacity}")
-        for argument, value, known in (("questions", questions, _QUESTIONS), ("ties", ties, _TIES)):
+        for argument, value, known in (("questions", questions, QUESTIONS), ("ties", ties, _TIES)):
             if value not in known:
                 raise ValueError(f"{argument} must be one of {', '.join(known)}; got {value!r}")
         super().__init__(name=name, dtype=dtype)

@@ -7,7 +7,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, RecallAtK
+from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
 from keras_quasiattn.tasks.pair_task import PairTask, columns_of
@@ -43,6 +45,9 @@ class Rank(PairTask):
         return ranked_example_of(self.preset)
 
     def _load(self) -> tuple[PairSet, str]:
+        questions = self.options.data["questions"]
+        if questions not in QUESTIONS:
+            raise UserError.unknown("data.questions", questions, QUESTIONS)
         return load_ranked(self.preset, self.options.data, self.data_dir)
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
@@ -53,7 +58,7 @@ class Rank(PairTask):
         return RankingCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """MAP and MRR of the validation questions, and the share of those whose first candidate is right."""
+        """MAP, MRR and recall at 1 of the validation questions."""
         return self._ranking_metrics(len(self._data.splits["validation"]), (1,))
 
     def _ranking_metrics(self, capacity: int, recall_at: Sequence[int]) -> list[keras.metrics.Metric]:

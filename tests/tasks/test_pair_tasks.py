@@ -179,6 +179,12 @@ def test_frozen_words_without_vectors_are_refused(folders: dict[str, Path]) -> N
         task.prepare()
 
 
+def test_questions_that_are_of_no_kind_are_refused_by_name(folders: dict[str, Path]) -> None:
+    task = tiny_pairs.make(folders["rank"], "rank", "decomposable", data__questions="all")
+    with pytest.raises(UserError, match="unknown data.questions 'all'.*both, positive"):
+        task.prepare()
+
+
 @pytest.mark.parametrize("task", PRESETS)
 def test_every_preset_suits_every_model(task: str) -> None:
     for preset in PRESETS[task].values():
