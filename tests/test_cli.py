@@ -175,7 +175,11 @@ TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}"
         ((*TRAIN, "--set", "training.steps=15"), "training.steps is 15: it must be a multiple", 1),
         ((*TRAIN, "--set", "training.schedule=step"), "unknown training.schedule 'step': choose from", 1),
         ((*TRAIN, "--policy", "float8"), "unknown precision policy 'float8'", 1),
-        ((*TRAIN, "--strategy", "both"), "unknown strategy 'both': choose from mirrored, one", 1),
+        (
+            (*TRAIN, "--strategy", "both"),
+            "unknown strategy 'both': choose from mirrored, multi-worker, one",
+            1,
+        ),
         ((*TRAIN, "--strategy", "mirrored"), "found no GPU and one CPU device: use the strategy 'one'", 1),
         ((*TRAIN, "--seed", "-1"), "seed is -1: it must be at least 0", 1),
         ((*TRAIN, "--seed", "one"), "Invalid value for '--seed': 'one' is not a valid integer", 2),

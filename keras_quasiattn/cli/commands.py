@@ -98,7 +98,10 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     help="Precision: float32, mixed_float16 or mixed_bfloat16.",
 )
 @click.option(
-    "--strategy", default="one", show_default=True, help="Distribution: one, or mirrored over all devices."
+    "--strategy",
+    default="one",
+    show_default=True,
+    help="Distribution: one; mirrored over all devices; or multi-worker, over the processes that TF_CONFIG names.",
 )
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @DATA_DIR

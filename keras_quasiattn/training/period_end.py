@@ -25,23 +25,30 @@ class PeriodEnd(keras.callbacks.Callback):
         checkpoints: the run's checkpoints.
         start: the step that training goes on from.
         settings: steps in a period, and what the run ends with and when.
+        writes: whether this process writes the files; of several workers, one does.
 
     Raises:
         UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be written.
     """
 
     def __init__(
-        self, folder: RunFolder, checkpoints: Checkpoints, start: int, settings: TrainingSettings
+        self,
+        folder: RunFolder,
+        checkpoints: Checkpoints,
+        start: int,
+        settings: TrainingSettings,
+        writes: bool = True,
     ) -> None:
         super().__init__()
         self.folder = folder
         self.checkpoints = checkpoints
         self.settings = settings
+        self.writes = writes
         self.rows = [row for row in folder.history() if row["step"] <= start]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
         """Draw the history so far."""
-        self.curves = Curves(self.folder.tensorboard, self.rows)
+        self.curves = Curves(self.folder.tensorboard, self.rows) if self.writes else None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Start the period's clock."""
@@ -59,12 +66,14 @@ class PeriodEnd(keras.callbacks.Callback):
         row["learning_rate"] = float(self.model.optimizer.learning_rate)
         row["seconds"] = round(time.monotonic() - self.started, 3)
         self.rows.append(row)
-        self.folder.write_history(self.rows)
-        selected = selected_step(self.rows, self.settings)
-        self.checkpoints.save(step, self.model, self.model.optimizer, selected)
-        self.curves.add(row)
+        if self.curves is not None:
+            self.folder.write_history(self.rows)
+            selected = selected_step(self.rows, self.settings)
+            self.checkpoints.save(step, self.model, self.model.optimizer, selected)
+            self.curves.add(row)
         self.model.stop_training = is_over(self.rows, self.settings)
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Close the curves."""
-        self.curves.close()
+        if self.curves is not None:
+            self.curves.close()

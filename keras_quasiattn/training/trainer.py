@@ -1,21 +1,28 @@
 """Training a task in a run folder, to the end or from where it stopped."""
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import keras
+import tensorflow as tf
 
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.averaging import average
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
-from keras_quasiattn.training.loss_scale import ReplicaLossScaleOptimizer
 from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
+from keras_quasiattn.training.replicas import (
+    ReplicaLossScaleOptimizer,
+    fit_among_workers,
+    give_each_replica_its_noise,
+)
 from keras_quasiattn.training.run_folder import RunFolder
 from keras_quasiattn.training.schedules import WarmupSchedule
 from keras_quasiattn.training.selection import check_selection, is_over, selected_step
 from keras_quasiattn.training.strategy import make_strategy
+from keras_quasiattn.training.workers import Workers
 
 
 def train(
@@ -43,7 +50,8 @@ def train(
         task: what to train.
         path: the run folder; new, empty, or begun with the same arguments.
         policy: "float32", "mixed_float16" or "mixed_bfloat16".
-        strategy: "one" or "mirrored"; see `strategy.make_strategy`.
+        strategy: "one", "mirrored" or "multi-worker"; see `strategy.make_strategy`. Of several workers each calls
+            this with the same arguments and a run folder that all of them reach.
         resume: whether a run that was begun in the folder may go on; otherwise the folder must be new.
         progress: whether to show Keras' progress bar and to say what is resumed or already finished.
         command: the command line, for the record.
@@ -53,7 +61,7 @@ def train(
 
     Raises:
         UserError: the folder holds something else, was begun with other arguments or cannot be written; the
-            task's settings do not suit the strategy; the loss is no longer finite.
+            task's settings do not suit the strategy; the loss is no longer finite; another worker was lost.
 
     ```python
     task = tasks.get("mlu")(preset="demo", model="coda", seed=1, data_dir="data")
@@ -61,50 +69,79 @@ def train(
     folder.load_model()
     ```
     """
-    settings = task.options.training
     with dtype_policy(policy):
-        distribution = make_strategy(strategy, settings)
+        distribution = make_strategy(strategy, task.options.training)
         options = {"policy": policy, "strategy": strategy, "replicas": distribution.num_replicas_in_sync}
-        if resume and RunFolder.exists(path):
-            folder = RunFolder.open(path)
-            folder.require_same(task, options)
-        else:
+        workers = Workers(distribution)
+        progress = progress and workers.is_chief
+
+        def begin() -> RunFolder:
+            if (resume or not workers.is_chief) and RunFolder.exists(path):
+                folder = RunFolder.open(path)
+                folder.require_same(task, options)
+                return folder
             RunFolder.make_room(path)
             _say(progress, f"{path}: preparing the data in {task.data_dir}")
             # A run keeps its options; those that the data or the model refuse must not become a run.
             task.prepare()
             task.build_model()
             check_selection(task)
-            folder = RunFolder.create(path, task, options=options, command=command)
-        with folder.lock():
-            if folder.finished:
-                _say(progress, f"{path} is finished: nothing to train")
-                return folder
-            task.prepare()
-            folder.write_assets(task)
-            keras.utils.set_random_seed(task.seed)
-            with distribution.scope():
-                model = _compiled(task, policy)
-            # One more than the last at least, so that a damaged file does not cost the run.
-            checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
-            start = max(checkpoints.steps(), default=0)
-            if start:
-                checkpoints.restore(start, model, model.optimizer)
-                _say(progress, f"{path}: going on from step {start} of {settings.steps}")
-            period_end = PeriodEnd(folder, checkpoints, start, settings)
-            if not is_over(period_end.rows, settings):
-                model.fit(
-                    task.training_data(start),
-                    initial_epoch=start // settings.checkpoint_every,
-                    epochs=settings.periods,
-                    steps_per_epoch=settings.checkpoint_every,
-                    validation_data=task.validation_data(),
-                    callbacks=[period_end],
-                    shuffle=False,
-                    verbose=_verbosity(progress),
-                )
-            _finish(task, model, checkpoints, period_end)
+            return RunFolder.create(path, task, options=options, command=command)
+
+        with workers.lost_ones_named():
+            folder = workers.chief_first(begin)
+            with folder.lock() if workers.is_chief else contextlib.nullcontext():
+                if folder.finished:
+                    _say(progress, f"{path} is finished: nothing to train")
+                else:
+                    _fit(task, folder, distribution, workers, policy, progress)
+            workers.from_chief(0)  # none leaves before the last
     return folder
+
+
+def _fit(
+    task: Task,
+    folder: RunFolder,
+    distribution: tf.distribute.Strategy,
+    workers: Workers,
+    policy: str,
+    progress: bool,
+) -> None:
+    """Train from the last checkpoint to the finished model."""
+    settings = task.options.training
+
+    def prepare() -> None:
+        task.prepare()
+        folder.write_assets(task)
+
+    workers.chief_first(prepare)
+    keras.utils.set_random_seed(task.seed)
+    with distribution.scope():
+        model = _compiled(task, policy)
+    # One more than the last at least, so that a damaged file does not cost the run.
+    checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
+    start = workers.from_chief(max(checkpoints.steps(), default=0))
+    if start:
+        checkpoints.restore(start, model, model.optimizer)
+        _say(progress, f"{folder.path}: going on from step {start} of {settings.steps}")
+    if distribution.num_replicas_in_sync > 1:
+        give_each_replica_its_noise(model, distribution)
+    if workers.several:
+        fit_among_workers(model)
+    period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
+    if not is_over(period_end.rows, settings):
+        model.fit(
+            task.training_data(start),
+            initial_epoch=start // settings.checkpoint_every,
+            epochs=settings.periods,
+            steps_per_epoch=settings.checkpoint_every,
+            validation_data=task.validation_data(),
+            callbacks=[period_end],
+            shuffle=False,
+            verbose=_verbosity(progress),
+        )
+    workers.from_chief(0)  # the last checkpoint is written
+    _finish(task, model, checkpoints, period_end)
 
 
 def _compiled(task: Task, policy: str) -> keras.Model:
@@ -135,6 +172,8 @@ def _finish(task: Task, model: keras.Model, checkpoints: Checkpoints, period_end
     assign(model.trainable_variables, weights, source)
     assign(model.non_trainable_variables, state, source)
     figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
+    if not period_end.writes:
+        return
     folder.write_metrics("validation", {name: float(value) for name, value in figures.items()})
     # A new model, since the trained one would take its optimizer, loss and strategy along into the file.
     finished = task.build_model()

@@ -53,6 +53,13 @@ def test_keras_still_believes_the_first_replica_alone(result: dict[str, Any]) ->
     assert not math.isfinite(weight)
 
 
+def test_each_replica_draws_noise_of_its_own(result: dict[str, Any]) -> None:
+    """Keras gives all replicas the same; once the first line fails, it no longer does."""
+    before, first, second = result["noise"]
+    assert before[0] == before[1]
+    assert first[0] != first[1] and second[0] != second[1] and first[1] != second[1]
+
+
 def test_settings_that_replicas_cannot_keep_are_refused(result: dict[str, Any]) -> None:
     assert result["refusals"] == {
         "batch_size": "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas",

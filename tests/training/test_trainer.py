@@ -11,8 +11,8 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training import trainer as trainer_module
 from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.loss_scale import ReplicaLossScaleOptimizer
 from keras_quasiattn.training.precision import dtype_policy
+from keras_quasiattn.training.replicas import ReplicaLossScaleOptimizer
 
 SHORT = {"training__steps": 8, "training__average_checkpoints": 2, "model__batch_normalization": False}
 

@@ -18,8 +18,11 @@ import toy_task  # noqa: E402
 from keras_quasiattn import tasks  # noqa: E402
 from keras_quasiattn.errors import UserError  # noqa: E402
 from keras_quasiattn.training import RunFolder, train  # noqa: E402
-from keras_quasiattn.training.loss_scale import ReplicaLossScaleOptimizer  # noqa: E402
 from keras_quasiattn.training.period_end import PeriodEnd  # noqa: E402
+from keras_quasiattn.training.replicas import (  # noqa: E402
+    ReplicaLossScaleOptimizer,
+    give_each_replica_its_noise,
+)
 from keras_quasiattn.training.strategy import make_strategy  # noqa: E402
 
 FOLDER = Path(sys.argv[1])
@@ -72,6 +75,22 @@ def overflow_on_the_second_replica(optimizer_class: type[keras.optimizers.LossSc
     return [float(weight.numpy()), float(optimizer.dynamic_scale.numpy())]
 
 
+def noise_of_the_replicas() -> list[list[list[float]]]:
+    """What dropout leaves of ones on each replica, as Keras has it and as a run has it."""
+    strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
+    ones = np.ones((1, 32), "float32")
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((32,)), keras.layers.Dropout(0.5, seed=1)])
+
+    def draw() -> list[list[float]]:
+        left = strategy.run(tf.function(lambda: model(ones, training=True)))
+        return [values.numpy()[0].tolist() for values in strategy.experimental_local_results(left)]
+
+    before = draw()
+    give_each_replica_its_noise(model, strategy)
+    return [before, draw(), draw()]
+
+
 def refusals() -> dict[str, str]:
     messages = {}
     for name, value in (("batch_size", 7), ("jit_compile", True), ("clip_norm", 1.0)):
@@ -94,6 +113,7 @@ result = {
     "float16": all(bool(np.isfinite(weight).all()) for weight in half.load_model().get_weights()),
     "keras": overflow_on_the_second_replica(keras.optimizers.LossScaleOptimizer),
     "ours": overflow_on_the_second_replica(ReplicaLossScaleOptimizer),
+    "noise": noise_of_the_replicas(),
     "refusals": refusals(),
     "refused_folder": (FOLDER / "refused").exists(),
 }
