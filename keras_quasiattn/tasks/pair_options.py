@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from keras_quasiattn.tasks.held_out import HELD_OUT
+
 DATA_OPTIONS: Mapping[str, Any] = {
     "tokenizer": "questions",
     "vocabulary_size": 100_000,
@@ -14,7 +16,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
     "unit_norm": True,
 }
 # Of a user's own files: a tenth of the training pairs is held out where no validation file is named.
-OWN_DATA_OPTIONS: Mapping[str, Any] = {"train": "", "validation": "", "test": "", "validation_share": 0.1}
+OWN_DATA_OPTIONS: Mapping[str, Any] = {"train": "", "validation": "", "test": "", **HELD_OUT}
 _NETWORK: Mapping[str, Any] = {
     "embedding_dim": 100,
     "train_embedding": False,

@@ -1,0 +1,28 @@
+"""The validation split of data that come without one."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from keras_quasiattn.data import LabelledTextSet
+
+_Set = TypeVar("_Set", bound=LabelledTextSet[Any])
+
+# A tenth of the training texts, of ten tenths the first; cross-validation takes one after the other.
+HELD_OUT: Mapping[str, Any] = {"validation_share": 0.1, "validation_fold": 0}
+
+
+def hold_out(whole: _Set, options: Mapping[str, Any]) -> tuple[_Set, list[str]]:
+    """The set with a validation split, and what is to be said of it.
+
+    Args:
+        whole: data that may have one.
+        options: the task's data options, with those of `HELD_OUT` where the data have none.
+
+    Raises:
+        UserError: nothing would be left on one of the sides.
+    """
+    if "validation" in whole.splits:
+        return whole, []
+    rows = len(whole.splits["train"])
+    parted = whole.with_validation(options["validation_share"], options["validation_fold"])
+    return parted, [f"validation is {len(parted.splits['validation']):,} of {rows:,} training rows, by hash"]
