@@ -5,13 +5,15 @@ from typing import Any, TypeVar
 
 from keras_quasiattn.data import LabelledTextSet
 
-_Set = TypeVar("_Set", bound=LabelledTextSet[Any])
+_Texts = TypeVar("_Texts", bound=Any)
 
 # A tenth of the training texts, of ten tenths the first; cross-validation takes one after the other.
 HELD_OUT: Mapping[str, Any] = {"validation_share": 0.1, "validation_fold": 0}
 
 
-def hold_out(whole: _Set, options: Mapping[str, Any]) -> tuple[_Set, list[str]]:
+def hold_out(
+    whole: LabelledTextSet[_Texts], options: Mapping[str, Any]
+) -> tuple[LabelledTextSet[_Texts], list[str]]:
     """The set with a validation split, and what is to be said of it.
 
     Args:

@@ -21,6 +21,9 @@ _OTHER = {
 class _Lasting(keras_tuner.Oracle):
     """Keeps its state in files that are whole, and its trials with the tuners that have them."""
 
+    trials: dict[str, Any]
+    _retry_queue: list[str]
+
     def save(self) -> None:
         with replacing(Path(self._get_oracle_fname())) as temporary:
             temporary.write_text(json.dumps(self.get_state()), encoding="utf-8")

@@ -201,6 +201,7 @@ def test_half_a_cluster_is_refused(task: Task, tmp_path: Path, monkeypatch: pyte
         search(task, SPACE, tmp_path / "search")
 
 
+@pytest.mark.long
 def test_a_search_that_trains(task: Task, tmp_path: Path) -> None:
     """The longer trial goes on where the shorter one of the same rate ended."""
     space = {"training.learning_rate": [1e-9, 0.01, 0.02, 0.03]}
