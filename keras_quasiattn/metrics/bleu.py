@@ -1,8 +1,9 @@
 """How near translations are to their references."""
 
 from collections.abc import Sequence
+from typing import Any
 
-_FIGURES = {
+_FIGURES: dict[str, dict[str, Any]] = {
     "bleu": {},
     "bleu_uncased": {"lowercase": True},
     "bleu_tokens": {"tokenize": "none"},
