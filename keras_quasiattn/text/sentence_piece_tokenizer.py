@@ -61,9 +61,13 @@ class SentencePieceTokenizer:
         # kernels, which `tf.random.set_seed` empties.
         return tensorflow_text.SentencepieceTokenizer(model=self.model, out_type=tf.int32)
 
-    def normalize(self, strings: tf.Tensor) -> tf.Tensor:
+    @staticmethod
+    def normalize(strings: tf.Tensor) -> tf.Tensor:
         """Texts as they come back: valid UTF-8, composed (NFC), one blank for any run of blanks and controls."""
-        return _normalize(strings)
+        valid = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
+        composed = tensorflow_text.normalize_utf8(valid, "NFC")
+        # U+2581 is SentencePiece's own sign for a blank.
+        return tf.strings.strip(tf.strings.regex_replace(composed, r"[\s\pZ\p{Cc}\x{2581}]+", " "))
 
     def tokenize(
         self,
@@ -86,9 +90,7 @@ class SentencePieceTokenizer:
         Raises:
             ValueError: `max_length` is less than 1, or missing where it is to be padded to.
         """
-        ids = self._pieces.tokenize(
-            _normalize(tf.convert_to_tensor(strings, tf.string))
-        )  # ragged (B, pieces)
+        ids = self._pieces.tokenize(self.normalize(strings))  # ragged (B, pieces)
         return close(
             ids, max_length, pad_to_max_length=pad_to_max_length, end_id=self.eos_id, padding_id=self.pad_id
         )
@@ -117,7 +119,7 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     def sentences() -> Iterator[str]:
         for start in range(0, len(texts), _BATCH):
             batch = tf.constant(list(texts[start : start + _BATCH]), tf.string)
-            yield from (text.decode() for text in _normalize(batch).numpy())
+            yield from (text.decode() for text in SentencePieceTokenizer.normalize(batch).numpy())
 
     model = io.BytesIO()
     try:
@@ -141,10 +143,3 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
             f"a larger size or other texts would be right"
         ) from None
     return model.getvalue()
-
-
-def _normalize(strings: tf.Tensor) -> tf.Tensor:
-    valid = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
-    composed = tensorflow_text.normalize_utf8(valid, "NFC")
-    # U+2581 is SentencePiece's own sign for a blank.
-    return tf.strings.strip(tf.strings.regex_replace(composed, r"[\s\pZ\p{Cc}\x{2581}]+", " "))
