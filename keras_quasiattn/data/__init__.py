@@ -14,6 +14,14 @@ from keras_quasiattn.data.labelled_texts import (
 )
 from keras_quasiattn.data.mlu import SPLITS, ArithmeticMlu, ArithmeticMluConfig, split_of
 from keras_quasiattn.data.pair_corpus import PairCorpus, PairCorpusConfig
+from keras_quasiattn.data.parallel_corpus import ParallelCorpus, ParallelCorpusConfig
+from keras_quasiattn.data.parallel_texts import (
+    ParallelTexts,
+    ParallelTextSet,
+    parallel_from_files,
+    parallel_from_tfds,
+    without_long_pairs,
+)
 from keras_quasiattn.data.pipeline import (
     evaluation_batches,
     prepare,
@@ -30,6 +38,7 @@ from keras_quasiattn.data.text_pairs import (
     pairs_from_tfds,
     ranked_pairs_from_files,
 )
+from keras_quasiattn.data.token_batches import token_batches
 
 __all__ = [
     "SPLITS",
@@ -44,6 +53,10 @@ __all__ = [
     "LabelledTexts",
     "PairCorpus",
     "PairCorpusConfig",
+    "ParallelCorpus",
+    "ParallelCorpusConfig",
+    "ParallelTextSet",
+    "ParallelTexts",
     "Program",
     "ProgramError",
     "ProgramTests",
@@ -53,6 +66,8 @@ __all__ = [
     "pairs_from_click_log",
     "pairs_from_files",
     "pairs_from_tfds",
+    "parallel_from_files",
+    "parallel_from_tfds",
     "prepare",
     "ranked_pairs_from_files",
     "read_parallel",
@@ -63,5 +78,7 @@ __all__ = [
     "split_reader",
     "texts_from_files",
     "texts_from_tfds",
+    "token_batches",
     "training_batches",
+    "without_long_pairs",
 ]

@@ -1,8 +1,10 @@
 """Keras metrics, and what attention costs."""
 
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
+from keras_quasiattn.metrics.bleu import bleu
 from keras_quasiattn.metrics.mean_average_precision import MeanAveragePrecision
 from keras_quasiattn.metrics.mean_reciprocal_rank import MeanReciprocalRank
+from keras_quasiattn.metrics.perplexity import perplexity
 from keras_quasiattn.metrics.program_accuracy import program_accuracy
 from keras_quasiattn.metrics.ranking_metric import RankingMetric
 from keras_quasiattn.metrics.recall_at_k import RecallAtK
@@ -16,6 +18,8 @@ __all__ = [
     "SequenceAccuracy",
     "attention_flops",
     "auxiliary_flops",
+    "bleu",
     "exact_match",
+    "perplexity",
     "program_accuracy",
 ]

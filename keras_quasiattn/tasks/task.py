@@ -124,8 +124,8 @@ class Task(abc.ABC):
         """
         return {}
 
-    def assets(self) -> dict[str, str]:
-        """What the task has learned from its prepared data and needs to answer: texts by file name.
+    def assets(self) -> dict[str, bytes]:
+        """What the task has learned from its prepared data and needs to answer: contents by file name.
 
         A run keeps them, and `read_assets` brings them back without the data. The default has none.
         """

@@ -130,11 +130,11 @@ class VocabularyTask(Task):
         data, note = self._loaded
         return {"version": data.version, **({"note": note} if note else {})}
 
-    def assets(self) -> dict[str, str]:
+    def assets(self) -> dict[str, bytes]:
         """The vocabulary and the names of the classes."""
         return {
-            _VOCABULARY: vocabulary_text(self._vocabulary),
-            _CLASSES: "".join(f"{name}\n" for name in self._classes),
+            _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
+            _CLASSES: "".join(f"{name}\n" for name in self._classes).encode(),
         }
 
     def read_assets(self, folder: Path) -> None:

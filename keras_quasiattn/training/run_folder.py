@@ -218,12 +218,12 @@ class RunFolder:
         Raises:
             UserError: the run was begun with other data, or the folder cannot be written.
         """
-        for name, text in task.assets().items():
+        for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():
                 with replacing(file) as temporary:
-                    temporary.write_bytes(text.encode())
-            elif file.read_bytes() != text.encode():
+                    temporary.write_bytes(content)
+            elif file.read_bytes() != content:
                 raise UserError(
                     f"{file} is not what the data in {task.data_dir} give: train in a new folder, or bring "
                     f"back the data that the run was begun with"
