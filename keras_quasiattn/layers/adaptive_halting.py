@@ -100,6 +100,7 @@ class AdaptiveHalting(keras.layers.Layer):
         training: bool | None = None,
     ) -> dict[str, Tensor]:
         """Takes account of one step; see the class."""
+        mask = sequence_mask(mask, "mask")
         probability = self.unit(inputs)  # (B, T, 1)
         if progress is None:
             zeros = ops.zeros_like(probability)
@@ -117,7 +118,6 @@ class AdaptiveHalting(keras.layers.Layer):
         steps = steps + ops.cast(running, steps.dtype)
         remainder = ops.where(halts, left, remainder)
         if is_last and training and self.ponder_weight:
-            mask = sequence_mask(mask, "mask")
             real = None if mask is None else ops.expand_dims(mask, -1)
             cost = masked_mean(steps + remainder, real, axis=(0, 1, 2))
             self.add_loss(self.ponder_weight * ops.squeeze(cost))

@@ -83,7 +83,7 @@ class DotAttention(PairAttention):
         self._learned = self._coda.make_weights(self)
 
     def project(self, v: Tensor) -> Tensor:
-        """k (B, S, D) of v (B, S, features)."""
+        """The keys k (B, S, D) of v (B, S, features)."""
         return self.key_projection(v)
 
     def pool(

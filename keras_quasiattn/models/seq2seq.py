@@ -174,8 +174,8 @@ class Seq2Seq(keras.Model):
         Returns:
             Logits (B, vocabulary_size), float32, and the cache for the next position.
         """
-        x = self._target_embedding(ops.cast(tokens, "int32"))
-        states = []
+        tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
+        x, states = ops.squeeze(self._target_embedding(tokens), 1), []  # a new tensor, without the mask
         for decoder, state in zip(self._decoders, cache["states"], strict=True):
             x, state = decoder.cell(x, state, training=False)
             states.append(state)

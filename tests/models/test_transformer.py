@@ -1,4 +1,5 @@
 import inspect
+import re
 
 import keras
 import numpy as np
@@ -10,6 +11,10 @@ from keras_quasiattn.models import TRANSFORMER_SIZES, Transformer
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED), ("coda", {"similarity": "sigmoid"})]
 V, B, S, T = 11, 3, 7, 5
+ADAPTIVE = {"universal": True, "adaptive": True}
+every_form = pytest.mark.parametrize(
+    "form", [{}, {"universal": True}, ADAPTIVE], ids=["stack", "universal", "adaptive"]
+)
 SMALL = {"vocabulary_size": V, "num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2}
 
 
@@ -27,10 +32,10 @@ def numpy(x):
     return ops.convert_to_numpy(x)
 
 
-@pytest.mark.parametrize("universal", [False, True])
+@every_form
 @pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
-def test_steps_from_the_cache_give_the_full_pass(attention, options, universal):
-    model = Transformer(**SMALL, attention=attention, attention_options=options, universal=universal)
+def test_steps_from_the_cache_give_the_full_pass(attention, options, form):
+    model = Transformer(**SMALL, attention=attention, attention_options=options, **form)
     inputs = ids()
     want = numpy(model(inputs))
     cache = model.start_cache(inputs["source"], T + 2)
@@ -55,10 +60,10 @@ def test_steps_give_the_full_pass_for_any_attention_layer():
         np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
 
 
-@pytest.mark.parametrize("universal", [False, True])
+@every_form
 @pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
-def test_padded_rows_give_what_short_rows_give(attention, options, universal):
-    model = Transformer(**SMALL, attention=attention, attention_options=options, universal=universal)
+def test_padded_rows_give_what_short_rows_give(attention, options, form):
+    model = Transformer(**SMALL, attention=attention, attention_options=options, **form)
     inputs = ids()
     out = numpy(model(inputs))
     short = numpy(model({"source": inputs["source"][1:2, :4], "target": inputs["target"][1:2, :3]}))
@@ -66,9 +71,9 @@ def test_padded_rows_give_what_short_rows_give(attention, options, universal):
     assert np.isfinite(out).all()
 
 
-@pytest.mark.parametrize("universal", [False, True])
-def test_later_target_tokens_change_nothing(universal):
-    model = Transformer(**SMALL, attention_options=CENTERED, universal=universal)
+@every_form
+def test_later_target_tokens_change_nothing(form):
+    model = Transformer(**SMALL, attention_options=CENTERED, **form)
     inputs = ids()
     changed = {**inputs, "target": inputs["target"].copy()}
     changed["target"][0, 3:] = 2
@@ -95,6 +100,68 @@ def test_universal_shares_one_block_and_counts_its_steps():
     assert np.abs(numpy(three(inputs)) - out).max() > 1e-3
 
 
+def spread_halting(model):
+    """Makes the positions of an adaptive model halt at different steps, some at the first."""
+    for layer in (model.encoder_halting, model.decoder_halting):
+        kernel, _ = layer.unit.get_weights()
+        layer.unit.set_weights([kernel, np.full(1, -1.0)])
+
+
+def test_an_adaptive_model_is_the_universal_one_where_no_position_halts_early():
+    arguments = {**SMALL, "num_layers": 3}
+    plain = Transformer(**arguments, universal=True)
+    patient = Transformer(**arguments, **ADAPTIVE, halting_options={"initial_bias": -40.0})
+    for name in ("token_embedding", "encoder_blocks", "decoder_blocks", "encoder_norm", "decoder_norm"):
+        for one, other in zip(*(keras.tree.flatten(getattr(m, name)) for m in (patient, plain)), strict=True):
+            one.set_weights(other.get_weights())
+    for name in ("encoder_step_signal", "decoder_step_signal"):
+        getattr(patient, name).set_weights(getattr(plain, name).get_weights())
+    for name in ("encoder_halting", "decoder_halting"):
+        kernel, bias = getattr(patient, name).unit.get_weights()
+        getattr(patient, name).unit.set_weights([0 * kernel, bias])
+    np.testing.assert_allclose(numpy(patient(ids())), numpy(plain(ids())), atol=1e-5)
+
+
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+def test_positions_that_halt_at_different_steps_decode_from_the_cache(attention, options):
+    model = Transformer(
+        **{**SMALL, "num_layers": 4}, attention=attention, attention_options=options, **ADAPTIVE
+    )
+    spread_halting(model)
+    inputs, steps = ids(), []
+    model.decoder_halting.call = record_steps(model.decoder_halting.call, steps)
+    want = numpy(model(inputs))
+    cache = model.start_cache(inputs["source"], T)
+    real = inputs["target"] != 0
+    assert len(np.unique(steps[-1][real])) > 1
+    for index in range(T):
+        logits, cache = model.step(inputs["target"][:, index], index, cache)
+        here = real[:, index]
+        np.testing.assert_allclose(numpy(logits)[here], want[here, index], atol=1e-5)
+
+
+def record_steps(call, steps):
+    def recording(*arguments, **options):
+        progress = call(*arguments, **options)
+        steps.append(numpy(progress["steps"])[..., 0]) if options["is_last"] else None
+        return progress
+
+    return recording
+
+
+def test_pondering_costs_in_training_only():
+    model = Transformer(**SMALL, **ADAPTIVE, dropout=0.0)
+    inputs = ids()
+    model(inputs)
+    assert not model.losses
+    model(inputs, training=True)
+    padded = [float(loss) for loss in model.losses]
+    assert len(padded) == 2 and all(0.01 <= loss <= 0.03 for loss in padded)
+    wider = {name: np.pad(value, ((0, 0), (0, 3))) for name, value in inputs.items()}
+    model(wider, training=True)
+    np.testing.assert_allclose([float(loss) for loss in model.losses], padded, rtol=1e-5)
+
+
 def test_one_table_embeds_and_predicts():
     model = Transformer(**SMALL)
     tables = [w for w in model.trainable_weights if V in w.shape]
@@ -111,6 +178,8 @@ NON_DEFAULT = {
     "attention_options": {"use_bias": True},
     "dropout": 0.25,
     "universal": True,
+    "adaptive": True,
+    "halting_options": {"threshold": 0.5},
 }
 
 
@@ -152,9 +221,9 @@ def test_low_precision_gives_finite_float32_logits(attention, policy):
     np.testing.assert_allclose(numpy(step), numpy(logits)[:, 0], atol=0.2)
 
 
-@pytest.mark.parametrize("universal", [False, True])
-def test_one_training_step_moves_every_weight(universal):
-    model = Transformer(**SMALL, dropout=0.0, universal=universal)
+@every_form
+def test_one_training_step_moves_every_weight(form):
+    model = Transformer(**SMALL, dropout=0.0, **form)
     assert model.output.shape == (None, None, V)
     model.compile(
         keras.optimizers.SGD(1.0),
@@ -188,10 +257,16 @@ def test_named_sizes_are_tensor2tensors():
     assert model.count_params() == 258 * 128 + 2 * block + 2 * (block + 4 * 128 * 128) + norms
     table = numpy(model.token_embedding.embeddings)
     assert abs(table.std() - 128**-0.5) < 0.002
-    assert set(TRANSFORMER_SIZES) == {"tiny", "small", "base", "universal_tiny", "universal_small"}
+    assert set(TRANSFORMER_SIZES) == {"tiny", "small", "base", "universal_tiny", "universal_small"} | {
+        "adaptive_universal_tiny"
+    }
     small = {"vocabulary_size": 5, "hidden_dim": 4, "intermediate_dim": 3, "num_heads": 1, "num_layers": 1}
     for size in TRANSFORMER_SIZES.values():
-        assert Transformer(**{**size, **small}).universal == size.get("universal", False)
+        model = Transformer(**{**size, **small})
+        assert (model.universal, model.adaptive) == (
+            size.get("universal", False),
+            size.get("adaptive", False),
+        )
 
 
 @pytest.mark.parametrize(
@@ -202,9 +277,11 @@ def test_named_sizes_are_tensor2tensors():
         {"hidden_dim": 0},
         {"intermediate_dim": -1},
         {"dropout": 1.5},
+        {"adaptive": True},
+        {"halting_options": {"threshold": 0.5}},
     ],
 )
 def test_bad_arguments_are_named(arguments):
     ((name, value),) = arguments.items()
-    with pytest.raises(ValueError, match=f"{name}={value}"):
+    with pytest.raises(ValueError, match=re.escape(f"{name}={value}")):
         Transformer(**{**SMALL, **arguments})
