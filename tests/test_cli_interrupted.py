@@ -106,7 +106,8 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
     assert tiny_mlu.contents(place) == before
 
 
-LONG = tiny_mlu.settings(training__steps=40, training__checkpoint_every=5, model__dropout=0.1)
+# Long enough that a signal arrives before the end on a machine that is busy with other things.
+LONG = tiny_mlu.settings(training__steps=120, training__checkpoint_every=5, model__dropout=0.1)
 
 
 def started_until_a_checkpoint(arguments: list[str], run: Path, then: signal.Signals) -> Outcome:
@@ -151,8 +152,8 @@ def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
 ) -> None:
     run, (_, (code, _, _), (last_code, out, err)) = disturbed
     assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
-    step = int(re.match(rf"{run}: going on from step (\d+) of 40\n", out)[1])
-    assert 20 <= step < 40
+    step = int(re.match(rf"{run}: going on from step (\d+) of 120\n", out)[1])
+    assert 20 <= step < 120
     other = tmp_path / "run"
     assert run_cli("train", "mlu", f"--run={other}", f"--data-dir={mlu_data}", "--quiet", *LONG)[0] == 0
     expected, got = (RunFolder.open(path).load_model().get_weights() for path in (other, run))

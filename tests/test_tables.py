@@ -58,3 +58,18 @@ def test_rows_that_are_there_are_not_trained_again(tmp_path: Path) -> None:
     )
     chosen = ["--tables", "2", "--datasets", "wikiqa", "--seeds", "1", "--results", str(results)]
     assert call("rank_tables.py", "train", *chosen) == ""
+
+
+def test_loss_curves_have_the_mean_and_the_spread_of_the_seeds(tmp_path: Path) -> None:
+    for seed, losses in enumerate([(3.0, 1.0), (5.0, 2.0, 1.0)]):
+        run = tmp_path / f"run{seed}"
+        run.mkdir()
+        (run / "config.json").write_text(json.dumps({"task_config": {"model": "siamese_both"}}))
+        rows = [{"step": 10 * number, "loss": loss} for number, loss in enumerate(losses, 1)]
+        (run / "history.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pytest.importorskip("matplotlib")
+    runs = [str(tmp_path / f"run{seed}") for seed in (0, 1)]
+    call("loss_curves.py", *runs, "--output", str(tmp_path / "out" / "loss.png"))
+    curve = json.loads((tmp_path / "out" / "loss.json").read_text())["siamese_both"]
+    assert curve[0] == {"step": 10, "mean": 4.0, "least": 3.0, "largest": 5.0, "runs": 2} and len(curve) == 2
+    assert (tmp_path / "out" / "loss.png").read_bytes().startswith(b"\x89PNG")

@@ -8,6 +8,7 @@ from keras_quasiattn.models.seq2seq import Seq2Seq
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
 from keras_quasiattn.models.sizes import TRANSFORMER_SIZES
+from keras_quasiattn.models.swap_attention import swap_attention
 from keras_quasiattn.models.text_classifier import TextClassifier
 from keras_quasiattn.models.transformer import Transformer
 from keras_quasiattn.models.transformer_classifier import TransformerClassifier
@@ -25,4 +26,5 @@ __all__ = [
     "TransformerClassifier",
     "beam_search",
     "greedy_search",
+    "swap_attention",
 ]

@@ -51,7 +51,7 @@ PRESETS: dict[str, Preset] = {
     ),
     "quora_part": _preset(
         f"{_QUORA}, balanced; 18,991 of about 384,000 training pairs, from files by hand",
-        _training(10, 296, 64, learning_rate=1e-3),
+        _training(20, 148, 64, learning_rate=1e-3, patience=6),
     ),
     "click_log": _preset(
         "your own click log, a TSV with the columns query, question and ctr",

@@ -1,0 +1,107 @@
+import warnings
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.layers import MultiHeadCoDA
+from keras_quasiattn.models import swap_attention
+
+IDS = np.array([[3, 1, 2, 0], [4, 0, 0, 0]], "int32")
+STATES = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
+
+
+class Block(keras.layers.Layer):
+    """Somebody else's layer, with attention inside."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.attention = keras.layers.MultiHeadAttention(2, 4)
+
+    def call(self, x: Any) -> Any:
+        return self.attention(x, x)
+
+
+class Own(keras.layers.MultiHeadAttention):
+    """A subclass, which may mean something else."""
+
+
+def build(attention: type, **options: Any) -> keras.Model:
+    """Self-attention under masks, a causal one in a nested model that is called twice, and one across."""
+    ids, states = keras.Input((None,), dtype="int32", name="ids"), keras.Input((None, 8), name="states")
+    x = keras.layers.Embedding(9, 8, mask_zero=True, name="embedding")(ids)
+    x = attention(2, 4, name="itself", use_bias=False, **options)(x, x)
+    inner = keras.Input((None, 8))
+    causal = attention(1, 8, name="causal", use_gate=True, **options)(inner, inner, use_causal_mask=True)
+    nested = keras.Model(inner, causal, name="nested")
+    x = nested(nested(x))
+    x = attention(2, 4, output_shape=5, name="across", **options)(x, value=states)
+    return keras.Model([ids, states], keras.layers.Dense(3, name="dense")(x), name="whole")
+
+
+def test_the_copy_is_the_model_that_one_would_have_written() -> None:
+    model = build(keras.layers.MultiHeadAttention)
+    before = model.get_weights()
+    copy = swap_attention(model, gate_range="raw")
+    written = build(MultiHeadCoDA, gate_range="raw")
+    written.set_weights(before)
+    expected = ops.convert_to_numpy(written([IDS, STATES]))
+    np.testing.assert_allclose(ops.convert_to_numpy(copy([IDS, STATES])), expected, atol=1e-6)
+    assert [layer.name for layer in copy.layers] == [layer.name for layer in model.layers]
+    for one, other in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert type(model.get_layer("itself")) is keras.layers.MultiHeadAttention
+    swapped = [
+        copy.get_layer("itself"),
+        copy.get_layer("nested").get_layer("causal"),
+        copy.get_layer("across"),
+    ]
+    assert all(type(layer) is MultiHeadCoDA and layer.gate_range == "raw" for layer in swapped)
+
+
+def test_learned_factors_start_where_they_do_and_the_copy_trains_and_saves(tmp_path: Any) -> None:
+    copy = swap_attention(build(keras.layers.MultiHeadAttention), alpha="learned")
+    copy.compile("adam", "mse")
+    copy.fit([IDS, STATES], np.ones((2, 4, 3)), verbose=0)
+    copy.save(tmp_path / "copy.keras")
+    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    np.testing.assert_allclose(
+        loaded.predict([IDS, STATES], verbose=0), copy.predict([IDS, STATES], verbose=0), atol=1e-6
+    )
+
+
+def test_sequential_models_and_precision_are_kept() -> None:
+    inner = keras.Input((4, 8))
+    attended = keras.layers.MultiHeadAttention(2, 4, dtype="mixed_bfloat16", name="attention")(inner, inner)
+    model = keras.Sequential(
+        [keras.Input((4, 8)), keras.Model(inner, attended, name="part"), keras.layers.Dense(2)]
+    )
+    attention = swap_attention(model).get_layer("part").get_layer("attention")
+    assert type(attention) is MultiHeadCoDA and attention.dtype_policy.name == "mixed_bfloat16"
+
+
+def test_what_cannot_be_swapped_is_named() -> None:
+    x = keras.Input((4, 8))
+    y = keras.layers.MultiHeadAttention(2, 4, name="plain")(x, x)
+    y = Own(2, 4, name="mine")(Block(name="block")(y), y)
+    with pytest.warns(UserWarning, match=r"as they are: block \(Block\), mine \(Own\)"):
+        copy = swap_attention(keras.Model(x, y))
+    assert [type(copy.get_layer(name)) for name in ("plain", "block", "mine")] == [MultiHeadCoDA, Block, Own]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        swap_attention(keras.Model(x, MultiHeadCoDA(2, 4)(keras.layers.MultiHeadAttention(2, 4)(x, x), x)))
+
+
+def test_errors_say_what_was_wrong() -> None:
+    x, mask = keras.Input((4, 8)), keras.Input((4, 4))
+    with pytest.raises(ValueError, match=r"'plain' has no .*MultiHeadAttention of its own .*dense"):
+        swap_attention(keras.Model(x, keras.layers.Dense(2, name="dense")(x), name="plain"))
+    with pytest.raises(ValueError, match="functional or sequential model. Received: Block"):
+        swap_attention(Block())
+    attended = keras.layers.MultiHeadAttention(2, 4, name="masked")(x, x, attention_mask=mask)
+    with pytest.raises(ValueError, match=r"attention_mask.*float"):
+        swap_attention(keras.Model([x, mask], attended))
+    with pytest.raises(ValueError, match="`gate_range` must be one of"):
+        swap_attention(build(keras.layers.MultiHeadAttention), gate_range="wide")
