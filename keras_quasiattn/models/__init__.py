@@ -4,6 +4,7 @@ from keras_quasiattn.models.decoding import beam_search, greedy_search
 from keras_quasiattn.models.mixture_classifier import MixtureClassifier
 from keras_quasiattn.models.pair_classifier import PairClassifier
 from keras_quasiattn.models.ranking_crossentropy import RankingCrossentropy
+from keras_quasiattn.models.seq2seq import Seq2Seq
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
 from keras_quasiattn.models.sizes import TRANSFORMER_SIZES
@@ -17,6 +18,7 @@ __all__ = [
     "MixtureClassifier",
     "PairClassifier",
     "RankingCrossentropy",
+    "Seq2Seq",
     "SequenceCrossentropy",
     "SiameseClassifier",
     "TextClassifier",

@@ -10,5 +10,6 @@ TRANSFORMER_SIZES: dict[str, dict[str, Any]] = {
     "small": {"num_layers": 2, "hidden_dim": 256, "intermediate_dim": 1024, "num_heads": 4, "dropout": 0.1},
     "base": {**_BASE, "num_layers": 6},
     "universal_tiny": {**_TINY, "num_layers": 8, "universal": True},
+    "adaptive_universal_tiny": {**_TINY, "num_layers": 4, "universal": True, "adaptive": True},
     "universal_small": {**_BASE, "num_layers": 6, "universal": True},
 }

@@ -156,11 +156,11 @@ def test_other_special_tokens():
         assert numpy(tokens).tolist() == [[1, 0, 2, 3, 3]]
 
 
-@pytest.mark.parametrize("universal", [False, True])
+@pytest.mark.parametrize("form", [{}, {"universal": True}, {"universal": True, "adaptive": True}])
 @pytest.mark.parametrize("attention", ["softmax", "coda"])
-def test_log_probabilities_are_those_of_a_full_pass(attention, universal):
+def test_log_probabilities_are_those_of_a_full_pass(attention, form):
     keras.utils.set_random_seed(7)
-    model = Transformer(9, 2, 12, 20, 2, attention=attention, universal=universal)
+    model = Transformer(9, 2, 12, 20, 2, attention=attention, **form)
     # Spread the logits, or an untrained model says one thing to every source.
     model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
     source = np.random.default_rng(0).integers(2, 9, (4, 6))
