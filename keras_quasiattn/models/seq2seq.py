@@ -157,7 +157,7 @@ class Seq2Seq(keras.Model):
         """
         source = ops.cast(source, "int32")
         encoded, states = self._encode(source, training=False)
-        cache = {"states": states}
+        cache: dict[str, Any] = {"states": states}
         if self._arguments["attention"] is not None:
             keys = self._attention.project(encoded)
             cache["memory"] = {"keys": keys, "values": encoded, "mask": is_real(source)}
