@@ -27,7 +27,7 @@ class _Examples(Protocol):
         """The examples that a boolean array chooses."""
 
 
-Examples = TypeVar("Examples", bound=_Examples)
+Examples = TypeVar("Examples", bound=_Examples, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)

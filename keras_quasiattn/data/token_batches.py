@@ -57,23 +57,11 @@ def token_batches(
 
     Source: tensor2tensor, `utils/data_reader.py` (`bucket_by_sequence_length`), which shuffles by chance.
     """
-    for name, value, least in [
-        ("batch_tokens", batch_tokens, 1),
-        ("length_multiple", length_multiple, 1),
-        ("first_step", first_step, 0),
-        ("row_multiple", row_multiple, 1),
-        ("the number of examples", len(lengths), row_multiple),
-        ("every length", int(np.min(lengths, initial=1)), 1),
-    ]:
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}; got {value}")
-    for key, column in columns.items():
-        if len(column) != len(lengths):
-            raise ValueError(f"lengths must be one for each of {len(column)} in {key!r}; got {len(lengths)}")
-    padded = -(-np.asarray(lengths, np.int64) // length_multiple) * length_multiple
+    if first_step < 0:
+        raise ValueError(f"first_step must be at least 0; got {first_step}")
+    padded = _padded(columns, lengths, batch_tokens, length_multiple, row_multiple)
     cuts = tf.constant(_cuts(padded, batch_tokens, row_multiple), tf.int64)  # (batches, 3)
     by_example = tf.constant(padded)
-    values = {key: tf.constant(column.tolist()) for key, column in columns.items()}
     first_epoch, used_batches = divmod(first_step, len(cuts))
 
     def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
@@ -90,12 +78,80 @@ def token_batches(
             lambda cut: (order[cut[0] : cut[1]], cut[2])
         )
 
+    batches = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_batches)
+    return encoded_stream(batches, _row_encoder(columns, encode))
+
+
+def evaluation_token_batches(
+    columns: Mapping[str, np.ndarray],
+    lengths: np.ndarray,
+    *,
+    batch_tokens: int,
+    length_multiple: int,
+    encode: Encode,
+    row_multiple: int = 1,
+) -> tf.data.Dataset:
+    """Every example once (but for fewer than `row_multiple`, the shortest), in batches as `token_batches` cuts them.
+
+    Args:
+        columns: as for `token_batches`, and so are the other arguments.
+        lengths: integers (examples,).
+        batch_tokens: tokens of a batch's one side, padding included.
+        length_multiple: the lengths that batches may have are its multiples.
+        encode: called with a batch of examples and the scalar L.
+        row_multiple: a batch's examples are a multiple of this.
+
+    Returns:
+        A finite dataset of encoded batches, short examples first.
+
+    Raises:
+        ValueError: as for `token_batches`.
+
+    >>> columns = {"text": np.array([b"a", b"b c d e f", b"g h"], object)}
+    >>> settings = dict(batch_tokens=6, length_multiple=3, encode=lambda batch, length: batch["text"])
+    >>> batches = evaluation_token_batches(columns, np.array([1, 5, 2]), **settings)
+    >>> [batch.numpy().tolist() for batch in batches]
+    [[b'a', b'g h'], [b'b c d e f']]
+    """
+    padded = _padded(columns, lengths, batch_tokens, length_multiple, row_multiple)
+    order = tf.constant(np.argsort(padded, kind="stable"))
+    cuts = tf.constant(_cuts(padded, batch_tokens, row_multiple), tf.int64)
+    batches = tf.data.Dataset.from_tensor_slices(cuts).map(lambda cut: (order[cut[0] : cut[1]], cut[2]))
+    return encoded_stream(batches, _row_encoder(columns, encode))
+
+
+def _row_encoder(columns: Mapping[str, np.ndarray], encode: Encode) -> Encode:
+    """`encode` of the examples of these rows, and of their length."""
+    values = {key: tf.constant(column.tolist()) for key, column in columns.items()}
+
     def encode_rows(rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
         examples = {key: tf.gather(column, rows) for key, column in values.items()}
         return encode(examples, tf.cast(length, tf.int32))
 
-    batches = tf.data.Dataset.range(first_epoch, tf.int64.max).flat_map(epoch_batches)
-    return encoded_stream(batches, encode_rows)
+    return encode_rows
+
+
+def _padded(
+    columns: Mapping[str, np.ndarray],
+    lengths: np.ndarray,
+    batch_tokens: int,
+    length_multiple: int,
+    row_multiple: int,
+) -> np.ndarray:
+    """The length that every example is padded to, the arguments checked."""
+    for name, value, least in [
+        ("batch_tokens", batch_tokens, 1),
+        ("length_multiple", length_multiple, 1),
+        ("row_multiple", row_multiple, 1),
+        ("the number of examples", len(lengths), row_multiple),
+        ("every length", int(np.min(lengths, initial=1)), 1),
+    ]:
+        if value < least:
+            raise ValueError(f"{name} must be at least {least}; got {value}")
+    for key, column in columns.items():
+        if len(column) != len(lengths):
+            raise ValueError(f"lengths must be one for each of {len(column)} in {key!r}; got {len(lengths)}")
+    return -(-np.asarray(lengths, np.int64) // length_multiple) * length_multiple
 
 
 def _cuts(padded: np.ndarray, batch_tokens: int, row_multiple: int) -> list[tuple[int, int, int]]:

@@ -9,6 +9,7 @@ from keras_quasiattn.metrics.program_accuracy import program_accuracy
 from keras_quasiattn.metrics.ranking_metric import RankingMetric
 from keras_quasiattn.metrics.recall_at_k import RecallAtK
 from keras_quasiattn.metrics.sequence_accuracy import SequenceAccuracy, exact_match
+from keras_quasiattn.metrics.sequence_perplexity import SequencePerplexity
 
 __all__ = [
     "MeanAveragePrecision",
@@ -16,6 +17,7 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "SequenceAccuracy",
+    "SequencePerplexity",
     "attention_flops",
     "auxiliary_flops",
     "bleu",
