@@ -67,6 +67,15 @@ class Group(_Command, click.Group):
     command_class = _Command
 
 
+def files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
+    """A user's own file, or two of them parted by a comma, as the options of the data have it; None without any."""
+    if source is None and target is None:
+        return data
+    if data is not None or source is None or target is None:
+        raise UserError("--source FILE and --target FILE go together, and not with --data")
+    return Path(f"{source},{target}")
+
+
 def own_data_preset(task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]) -> str:
     """The preset for a user's own file, which goes into the settings."""
     if task.own_data is None:

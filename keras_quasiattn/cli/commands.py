@@ -19,6 +19,7 @@ from keras_quasiattn.cli.arguments import (
     Group,
     TensorFlowPath,
     assignments,
+    files_of,
     lines_of,
     own_data_preset,
 )
@@ -70,6 +71,7 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "quasiattn train classify --preset trec --run runs/trec --vectors glove.6B.100d.txt\n"
     "quasiattn train classify --data my.tsv --run runs/mine\n"
     "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
+    "quasiattn train translate --source mine.en --target mine.de --run runs/mine\n"
     "\n"
     "Started again after an interruption, the same command goes on where the run stopped."
 )
@@ -77,6 +79,8 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
 @click.option("--model", help="One of the task's models; default its first.")
 @click.option("--preset", help="One of the task's presets; default its first.")
 @click.option("--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL.")
+@click.option("--source", type=TensorFlowPath(), help="Train on this file of texts, one a line, and ...")
+@click.option("--target", type=TensorFlowPath(), help="... this file of what they are to become.")
 @click.option(
     "--vectors", type=TensorFlowPath(), help="Word vectors to begin with: GloVe's text form, or an .npz."
 )
@@ -109,6 +113,8 @@ def train(
     model: str | None,
     preset: str | None,
     data: Path | None,
+    source: Path | None,
+    target: Path | None,
     vectors: Path | None,
     path: Path,
     seed: int,
@@ -123,8 +129,9 @@ def train(
 
     task_class = tasks.get(task)
     settings: dict[str, Any] = dict(assignments(overrides))
-    if data is not None:
-        preset = own_data_preset(task_class, preset, data, settings)
+    own_files = files_of(data, source, target)
+    if own_files is not None:
+        preset = own_data_preset(task_class, preset, own_files, settings)
     if vectors is not None:
         settings["data.vectors"] = str(vectors)
     made = task_class(

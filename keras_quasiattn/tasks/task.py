@@ -157,7 +157,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """An infinite stream of batches of `options.training.batch_size` examples, as `fit` takes them.
+        """An infinite stream of batches of `options.training.batch_size`, as `fit` takes them.
 
         It depends on the options and the seed alone. From `first_step` on it gives exactly what an
         undisturbed stream gives from there, and every iterator over it gives the same: `fit` may begin it
@@ -171,13 +171,16 @@ class Task(abc.ABC):
     def validation_data(self) -> tf.data.Dataset:
         """A finite set of batches that no training batch shares an example with.
 
-        All batches have `options.training.batch_size` examples: replicas share a batch evenly or weigh it
-        wrongly.
+        Replicas must be able to share every batch evenly, or they weigh it wrongly.
         """
 
     @abc.abstractmethod
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Mapping[str, float | str]:
         """The task's own figures, from answers decoded as in `predict` and not from the given target.
+
+        A text among them says how a figure was measured.
 
         Args:
             model: a trained model of this task.

@@ -244,7 +244,7 @@ class RunFolder:
         with replacing(self.path / "history.jsonl") as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
-    def metrics(self) -> dict[str, dict[str, float]]:
+    def metrics(self) -> dict[str, dict[str, float | str]]:
         """Figures of the finished model, by split."""
         file = self.path / "metrics.json"
         if not file.exists():
@@ -254,7 +254,7 @@ class RunFolder:
         except (OSError, ValueError):
             raise UserError(f"{file} is damaged: it is not JSON") from None
 
-    def write_metrics(self, split: str, figures: Mapping[str, float]) -> None:
+    def write_metrics(self, split: str, figures: Mapping[str, float | str]) -> None:
         """Add the figures of one split, or replace them."""
         write_json(self.path / "metrics.json", {**self.metrics(), split: dict(figures)})
 
