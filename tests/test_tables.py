@@ -46,7 +46,10 @@ def test_means_and_spreads_stand_beside_the_papers_figures(tmp_path: Path) -> No
     assert printed.splitlines()[-1] == "trec: published splits"
 
 
-@pytest.mark.parametrize("script", ["ganet_tables.py", "pair_tables.py", "rank_tables.py"])
+@pytest.mark.parametrize(
+    "script",
+    ["ganet_tables.py", "pair_tables.py", "program_tables.py", "rank_tables.py", "translate_tables.py"],
+)
 def test_nothing_measured_prints_a_heading_alone(script: str, tmp_path: Path) -> None:
     assert call(script, "show", "--results", str(tmp_path / "none.jsonl")).split()[:2] == ["table", "data"]
 

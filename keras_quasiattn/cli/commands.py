@@ -181,16 +181,18 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
 @cli.command(
     epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
     "quasiattn predict runs/mlu-coda - < questions.txt\n"
+    "quasiattn predict runs/multi30k 'Two dogs run.' --weights\n"
     "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'"
 )
 @RUN
 @click.argument("inputs", nargs=-1, required=True)
-def predict(run: Path, inputs: tuple[str, ...]) -> None:
+@click.option("--weights", is_flag=True, help="Give where the model looked, too.")
+def predict(run: Path, inputs: tuple[str, ...], weights: bool) -> None:
     """Ask the finished run in folder RUN; '-' reads one input a line from standard input.
 
     Prints one JSON object an input.
     """
-    for answer in _answers(run, inputs):
+    for answer in _answers(run, inputs, weights):
         click.echo(json.dumps(answer))
 
 
@@ -242,12 +244,12 @@ def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task
     return folder, folder.task(data_dir)
 
 
-def _answers(run: Path, inputs: Iterable[str]) -> list[dict[str, Any]]:
+def _answers(run: Path, inputs: Iterable[str], explained: bool = False) -> list[dict[str, Any]]:
     folder, made = _finished(run)
     texts = list(lines_of(inputs))
     for text in texts:
         made.check_input(text)
-    return made.predict(folder.load_model(), texts)
+    return (made.explain if explained else made.predict)(folder.load_model(), texts)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -168,6 +168,23 @@ class Transformer(keras.Model):
         x = self._embed(source, training=training)
         return self.encoder_norm(self._apply_blocks("encoder", apply, x, mask=mask, training=training))
 
+    def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """The logits, and where the decoder looked.
+
+        For a decoded answer give it as `target` behind id 1: the weights are those of its decoding.
+
+        Args:
+            source: ids (B, S), integers.
+            target: ids (B, T), integers.
+
+        Returns:
+            `logits` (B, T, vocabulary_size), and `weights` (B, num_layers, heads, T, S) of the cross-attentions.
+        """
+        source, target = ops.cast(source, "int32"), ops.cast(target, "int32")
+        weights: list[Tensor] = []
+        logits = self._decode(target, self.encode(source), is_real(source), weights)
+        return {"logits": logits, "weights": ops.stack(weights, axis=1)}
+
     def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
         """Encodes `source` (B, S) and makes room for `length` target tokens, for `step`.
 
@@ -210,12 +227,20 @@ class Transformer(keras.Model):
         logits = ops.squeeze(self._logits(x), axis=1)
         return logits, {"source_mask": cache["source_mask"], "target_mask": mask, "blocks": blocks}
 
-    def _decode(self, target: Tensor, encoded: Tensor, source_mask: Tensor) -> Tensor:
+    def _decode(
+        self, target: Tensor, encoded: Tensor, source_mask: Tensor, weights: list[Tensor] | None = None
+    ) -> Tensor:
+        """The logits; each block's weights of the cross-attention join the list, if there is one."""
         mask = is_real(target)
 
         def apply(x: Tensor, i: int) -> Tensor:
             block = self._block(self.decoder_blocks, i)
-            return block(x, encoded, decoder_mask=mask, encoder_mask=source_mask)
+            masks = {"decoder_mask": mask, "encoder_mask": source_mask}
+            if weights is None:
+                return block(x, encoded, **masks)
+            x, scores = block(x, encoded, **masks, return_attention_scores=True)
+            weights.append(scores)
+            return x
 
         return self._logits(self._apply_blocks("decoder", apply, self._embed(target), mask=mask))
 

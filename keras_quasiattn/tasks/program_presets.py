@@ -62,15 +62,15 @@ PRESETS: dict[str, Preset] = {
         _SMALL,
     ),
     "paper": _preset(
-        "AlgoLisp problems by rule, as many as were published, Tensor2Tensor's transformer_base",
+        "AlgoLisp problems by rule, as many as were published, and the paper's settings: tiny, 100,000 steps",
         _problems(_PAPER.train, _PAPER.validation, _PAPER.test),
-        TRANSFORMER_SIZES["base"],
+        TRANSFORMER_SIZES["tiny"],
         TrainingSettings(
             steps=100_000,
             schedule="inverse_square_root",
             checkpoint_every=1000,
             average_checkpoints=8,
-            **TRANSFORMER_TRAINING["base"],
+            **TRANSFORMER_TRAINING["tiny"],
         ),
     ),
     "own": _preset(

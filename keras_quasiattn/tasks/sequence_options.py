@@ -20,7 +20,15 @@ DATA_OPTIONS: Mapping[str, Any] = {
 }
 # Of a user's own files: a tenth of the training pairs is held out where no validation file is named.
 OWN_DATA_OPTIONS: Mapping[str, Any] = {"train": "", "validation": "", "test": "", "validation_share": 0.1}
-_ADAM = {"training.schedule": "constant", "training.learning_rate": 1e-3, "training.warmup_steps": 0}
+# Recurrent models learn at Adam's usual rate, and too much by heart if left to.
+_RECURRENT: Mapping[str, Any] = {
+    "training.schedule": "constant",
+    "training.learning_rate": 1e-3,
+    "training.warmup_steps": 0,
+    "training.average_checkpoints": 1,
+    "training.select": "loss",
+    "training.patience": 5,
+}
 
 
 def sequence_preset(
@@ -41,13 +49,13 @@ def sequence_preset(
         models: names of the task's models.
         data: options of the data, beside or instead of `DATA_OPTIONS`.
         transformer: the Transformer's sizes.
-        training: the training settings; recurrent models learn at Adam's usual rate of 1e-3 instead.
+        training: the training settings; those of the recurrent models differ.
         universal_layers: applications of the Universal Transformer's block; Tensor2Tensor's is 6.
         seq2seq: the recurrent models' sizes.
         decoding: values that differ from `DECODING_OPTIONS`.
     """
     universal = {**transformer, "num_layers": universal_layers, "adaptive": False}
-    recurrent = {**(seq2seq or {}), **_ADAM}
+    recurrent = {**(seq2seq or {}), **_RECURRENT}
     by_model = {
         "transformer": dict(transformer),
         "transformer_coda": {**transformer, **CODA_OPTIONS},

@@ -24,7 +24,7 @@ from keras_quasiattn.models import Seq2Seq, SequenceCrossentropy, Transformer, b
 from keras_quasiattn.tasks.coda_options import attention_of
 from keras_quasiattn.tasks.sequence_options import DECODING_OPTIONS
 from keras_quasiattn.tasks.task import ServingSignature, Task
-from keras_quasiattn.tasks.vocabulary_task import as_bytes, chosen_examples, in_batches
+from keras_quasiattn.tasks.vocabulary_task import as_bytes, chosen_examples, in_batches, plain
 from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
 
 _PIECES = "pieces.model"
@@ -252,6 +252,27 @@ class SequenceTask(Task):
             for text, answer in zip(inputs, self._answers(model, as_bytes(inputs)), strict=True)
         ]
 
+    def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answers of `predict` with the pieces of text and answer, and the matrix of cross-attention.
+
+        `weights` are (answer pieces, text pieces): of a Transformer the mean over the heads of the last block.
+        """
+        if self.model == "seq2seq":
+            raise UserError("model seq2seq has no attention to show")
+        search = tf.function(functools.partial(self._search, model), input_signature=[_TEXT])
+        rows = []
+        for row in self.predict(model, inputs):
+            source, ids, _ = search(tf.constant(as_bytes([row["input"]]).tolist()))
+            ids = ids[:, : int(_real(ids)[0])]
+            start = tf.fill([1, 1], self.tokenizer.eos_id)
+            weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))["weights"].numpy()[0]
+            if weights.ndim == 4:  # (blocks, heads, T, S)
+                weights = weights[-1].mean(axis=0)
+            named = {"source_pieces": source, "answer_pieces": ids}
+            pieces = {name: plain(self.tokenizer.names(value)[0].numpy()) for name, value in named.items()}
+            rows.append({**row, **pieces, "weights": plain(weights)})
+        return rows
+
     def check_input(self, text: str | bytes) -> None:
         """Refuse an empty text, and one of more than `data.max_length` tokens."""
         shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
@@ -274,24 +295,29 @@ class SequenceTask(Task):
         return in_batches(self._answer_function(model), [texts], [self._lengths(texts)])
 
     def _answer_function(self, model: keras.Model) -> Any:
-        tokenizer, max_length = self.tokenizer, self.options.data["max_length"]
-        width, alpha, extra = (self.options.model[name] for name in DECODING_OPTIONS)
-
         @tf.function(input_signature=[_TEXT])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            source = tokenizer.tokenize(text, max_length)
-            limits = _real(source) + extra
-            length = tf.reduce_max(limits)
-            step, cache = with_limits(model.step, model.start_cache(source, length), limits)
-            ids, log_probability = beam_search(step, cache, length, beam_width=width, alpha=alpha)
-            penalty = ((5 + tf.cast(_real(ids), tf.float32)) / 6) ** alpha
+            _, ids, log_probability = self._search(model, text)
+            penalty = ((5 + tf.cast(_real(ids), tf.float32)) / 6) ** self.options.model["length_penalty"]
             return {
-                "answer": tokenizer.detokenize(ids),
+                "answer": self.tokenizer.detokenize(ids),
                 "log_probability": log_probability,
                 "score": log_probability / penalty,
             }
 
         return answer
+
+    def _search(self, model: keras.Model, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Ids of the texts (B, S) and of their answers (B, T), and these' log-probabilities (B,)."""
+        options = self.options.model
+        source = self.tokenizer.tokenize(text, self.options.data["max_length"])
+        limits = _real(source) + options["extra_tokens"]
+        length = tf.reduce_max(limits)
+        step, cache = with_limits(model.step, model.start_cache(source, length), limits)
+        ids, log_probability = beam_search(
+            step, cache, length, beam_width=options["beam_width"], alpha=options["length_penalty"]
+        )
+        return source, ids, log_probability
 
 
 def _real(ids: tf.Tensor) -> tf.Tensor:

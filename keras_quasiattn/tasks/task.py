@@ -199,6 +199,14 @@ class Task(abc.ABC):
             UserError: an input that `check_input` refuses.
         """
 
+    def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """What `predict` gives, and where the model looked, where `predict` leaves that out.
+
+        Raises:
+            UserError: an input that `check_input` refuses, or a model that looks nowhere.
+        """
+        return self.predict(model, inputs)
+
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:
         """Refuse what the task cannot answer.

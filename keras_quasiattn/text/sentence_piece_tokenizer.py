@@ -7,6 +7,7 @@ unknown.
 """
 
 import io
+import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -95,6 +96,10 @@ class SentencePieceTokenizer:
             ids, max_length, pad_to_max_length=pad_to_max_length, end_id=self.eos_id, padding_id=self.pad_id
         )
 
+    def names(self, ids: tf.Tensor) -> tf.Tensor:
+        """The pieces with these ids, strings of the shape of `ids`; U+2581 is a blank."""
+        return self._pieces.id_to_string(tf.cast(ids, tf.int32))
+
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """Decodes ids (B, L) up to the first end of the sequence to strings (B,), leaving out padding."""
         ids = tf.cast(ids, tf.int32)
@@ -123,20 +128,24 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
 
     model = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=sentences(),
-            model_writer=model,
-            model_type="unigram",
-            vocab_size=size,
-            hard_vocab_limit=False,
-            byte_fallback=True,
-            normalization_rule_name="identity",  # normalized already
-            pad_id=SentencePieceTokenizer.pad_id,
-            eos_id=SentencePieceTokenizer.eos_id,
-            unk_id=_UNKNOWN_ID,
-            bos_id=-1,
-            minloglevel=2,
-        )
+        with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rule:
+            # Texts come normalized; but a model without any rule says so wherever it is loaded, on standard error.
+            rule.write("2581\t20\n")
+            rule.flush()
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=sentences(),
+                model_writer=model,
+                model_type="unigram",
+                vocab_size=size,
+                hard_vocab_limit=False,
+                byte_fallback=True,
+                normalization_rule_tsv=rule.name,
+                pad_id=SentencePieceTokenizer.pad_id,
+                eos_id=SentencePieceTokenizer.eos_id,
+                unk_id=_UNKNOWN_ID,
+                bos_id=-1,
+                minloglevel=2,
+            )
     except RuntimeError as error:
         raise UserError(
             f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "

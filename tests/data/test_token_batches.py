@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.data import sequence_pair_encoder, token_batches
+from keras_quasiattn.data import evaluation_token_batches, sequence_pair_encoder, token_batches
 from keras_quasiattn.text import ByteTokenizer
 
 # 40 short examples, 9 longer ones, 2 of 17 and 19, and one that fills more than a batch alone.
@@ -121,3 +121,22 @@ def test_unequal_columns_are_refused():
     settings = {"seed": 0, "first_step": 0, "encode": lambda batch, length: batch, **SETTINGS}
     with pytest.raises(ValueError, match="lengths must be one for each of 3 in 'row'; got 52"):
         token_batches({"row": np.arange(3)}, LENGTHS, **settings)
+
+
+@pytest.mark.parametrize("row_multiple", [1, 2])
+def test_a_set_to_measure_on_is_cut_alike_and_read_once(row_multiple):
+    batches = evaluation_token_batches(
+        {"row": np.arange(len(LENGTHS))},
+        LENGTHS,
+        encode=lambda batch, length: (batch["row"], length),
+        row_multiple=row_multiple,
+        **SETTINGS,
+    )
+    read = [(rows.tolist(), int(length)) for rows, length in batches.as_numpy_iterator()]
+    left_out = len(LENGTHS) % row_multiple
+    rows = [row for batch, _ in read for row in batch]
+    assert len(set(rows)) == len(rows) == len(LENGTHS) - left_out
+    assert [length for _, length in read] == sorted(length for _, length in read)
+    shapes = sorted((len(batch), length) for batch, length in read)
+    trained = stream(steps=len(read), row_multiple=row_multiple)
+    assert shapes == sorted((len(batch), length) for batch, length in trained)

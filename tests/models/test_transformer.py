@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_quasiattn.models import TRANSFORMER_SIZES, Transformer
+from keras_quasiattn.models import TRANSFORMER_SIZES, TRANSFORMER_TRAINING, Transformer
 
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED), ("coda", {"similarity": "sigmoid"})]
@@ -227,9 +227,14 @@ def test_named_sizes_are_tensor2tensors():
     assert model.count_params() == 258 * 128 + 2 * block + 2 * (block + 4 * 128 * 128) + norms
     table = numpy(model.token_embedding.embeddings)
     assert abs(table.std() - 128**-0.5) < 0.002
-    assert set(TRANSFORMER_SIZES) == {"tiny", "small", "base", "universal_tiny", "universal_small"} | {
-        "adaptive_universal_tiny"
+    assert set(TRANSFORMER_SIZES) == {"tiny", "small", "base", "base_single_gpu"} | {
+        "universal_tiny",
+        "universal_small",
+        "adaptive_universal_tiny",
     }
+    peaks = {size: training["learning_rate"] for size, training in TRANSFORMER_TRAINING.items()}
+    wanted = {"tiny": 1.98e-3, "small": 1.4e-3, "base": 9.9e-4, "base_single_gpu": 7.9e-4}
+    assert peaks == pytest.approx(wanted, rel=5e-3)
     small = {"vocabulary_size": 5, "hidden_dim": 4, "intermediate_dim": 3, "num_heads": 1, "num_layers": 1}
     for size in TRANSFORMER_SIZES.values():
         model = Transformer(**{**size, **small})
