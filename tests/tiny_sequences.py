@@ -73,7 +73,7 @@ def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, 
     }
 
 
-def make(folder: Path, task: str = "translate", model: str = "transformer_coda", **changed: Any) -> Task:
+def make(folder: Path, task: str = "translate", model: str = "transformer", **changed: Any) -> Task:
     """The task on the files in the folder."""
     settings = overrides(folder, task, model, **changed)
     return get(task)(preset="own", model=model, seed=3, data_dir=folder, overrides=settings)

@@ -70,6 +70,7 @@ class SequenceTask(Task):
             if not options[name] >= least:
                 raise UserError(f"{name} is {options[name]}: it must be at least {least}")
         self._pieces = b""
+        self._answering: tuple[keras.Model, Any] | None = None
 
     @abc.abstractmethod
     def _load(self) -> tuple[ParallelTextSet, str]:
@@ -275,15 +276,13 @@ class SequenceTask(Task):
 
     def check_input(self, text: str | bytes) -> None:
         """Refuse an empty text, and one of more than `data.max_length` tokens."""
-        shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-        raw = as_bytes([shown])
-        if not self.tokenizer.normalize(tf.constant(raw.tolist())).numpy()[0]:
-            raise UserError(f"the text {shown!r} is empty: {self.example!r} would be right")
-        tokens, limit = int(self._lengths(raw)[0]), self.options.data["max_length"]
+        raw = text if isinstance(text, bytes) else as_bytes([text])[0]
+        limit, tokens = self.options.data["max_length"], int(self._count(tf.constant([raw]))[0])
+        shown = repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+        if tokens == 1:  # the end
+            raise UserError(f"the text {shown} is empty: {self.example!r} would be right")
         if tokens > limit:
-            raise UserError(
-                f"the text {shown[:_SHOWN_CHARACTERS]!r}... has {tokens} tokens: at most {limit} would be right"
-            )
+            raise UserError(f"the text {shown} has {tokens} tokens: at most {limit} would be right")
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """`text` in; `answer`, its `log_probability` and its `score` out. A text that is too long loses its tail."""
@@ -295,6 +294,12 @@ class SequenceTask(Task):
         return in_batches(self._answer_function(model), [texts], [self._lengths(texts)])
 
     def _answer_function(self, model: keras.Model) -> Any:
+        """Made once a model, since its graph takes longer to make than to run."""
+        if self._answering is None or self._answering[0] is not model:
+            self._answering = (model, self._new_answer_function(model))
+        return self._answering[1]
+
+    def _new_answer_function(self, model: keras.Model) -> Any:
         @tf.function(input_signature=[_TEXT])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
             _, ids, log_probability = self._search(model, text)

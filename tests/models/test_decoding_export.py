@@ -65,10 +65,10 @@ def searches(model):
         ("softmax", {}),
         ("coda", {"attention_options": {"gate_range": "centered", "center_similarity": True}}),
         ("coda", {"universal": True, "dtype": "mixed_bfloat16"}),
-        ("softmax", {"universal": True, "adaptive": True}),
-        ("recurrent_", {}),
-        ("recurrent_softmax", {"num_layers": 2}),
-        ("recurrent_coda", {"dtype": "mixed_bfloat16"}),
+        pytest.param("softmax", {"universal": True, "adaptive": True}, marks=pytest.mark.long),
+        pytest.param("recurrent_", {}, marks=pytest.mark.long),
+        pytest.param("recurrent_softmax", {"num_layers": 2}, marks=pytest.mark.long),
+        pytest.param("recurrent_coda", {"dtype": "mixed_bfloat16"}, marks=pytest.mark.long),
     ],
 )
 def test_a_saved_model_decodes_any_batch_and_length_without_this_package(tmp_path, attention, options):

@@ -119,6 +119,7 @@ def test_one_training_step_moves_every_weight(attention, options):
         keras.optimizers.SGD(0.1),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         jit_compile=False,
+        run_eagerly=True,
     )
     labels = np.roll(inputs["target"], -1, axis=1)
     before = [numpy(w) for w in model.trainable_weights]

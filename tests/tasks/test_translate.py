@@ -47,13 +47,13 @@ def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], 
     assert {name: figures[name] for name in bleu(answers, TARGETS)} == bleu(answers, TARGETS)
     assert "tok:13a" in str(figures["signature"]) and figures["examples"] == 20
     # Per token, and per word with an end for each sentence.
-    total = tokens = 0.0
-    for source, target in zip(SOURCES, TARGETS, strict=True):
-        ids = task.tokenizer.tokenize([target])[0].numpy()
-        inputs = {"source": task.tokenizer.tokenize([source]), "target": np.array([[1, *ids[:-1]]])}
-        total -= tf.nn.log_softmax(model(inputs))[0].numpy()[np.arange(len(ids)), ids].sum()
-        tokens += len(ids)
-    assert figures["perplexity"] == pytest.approx(np.exp(total / tokens), rel=1e-4)
+    source, target = task.tokenizer.tokenize(SOURCES), task.tokenizer.tokenize(TARGETS)
+    shifted = tf.concat([tf.ones((20, 1), tf.int32), target[:, :-1]], axis=1)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        target, model({"source": source, "target": shifted})
+    )
+    total = losses.numpy()[target.numpy() != 0].sum()
+    assert figures["perplexity"] == pytest.approx(np.exp(total / np.count_nonzero(target)), rel=1e-4)
     words = sum(len(target.split()) + 1 for target in TARGETS)
     assert figures["word_perplexity"] == pytest.approx(np.exp(total / words), rel=1e-4)
 
@@ -85,10 +85,10 @@ def test_predict_is_the_served_function_and_a_batch_its_items(trained: tuple[Tas
     assert task.predict(model, []) == []
 
 
-def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path) -> None:
+def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path, run: Path) -> None:
     task, model = trained
     narrow = tiny_sequences.make(folder, model__beam_width=1, model__length_penalty=0.0)
-    narrow._pieces = task._pieces
+    narrow.read_assets(run)
     source = task.tokenizer.tokenize(SOURCES)
     length = int(source.shape[1]) + 4
     ids, log_probability = greedy_search(model.step, model.start_cache(source, length), length)
@@ -97,14 +97,14 @@ def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path
     np.testing.assert_allclose([row["log_probability"] for row in rows], log_probability, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["transformer_coda", "transformer", "seq2seq_attention"])
+@pytest.mark.parametrize("model", ["transformer", "seq2seq_coda"])
 def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
-    model: str, trained: tuple[Task, keras.Model], folder: Path
+    model: str, trained: tuple[Task, keras.Model], folder: Path, run: Path
 ) -> None:
     task, network = trained
-    if model != "transformer_coda":
+    if model != "transformer":
         task = tiny_sequences.make(folder, model=model)
-        task._pieces = trained[0]._pieces
+        task.read_assets(run)
         network = task.build_model()
     (row,) = task.explain(network, ["a dog runs"])
     assert {name: row[name] for name in ("answer", "score")} == {
@@ -113,7 +113,7 @@ def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
     assert row["source_pieces"][-1] == "</s>" and "".join(row["source_pieces"][:-1]) == "▁a▁dog▁runs"
     weights = np.array(row["weights"])
     assert weights.shape == (len(row["answer_pieces"]), len(row["source_pieces"]))
-    if model == "transformer_coda":
+    if model == "seq2seq_coda":
         assert (np.abs(weights) <= 1).all() and weights.min() < 0
     else:
         np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
@@ -146,7 +146,7 @@ def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(
     assert served["answer"].numpy()[0] == served["answer"].numpy()[1]
 
 
-@pytest.mark.parametrize("text", ["犬が走る", "كلب", "\U0001f415", "\udcff", "dog \x00 dog"])
+@pytest.mark.parametrize("text", ["犬が", "كلب", "\U0001f415", "\udcff", "dog \x00 dog"])
 def test_any_script_has_an_answer(text: str, trained: tuple[Task, keras.Model]) -> None:
     task, model = trained
     (row,) = task.predict(model, [text])
@@ -166,14 +166,14 @@ def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> No
     assert ("Bidirectional" in names) == (model in ("seq2seq_attention", "seq2seq_coda"))
 
 
-def test_the_compositions_of_the_papers_table_reach_the_model(folder: Path) -> None:
+def test_the_compositions_of_the_papers_table_reach_the_model(folder: Path, run: Path) -> None:
     changed = {"model__coda_similarity": "sigmoid", "model__coda_gate": "algebraic"}
-    task = tiny_sequences.make(folder, **changed)
-    task.prepare()
+    task = tiny_sequences.make(folder, model="transformer_coda", **changed)
+    task.read_assets(run)
     options = task.build_model().get_config()["attention_options"]
     assert (options["similarity"], options["gate"]) == ("sigmoid", "algebraic")
     adaptive = tiny_sequences.make(folder, model="universal", model__adaptive=True)
-    adaptive._pieces = task._pieces
+    adaptive.read_assets(run)
     assert adaptive.build_model().adaptive
 
 
@@ -230,7 +230,7 @@ def test_damaged_pieces_are_one_line(run: Path, tmp_path: Path) -> None:
     task = RunFolder.open(run).task("elsewhere")
     (tmp_path / "pieces.model").write_bytes((run / "pieces.model").read_bytes()[:50])
     for place in (tmp_path, tmp_path / "missing"):
-        del task.__dict__["tokenizer"]
+        task.__dict__.pop("tokenizer", None)
         with pytest.raises(UserError, match="is damaged: pieces.model cannot be read"):
             task.read_assets(place)
 
