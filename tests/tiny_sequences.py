@@ -9,7 +9,7 @@ from keras_quasiattn.tasks import Task, get
 
 WORDS = {"a": "ein", "dog": "Hund", "cat": "Tier", "sees": "sieht", "runs": "rennt", "man": "Mann"}
 COMMON = {
-    "data.vocabulary_size": 290,
+    "data.vocabulary_size": 320,
     "data.max_length": 12,
     "data.length_multiple": 4,
     "data.row_multiple": 2,
@@ -67,6 +67,7 @@ def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, 
     sizes = RECURRENT if model.startswith("seq2seq") else TRANSFORMER
     return {
         **COMMON,
+        **({} if task == "translate" else {"data.max_length": 60}),
         **data,
         **{f"model.{name}": value for name, value in sizes.items()},
         **{name.replace("__", "."): value for name, value in changed.items()},

@@ -120,6 +120,7 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
         UserError: the size is too small for the characters, or there is no text.
     """
     import sentencepiece  # of the tasks' extra, and needed for learning alone
+    from sentencepiece import sentencepiece_model_pb2
 
     def sentences() -> Iterator[str]:
         for start in range(0, len(texts), _BATCH):
@@ -151,4 +152,6 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
             f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "
             f"a larger size or other texts would be right"
         ) from None
-    return model.getvalue()
+    learned = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    learned.normalizer_spec.ClearField("normalization_rule_tsv")  # the name of the temporary file
+    return learned.SerializeToString(deterministic=True)

@@ -60,7 +60,7 @@ def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], 
 
 def test_a_run_keeps_its_figures_by_loss(run: Path) -> None:
     rows = RunFolder.open(run).history()
-    assert rows[-1]["val_perplexity"] < rows[0]["val_perplexity"] < 290
+    assert rows[-1]["val_perplexity"] < rows[0]["val_perplexity"] < 320
     assert RunFolder.open(run).metrics()["validation"]["loss"] == pytest.approx(
         min(r["val_loss"] for r in rows)
     )
