@@ -52,6 +52,25 @@ def test_steps_from_the_cache_give_the_full_pass(attention, options, form):
         np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
 
 
+@every_form
+def test_explained_logits_are_the_models_and_padding_weighs_nothing(form):
+    attention = "coda" if form else "softmax"
+    model, inputs = Transformer(**{**SMALL, **form}, attention=attention), ids()
+    explained = {name: numpy(value) for name, value in model.explain(**inputs).items()}
+    real = inputs["target"] != 0
+    np.testing.assert_allclose(explained["logits"][real], numpy(model(inputs))[real], atol=1e-5)
+    weights = explained["weights"]
+    assert weights.shape == (B, model.num_layers, 2, T, S)
+    pairs = real[:, None, None, :, None] & (inputs["source"] != 0)[:, None, None, None, :]
+    assert not weights[~np.broadcast_to(pairs, weights.shape)].any()
+    if attention == "softmax":
+        np.testing.assert_allclose(
+            weights.sum(-1), np.broadcast_to(pairs.any(-1), weights.shape[:-1]), atol=1e-5
+        )
+    else:
+        assert weights.min() < 0 < weights.max()
+
+
 def test_steps_give_the_full_pass_for_any_attention_layer():
     model = Transformer(
         **{**SMALL, "num_heads": None}, attention=keras.layers.MultiHeadAttention(2, 5, sliding_window=3)

@@ -85,6 +85,7 @@ def test_predict_is_the_served_function_and_a_batch_its_items(trained: tuple[Tas
     assert task.predict(model, []) == []
 
 
+@pytest.mark.long
 def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path, run: Path) -> None:
     task, model = trained
     narrow = tiny_sequences.make(folder, model__beam_width=1, model__length_penalty=0.0)
@@ -97,7 +98,7 @@ def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path
     np.testing.assert_allclose([row["log_probability"] for row in rows], log_probability, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["transformer", "seq2seq_coda"])
+@pytest.mark.parametrize("model", ["transformer", pytest.param("seq2seq_coda", marks=pytest.mark.long)])
 def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
     model: str, trained: tuple[Task, keras.Model], folder: Path, run: Path
 ) -> None:
