@@ -27,7 +27,7 @@ class _Examples(Protocol):
         """The examples that a boolean array chooses."""
 
 
-Examples = TypeVar("Examples", bound=_Examples)
+Examples = TypeVar("Examples", bound=_Examples, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +60,10 @@ class LabelledTextSet(Generic[Examples]):
     """A whole data set, of texts or of pairs.
 
     Args:
-        classes: names of the classes.
+        classes: names of the classes; none where the examples have no label.
         splits: by name.
         version: what the data are, for the record.
-        dropped: number of rows of each split that were left out since they have no label.
+        dropped: number of rows of each split that were left out, as without a label.
     """
 
     classes: tuple[str, ...]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.models import TRANSFORMER_SIZES
-from keras_quasiattn.tasks.held_out import HELD_OUT
+from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -141,10 +141,7 @@ PRESETS: dict[str, Preset] = {
         {
             "tokenizer": "words",
             "max_length": 256,
-            **HELD_OUT,
-            "train": "",
-            "validation": "",
-            "test": "",
+            **OWN_DATA,
         },
         _training(3000, 32, 100),
         window=4,

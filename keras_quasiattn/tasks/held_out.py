@@ -9,6 +9,8 @@ _Texts = TypeVar("_Texts", bound=Any)
 
 # A tenth of the training texts, of ten tenths the first; cross-validation takes one after the other.
 HELD_OUT: Mapping[str, Any] = {"validation_share": 0.1, "validation_fold": 0}
+# Of a user's own files, of which the one to validate on may be missing.
+OWN_DATA: Mapping[str, Any] = {"train": "", "validation": "", "test": "", **HELD_OUT}
 
 
 def hold_out(
