@@ -148,7 +148,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                 if "tuner/trial_id" in chosen and not RunFolder.exists(run):
                     _go_on_from(self._run(chosen["tuner/trial_id"], fold), run, task, self._command)
                 folder = train(task, run, policy=self._policy, progress=False, command=self._command)
-                figures.append(folder.metrics()["validation"][name])
+                figures.append(float(folder.metrics()["validation"][name]))
         except UserError as error:
             self._say(trial, f"failed: {error}")
             raise keras_tuner.errors.FailedTrialError(str(error)) from None
