@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import tiny_mlu
 
-from keras_quasiattn import __version__
+from keras_quasiattn import __version__, tasks
 from keras_quasiattn.training import RunFolder
 
 COMMANDS = ("tasks", "train", "evaluate", "predict", "show", "export")
@@ -308,7 +308,8 @@ def test_data_that_were_damaged(run_cli: Any, run: Path, mlu_data: Path, tmp_pat
 
 def test_only_our_line_on_standard_error(tmp_path: Path) -> None:
     ended = tiny_mlu.quasiattn("train", "mlv", "--run", "x", cwd=tmp_path)
-    line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from classify, mlu, pairs, rank\n"
+    line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from "
+    line += ", ".join(tasks.available()).encode() + b"\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", line)
     assert not list(tmp_path.iterdir())
 

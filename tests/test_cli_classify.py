@@ -96,7 +96,10 @@ print(json.dumps({name: plain(value.numpy().tolist()) for name, value in answers
         ("text\tclass\na\tb\n", "mine.tsv, line 1: the columns are 'text', 'class'"),
         ("text\tlabel\na\tb\nc\t\n", "mine.tsv, line 3: the label is empty"),
         ("text\tlabel\na\tb\nc\n", "mine.tsv, line 3: 1 fields: 2 would be right"),
-        ("text\tlabel\na\tb\nc\td\n", "data.validation_share is 0.1: it leaves|training.batch_size is 8"),
+        (
+            "text\tlabel\na\tb\nc\td\n",
+            "data.validation_share is 0.1 and data.validation_fold 0: it leaves|training.batch_size is 8",
+        ),
     ],
 )
 def test_file_that_cannot_be_trained_on_is_one_line(

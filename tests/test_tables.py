@@ -1,11 +1,14 @@
 """The scripts of the papers' tables, on rows made up for the purpose."""
 
+import importlib
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from keras_quasiattn.tasks import get
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -46,9 +49,32 @@ def test_means_and_spreads_stand_beside_the_papers_figures(tmp_path: Path) -> No
     assert printed.splitlines()[-1] == "trec: published splits"
 
 
-@pytest.mark.parametrize("script", ["ganet_tables.py", "pair_tables.py", "rank_tables.py"])
+@pytest.mark.parametrize(
+    "script",
+    ["ganet_tables.py", "pair_tables.py", "program_tables.py", "rank_tables.py", "translate_tables.py"],
+)
 def test_nothing_measured_prints_a_heading_alone(script: str, tmp_path: Path) -> None:
     assert call(script, "show", "--results", str(tmp_path / "none.jsonl")).split()[:2] == ["table", "data"]
+
+
+@pytest.mark.parametrize(
+    ("script", "task"),
+    [
+        ("ganet_tables", "classify"),
+        ("pair_tables", "pairs"),
+        ("program_tables", "programs"),
+        ("rank_tables", "rank"),
+        ("translate_tables", "translate"),
+    ],
+)
+def test_every_row_is_of_options_that_there_are(
+    script: str, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    rows = list(importlib.import_module(script).rows())
+    assert len({(row.run(0), row.split) for row in rows}) > 1
+    for row in rows:
+        get(task)(preset=row.preset, model=row.model, seed=0, data_dir="data", overrides=row.settings)
 
 
 def test_rows_that_are_there_are_not_trained_again(tmp_path: Path) -> None:

@@ -1,8 +1,9 @@
 """What the commands share: their looks, paths, and how arguments become a task's options and texts."""
 
+import functools
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,70 @@ DATA_DIR = click.option(
     help="Folder in which the data lie or will be made.",
 )
 RUN = click.argument("run", type=TensorFlowPath())
+POLICY = click.option(
+    "--policy",
+    default="float32",
+    show_default=True,
+    help="Precision: float32, mixed_float16 or mixed_bfloat16.",
+)
+QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+_TASK = (
+    click.argument("task"),
+    click.option("--model", help="One of the task's models; default its first."),
+    click.option("--preset", help="One of the task's presets; default its first."),
+    click.option("--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL."),
+    click.option("--source", type=TensorFlowPath(), help="Train on this file of texts, one a line, and ..."),
+    click.option("--target", type=TensorFlowPath(), help="... this file of what they are to become."),
+    click.option(
+        "--vectors", type=TensorFlowPath(), help="Word vectors to begin with: GloVe's text form, or an .npz."
+    ),
+    click.option(
+        "--seed", default=0, show_default=True, help="Fixes weights, noise and the order of the data."
+    ),
+    click.option(
+        "--set", "overrides", multiple=True, metavar="NAME=VALUE", help="Change one option; repeatable."
+    ),
+    DATA_DIR,
+)
+
+
+def makes_task(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the arguments that name a task and its options, and calls it with the task `made` of them."""
+
+    @functools.wraps(command)
+    def with_task(
+        *,
+        task: str,
+        model: str | None,
+        preset: str | None,
+        data: Path | None,
+        source: Path | None,
+        target: Path | None,
+        vectors: Path | None,
+        seed: int,
+        overrides: tuple[str, ...],
+        data_dir: Path,
+        **others: Any,
+    ) -> Any:
+        task_class = tasks.get(task)
+        settings: dict[str, Any] = dict(assignments("--set", overrides, "training.steps=3000"))
+        own_files = _files_of(data, source, target)
+        if own_files is not None:
+            preset = _own_data_preset(task_class, preset, own_files, settings)
+        if vectors is not None:
+            settings["data.vectors"] = str(vectors)
+        made = task_class(
+            preset=next(iter(task_class.presets)) if preset is None else preset,
+            model=task_class.models[0] if model is None else model,
+            seed=seed,
+            data_dir=data_dir,
+            overrides=settings,
+        )
+        return command(made=made, **others)
+
+    for option in reversed(_TASK):
+        with_task = option(with_task)
+    return with_task
 
 
 class _Stopped(click.ClickException):
@@ -67,7 +132,16 @@ class Group(_Command, click.Group):
     command_class = _Command
 
 
-def own_data_preset(task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]) -> str:
+def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
+    """A user's own file, or two of them parted by a comma, as the options of the data have it; None without any."""
+    if source is None and target is None:
+        return data
+    if data is not None or source is None or target is None:
+        raise UserError("--source FILE and --target FILE go together, and not with --data")
+    return Path(f"{source},{target}")
+
+
+def _own_data_preset(task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]) -> str:
     """The preset for a user's own file, which goes into the settings."""
     if task.own_data is None:
         raise UserError(f"--data {str(file)!r}: task {task.name} makes its own data and takes no file")
@@ -78,12 +152,12 @@ def own_data_preset(task: type[tasks.Task], preset: str | None, file: Path, sett
     return own
 
 
-def assignments(texts: Iterable[str]) -> Iterable[tuple[str, str]]:
-    """Names and values of `--set NAME=VALUE`."""
+def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tuple[str, str]]:
+    """Names and values of texts NAME=VALUE that an option was given."""
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
-            raise UserError(f"--set {text!r}: it must be NAME=VALUE, such as training.steps=3000")
+            raise UserError(f"{option} {text!r}: it must be NAME=VALUE, such as {example}")
         yield name, value
 
 

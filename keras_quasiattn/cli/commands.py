@@ -15,12 +15,14 @@ from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
 from keras_quasiattn.cli.arguments import (
     DATA_DIR,
+    POLICY,
+    QUIET,
     RUN,
     Group,
     TensorFlowPath,
     assignments,
     lines_of,
-    own_data_preset,
+    makes_task,
 )
 from keras_quasiattn.errors import UserError
 
@@ -70,16 +72,11 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "quasiattn train classify --preset trec --run runs/trec --vectors glove.6B.100d.txt\n"
     "quasiattn train classify --data my.tsv --run runs/mine\n"
     "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
+    "quasiattn train translate --source mine.en --target mine.de --run runs/mine\n"
     "\n"
     "Started again after an interruption, the same command goes on where the run stopped."
 )
-@click.argument("task")
-@click.option("--model", help="One of the task's models; default its first.")
-@click.option("--preset", help="One of the task's presets; default its first.")
-@click.option("--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL.")
-@click.option(
-    "--vectors", type=TensorFlowPath(), help="Word vectors to begin with: GloVe's text form, or an .npz."
-)
+@makes_task
 @click.option(
     "--run",
     "path",
@@ -87,56 +84,21 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     type=TensorFlowPath(),
     help="Folder of the run; made if missing.",
 )
-@click.option("--seed", default=0, show_default=True, help="Fixes weights, noise and the order of the data.")
-@click.option(
-    "--set", "overrides", multiple=True, metavar="NAME=VALUE", help="Change one option; repeatable."
-)
-@click.option(
-    "--policy",
-    default="float32",
-    show_default=True,
-    help="Precision: float32, mixed_float16 or mixed_bfloat16.",
-)
+@POLICY
 @click.option(
     "--strategy",
     default="one",
     show_default=True,
     help="Distribution: one; mirrored over all devices; or multi-worker, over the processes that TF_CONFIG names.",
 )
-@click.option("--quiet", is_flag=True, help="No progress bar.")
-@DATA_DIR
+@QUIET
 @click.pass_obj
 def train(
-    arguments: Sequence[str],
-    task: str,
-    model: str | None,
-    preset: str | None,
-    data: Path | None,
-    vectors: Path | None,
-    path: Path,
-    seed: int,
-    overrides: tuple[str, ...],
-    policy: str,
-    strategy: str,
-    quiet: bool,
-    data_dir: Path,
+    arguments: Sequence[str], made: tasks.Task, path: Path, policy: str, strategy: str, quiet: bool
 ) -> None:
     """Train TASK in a run folder, or go on where an interrupted run stopped."""
     from keras_quasiattn import training
 
-    task_class = tasks.get(task)
-    settings: dict[str, Any] = dict(assignments(overrides))
-    if data is not None:
-        preset = own_data_preset(task_class, preset, data, settings)
-    if vectors is not None:
-        settings["data.vectors"] = str(vectors)
-    made = task_class(
-        preset=next(iter(task_class.presets)) if preset is None else preset,
-        model=task_class.models[0] if model is None else model,
-        seed=seed,
-        data_dir=data_dir,
-        overrides=settings,
-    )
     folder = training.train(
         made,
         path,
@@ -146,6 +108,68 @@ def train(
         command=["quasiattn", *arguments],
     )
     click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
+
+
+@cli.command(
+    epilog="quasiattn tune classify --preset trec --model bilstm_gated --to searches/trec --trials 20 --folds 5\n"
+    "quasiattn tune pairs --data my.tsv --model siamese_both --to searches/mine --method hyperband\n"
+    "quasiattn tune classify --preset trec --to searches/units --try model.units=50,100\n"
+    "\n"
+    "Started again after an interruption, the same command goes on where the search stopped. Several processes share\n"
+    "one search: KERASTUNER_TUNER_ID (chief, tuner0, tuner1 ...), KERASTUNER_ORACLE_IP, KERASTUNER_ORACLE_PORT."
+)
+@makes_task
+@click.option(
+    "--to",
+    "path",
+    required=True,
+    type=TensorFlowPath(),
+    help="Folder of the search; made if missing. The best run will be in its folder `best`.",
+)
+@click.option(
+    "--try",
+    "wanted",
+    multiple=True,
+    metavar="NAME=VALUES",
+    help="Search this option over values parted by commas; repeatable. Default the papers' choices.",
+)
+@click.option("--method", default="random", show_default=True, help="random, bayesian or hyperband.")
+@click.option("--trials", default=10, show_default=True, help="Number of trials; Hyperband has its own.")
+@click.option("--folds", default=1, show_default=True, help="Parts of a cross-validation.")
+@POLICY
+@QUIET
+@click.pass_obj
+def tune(
+    arguments: Sequence[str],
+    made: tasks.Task,
+    path: Path,
+    wanted: tuple[str, ...],
+    method: str,
+    trials: int,
+    folds: int,
+    policy: str,
+    quiet: bool,
+) -> None:
+    """Search TASK's options by the validation data, and keep the best run."""
+    try:
+        from keras_quasiattn import tuning
+    except ModuleNotFoundError as error:
+        raise UserError(f"{error.name} is not installed: pip install 'keras-quasiattn[tuning]'") from None
+
+    chosen = dict(assignments("--try", wanted, "model.units=50,100")) if wanted else None
+    best = tuning.search(
+        made,
+        tuning.search_space(made, chosen),
+        path,
+        method=method,
+        trials=trials,
+        folds=folds,
+        policy=policy,
+        progress=not quiet,
+        command=["quasiattn", *arguments],
+    )
+    if best is not None:
+        click.echo(json.dumps({"run": str(best.path), **best.metrics(), **best.noted}))
 
 
 @cli.command(
@@ -177,16 +201,18 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
 @cli.command(
     epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
     "quasiattn predict runs/mlu-coda - < questions.txt\n"
+    "quasiattn predict runs/multi30k 'Two dogs run.' --weights\n"
     "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'"
 )
 @RUN
 @click.argument("inputs", nargs=-1, required=True)
-def predict(run: Path, inputs: tuple[str, ...]) -> None:
+@click.option("--weights", is_flag=True, help="Give where the model looked, too.")
+def predict(run: Path, inputs: tuple[str, ...], weights: bool) -> None:
     """Ask the finished run in folder RUN; '-' reads one input a line from standard input.
 
     Prints one JSON object an input.
     """
-    for answer in _answers(run, inputs):
+    for answer in _answers(run, inputs, weights):
         click.echo(json.dumps(answer))
 
 
@@ -238,12 +264,12 @@ def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task
     return folder, folder.task(data_dir)
 
 
-def _answers(run: Path, inputs: Iterable[str]) -> list[dict[str, Any]]:
+def _answers(run: Path, inputs: Iterable[str], explained: bool = False) -> list[dict[str, Any]]:
     folder, made = _finished(run)
     texts = list(lines_of(inputs))
     for text in texts:
         made.check_input(text)
-    return made.predict(folder.load_model(), texts)
+    return (made.explain if explained else made.predict)(folder.load_model(), texts)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

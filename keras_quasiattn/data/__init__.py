@@ -4,6 +4,7 @@ from keras_quasiattn.data.ag_news_part import AgNewsPart
 from keras_quasiattn.data.algolisp.builder import GeneratedAlgoLisp, GeneratedAlgoLispConfig
 from keras_quasiattn.data.algolisp.interpreter import Program
 from keras_quasiattn.data.algolisp.problems import ProgramTests, read_problems
+from keras_quasiattn.data.algolisp.program_texts import ProgramTexts, programs_from_files, programs_from_tfds
 from keras_quasiattn.data.algolisp.trees import ProgramError
 from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
 from keras_quasiattn.data.labelled_texts import (
@@ -14,6 +15,14 @@ from keras_quasiattn.data.labelled_texts import (
 )
 from keras_quasiattn.data.mlu import SPLITS, ArithmeticMlu, ArithmeticMluConfig, split_of
 from keras_quasiattn.data.pair_corpus import PairCorpus, PairCorpusConfig
+from keras_quasiattn.data.parallel_corpus import ParallelCorpus, ParallelCorpusConfig
+from keras_quasiattn.data.parallel_texts import (
+    ParallelTexts,
+    ParallelTextSet,
+    parallel_from_files,
+    parallel_from_tfds,
+    without_long_pairs,
+)
 from keras_quasiattn.data.pipeline import (
     evaluation_batches,
     prepare,
@@ -30,6 +39,7 @@ from keras_quasiattn.data.text_pairs import (
     pairs_from_tfds,
     ranked_pairs_from_files,
 )
+from keras_quasiattn.data.token_batches import evaluation_token_batches, token_batches
 
 __all__ = [
     "SPLITS",
@@ -44,16 +54,26 @@ __all__ = [
     "LabelledTexts",
     "PairCorpus",
     "PairCorpusConfig",
+    "ParallelCorpus",
+    "ParallelCorpusConfig",
+    "ParallelTextSet",
+    "ParallelTexts",
     "Program",
     "ProgramError",
     "ProgramTests",
+    "ProgramTexts",
     "StanfordSentiment",
     "TextPairs",
     "evaluation_batches",
+    "evaluation_token_batches",
     "pairs_from_click_log",
     "pairs_from_files",
     "pairs_from_tfds",
+    "parallel_from_files",
+    "parallel_from_tfds",
     "prepare",
+    "programs_from_files",
+    "programs_from_tfds",
     "ranked_pairs_from_files",
     "read_parallel",
     "read_problems",
@@ -63,5 +83,7 @@ __all__ = [
     "split_reader",
     "texts_from_files",
     "texts_from_tfds",
+    "token_batches",
     "training_batches",
+    "without_long_pairs",
 ]

@@ -27,7 +27,7 @@ class _Examples(Protocol):
         """The examples that a boolean array chooses."""
 
 
-Examples = TypeVar("Examples", bound=_Examples)
+Examples = TypeVar("Examples", bound=_Examples, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,10 +60,10 @@ class LabelledTextSet(Generic[Examples]):
     """A whole data set, of texts or of pairs.
 
     Args:
-        classes: names of the classes.
+        classes: names of the classes; none where the examples have no label.
         splits: by name.
         version: what the data are, for the record.
-        dropped: number of rows of each split that were left out since they have no label.
+        dropped: number of rows of each split that were left out, as without a label.
     """
 
     classes: tuple[str, ...]
@@ -71,7 +71,7 @@ class LabelledTextSet(Generic[Examples]):
     version: str
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def with_validation(self, share: float) -> "LabelledTextSet[Examples]":
+    def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[Examples]":
         """The set, its validation split carved from the training split where it has none.
 
         Which texts are held out follows from a hash of the text alone (of the first text, for pairs): equal texts
@@ -79,6 +79,7 @@ class LabelledTextSet(Generic[Examples]):
 
         Args:
             share: of the training texts, in (0, 1).
+            fold: which one of the parts of this share, from 0 on; those of different folds have no text in common.
 
         Raises:
             UserError: nothing would be left on one of the sides.
@@ -86,11 +87,12 @@ class LabelledTextSet(Generic[Examples]):
         if "validation" in self.splits:
             return self
         train = self.splits["train"]
-        held_out = text_shares(_SPLIT_KEY, train.held_out_by) < share
+        shares = text_shares(_SPLIT_KEY, train.held_out_by)
+        held_out = (fold * share <= shares) & (shares < (fold + 1) * share)
         if not 0 < held_out.sum() < len(train):
             raise UserError(
-                f"data.validation_share is {share}: it leaves {held_out.sum()} of {len(train)} texts for validation; "
-                f"give a file of its own or another share"
+                f"data.validation_share is {share} and data.validation_fold {fold}: it leaves {held_out.sum()} of "
+                f"{len(train)} texts for validation; give a file of its own or another share"
             )
         splits = {**self.splits, "train": train.where(~held_out), "validation": train.where(held_out)}
         return dataclasses.replace(self, splits=splits)

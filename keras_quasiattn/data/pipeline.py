@@ -13,7 +13,7 @@ import tensorflow_datasets as tfds
 from keras_quasiattn.errors import UserError
 
 ExamplesFrom = Callable[[int], tf.data.Dataset]
-Encode = Callable[[Any], Any]
+Encode = Callable[..., Any]
 Tokenize = Callable[..., tf.Tensor]
 
 _POOL = 50  # batches sorted by length together: fewer mix more, more pad less
@@ -174,14 +174,19 @@ def training_batches(
     rest_of_epoch = epoch_examples(tf.constant(first_epoch, tf.int64), rest_windows).skip(used_of_window)
     later_epochs = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).flat_map(epoch_batches)
 
+    return encoded_stream(
+        rest_of_epoch.batch(batch_size, drop_remainder=True).concatenate(later_epochs), encode
+    )
+
+
+def encoded_stream(batches: tf.data.Dataset, encode: Encode) -> tf.data.Dataset:
+    """Encodes batches ahead of their use, in their order, for one worker or many."""
     options = tf.data.Options()
     options.deterministic = True
     # Workers share one stream; a share of the files each would be another stream.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return (
-        rest_of_epoch.batch(batch_size, drop_remainder=True)
-        .concatenate(later_epochs)
-        .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
+        batches.map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
         .with_options(options)
     )
@@ -249,7 +254,8 @@ def sequence_pair_encoder(
         target_length: The same for targets.
 
     Returns:
-        A function from a batch of examples to (x, y, sample_weight): x = {"source": int32 (B, S), "target":
+        A function from a batch of examples, and perhaps the one length that both sides are to have (as
+        `token_batches` gives it), to (x, y, sample_weight): x = {"source": int32 (B, S), "target":
         int32 (B, T)}, y int32 (B, T), sample_weight float32 (B, T), 1 where y is not padding and 0 elsewhere.
 
     Raises:
@@ -258,9 +264,14 @@ def sequence_pair_encoder(
     if start_id == pad_id:
         raise ValueError(f"start_id must differ from pad_id, or the mask hides it; got {start_id} for both")
 
-    def encode(examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
-        source = tokenize(examples[source_key], source_length, pad_to_max_length=source_length is not None)
-        target = tokenize(examples[target_key], target_length, pad_to_max_length=target_length is not None)
+    def encode(
+        examples: dict[str, tf.Tensor], length: tf.Tensor | None = None
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor, tf.Tensor]:
+        limits = (source_length, target_length) if length is None else (length, length)
+        source, target = (
+            tokenize(examples[key], limit, pad_to_max_length=limit is not None)
+            for key, limit in zip((source_key, target_key), limits, strict=True)
+        )
         is_real = target != pad_id
         shifted = tf.concat([tf.fill([tf.shape(target)[0], 1], start_id), target[:, :-1]], axis=1)
         # The end symbol, shifted, would stand on a padded position.

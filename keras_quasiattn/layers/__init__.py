@@ -1,10 +1,12 @@
 """Keras layers: weights, masks and configuration around the functions in `ops`."""
 
+from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.alignment_attention import AlignmentAttention
 from keras_quasiattn.layers.attention_conflict import AttentionConflict
 from keras_quasiattn.layers.coda import CoDA
 from keras_quasiattn.layers.conflict_attention import ConflictAttention
 from keras_quasiattn.layers.decomposable_attention import DecomposableAttention
+from keras_quasiattn.layers.dot_attention import DotAttention
 from keras_quasiattn.layers.feed_forward import FeedForward
 from keras_quasiattn.layers.gated_attention import GatedAttention
 from keras_quasiattn.layers.intra_sentence_attention import IntraSentenceAttention
@@ -22,11 +24,13 @@ from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 
 __all__ = [
+    "AdaptiveHalting",
     "AlignmentAttention",
     "AttentionConflict",
     "CoDA",
     "ConflictAttention",
     "DecomposableAttention",
+    "DotAttention",
     "FeedForward",
     "GatedAttention",
     "IntraSentenceAttention",

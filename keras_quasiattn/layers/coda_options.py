@@ -50,3 +50,16 @@ class CoDAOptions:
             "alpha": temperature(self.alpha, learned.get("alpha"), alpha_scale),
             "beta": temperature(self.beta, learned.get("beta"), beta_scale),
         }
+
+
+def options_of(attention: str, attention_options: dict[str, Any] | None) -> CoDAOptions:
+    """The options in `attention_options` of `attention`, "coda" or "softmax", which has none; checked."""
+    check_choice(attention, ("softmax", "coda"), "attention")
+    known = vars(CoDAOptions()) if attention == "coda" else {}
+    unknown = sorted(set(attention_options or {}) - set(known))
+    if unknown:
+        raise ValueError(
+            f"`attention_options` of attention={attention!r} may have {sorted(known) or 'no entries'}. "
+            f"Received: {unknown}"
+        )
+    return CoDAOptions(**(attention_options or {}))

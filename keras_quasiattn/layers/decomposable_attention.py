@@ -5,10 +5,9 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.coda_options import CoDAOptions
+from keras_quasiattn.layers.coda_options import options_of
 from keras_quasiattn.layers.dense_stack import DenseStack
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.composition import check_choice
 
 Tensor = Any
 
@@ -72,17 +71,8 @@ class DecomposableAttention(PairAttention):
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        check_choice(attention, ("softmax", "coda"), "attention")
-        self.attention = attention
-        self.attention_options = dict(attention_options or {})
-        known = vars(CoDAOptions()) if attention == "coda" else {}
-        unknown = sorted(set(self.attention_options) - set(known))
-        if unknown:
-            raise ValueError(
-                f"`attention_options` of attention={attention!r} may have {sorted(known) or 'no entries'}. "
-                f"Received: {unknown}"
-            )
-        self._coda = CoDAOptions(**self.attention_options)
+        self._coda = options_of(attention, attention_options)
+        self.attention, self.attention_options = attention, dict(attention_options or {})
         self.network = DenseStack(
             units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
         )

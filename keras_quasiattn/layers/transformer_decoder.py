@@ -47,13 +47,13 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
         encoder_mask: the same for `encoder`, (B, S).
         training: whether dropout is on.
+        return_attention_scores: also return the weights of the cross-attention, (B, N, T, S).
 
     Returns:
-        (B, T, D).
+        (B, T, D), or that and the weights.
 
     Raises:
-        ValueError: an argument is out of range, the heads do not divide the width, the inputs are not of rank
-        3,
+        ValueError: an argument is out of range, the heads do not divide the width, the inputs are not of rank 3,
             or a mask holds floats.
 
     Example:
@@ -83,7 +83,8 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
         training: bool | None = None,
-    ) -> Tensor:
+        return_attention_scores: bool = False,
+    ) -> Any:
         """Applies the block; see the class."""
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
         encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
@@ -101,10 +102,17 @@ class TransformerDecoder(TransformerBlock):
         decoder = decoder + self.self_attention_dropout(x, training=training)
         x = self.cross_attention_norm(decoder)
         x = self.cross_attention(
-            x, encoder, query_mask=decoder_mask, value_mask=encoder_mask, training=training
+            x,
+            encoder,
+            query_mask=decoder_mask,
+            value_mask=encoder_mask,
+            training=training,
+            return_attention_scores=return_attention_scores,
         )
+        x, *scores = x if return_attention_scores else (x,)
         decoder = decoder + self.cross_attention_dropout(x, training=training)
-        return self.feed_forward(decoder, mask=decoder_mask, training=training)
+        output = self.feed_forward(decoder, mask=decoder_mask, training=training)
+        return (output, *scores) if scores else output
 
     def start_cache(self, encoder: Tensor, length: Any, encoder_mask: Tensor | None = None) -> dict[str, Any]:
         """What `step` needs to write up to `length` positions from `encoder` (B, S, E).
@@ -170,13 +178,19 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
         training: bool | None = None,
+        return_attention_scores: bool = False,
     ) -> Any:
-        """Symbolic output, of the shape and dtype of the first input."""
+        """Symbolic output, of the shape and dtype of the first input, and scores (B, N, T, S)."""
         check_mask(decoder_mask, "decoder_mask")
         check_mask(encoder_mask, "encoder_mask")
-        return keras.KerasTensor(
+        output = keras.KerasTensor(
             self.compute_output_shape(decoder.shape, encoder.shape), dtype=self.compute_dtype
         )
+        if not return_attention_scores:
+            return output
+        return output, self.cross_attention.compute_output_spec(
+            decoder, encoder, return_attention_scores=True
+        )[1]
 
     def compute_output_shape(
         self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]

@@ -1,12 +1,15 @@
 """Keras metrics, and what attention costs."""
 
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
+from keras_quasiattn.metrics.bleu import bleu
 from keras_quasiattn.metrics.mean_average_precision import MeanAveragePrecision
 from keras_quasiattn.metrics.mean_reciprocal_rank import MeanReciprocalRank
+from keras_quasiattn.metrics.perplexity import perplexity
 from keras_quasiattn.metrics.program_accuracy import program_accuracy
 from keras_quasiattn.metrics.ranking_metric import RankingMetric
 from keras_quasiattn.metrics.recall_at_k import RecallAtK
 from keras_quasiattn.metrics.sequence_accuracy import SequenceAccuracy, exact_match
+from keras_quasiattn.metrics.sequence_perplexity import SequencePerplexity
 
 __all__ = [
     "MeanAveragePrecision",
@@ -14,8 +17,11 @@ __all__ = [
     "RankingMetric",
     "RecallAtK",
     "SequenceAccuracy",
+    "SequencePerplexity",
     "attention_flops",
     "auxiliary_flops",
+    "bleu",
     "exact_match",
+    "perplexity",
     "program_accuracy",
 ]

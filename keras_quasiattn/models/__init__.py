@@ -1,12 +1,13 @@
 """Functional-API model builders."""
 
-from keras_quasiattn.models.decoding import beam_search, greedy_search
+from keras_quasiattn.models.decoding import beam_search, greedy_search, with_limits
 from keras_quasiattn.models.mixture_classifier import MixtureClassifier
 from keras_quasiattn.models.pair_classifier import PairClassifier
 from keras_quasiattn.models.ranking_crossentropy import RankingCrossentropy
+from keras_quasiattn.models.seq2seq import Seq2Seq
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
-from keras_quasiattn.models.sizes import TRANSFORMER_SIZES
+from keras_quasiattn.models.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
 from keras_quasiattn.models.swap_attention import swap_attention
 from keras_quasiattn.models.text_classifier import TextClassifier
 from keras_quasiattn.models.transformer import Transformer
@@ -14,9 +15,11 @@ from keras_quasiattn.models.transformer_classifier import TransformerClassifier
 
 __all__ = [
     "TRANSFORMER_SIZES",
+    "TRANSFORMER_TRAINING",
     "MixtureClassifier",
     "PairClassifier",
     "RankingCrossentropy",
+    "Seq2Seq",
     "SequenceCrossentropy",
     "SiameseClassifier",
     "TextClassifier",
@@ -25,4 +28,5 @@ __all__ = [
     "beam_search",
     "greedy_search",
     "swap_attention",
+    "with_limits",
 ]

@@ -194,6 +194,38 @@ def beam_search(
     return best, best_total
 
 
+def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tuple[Step, Any]:
+    """A step and a cache for which each row has a length of its own at most.
+
+    The search's `length` is one for all rows, so a short text beside a long one might get a longer answer than alone.
+    With limits it gets the same: after `limits[b]` − 1 tokens row b has to end, at no cost.
+
+    Args:
+        step: as for `greedy_search`.
+        cache: of B rows.
+        limits: integers (B,), tokens at most, the end counted; none above the search's `length`.
+        end_id: token that completes a sequence. Defaults to 1.
+
+    Returns:
+        The step and the cache to search with.
+
+    Example:
+    >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
+    >>> step, cache = with_limits(favours_two, keras.ops.zeros((2, 1)), keras.ops.array([1, 3]))
+    >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
+    [[1, 0, 0], [2, 2, 1]]
+    """
+
+    def limited(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
+        logits, inner = step(tokens, index, cache["cache"])
+        is_end = ops.equal(ops.arange(logits.shape[-1]), end_id)
+        end = ops.where(is_end, ops.cast(0.0, logits.dtype), -float("inf"))
+        is_over = ops.expand_dims(index + 1 >= cache["limits"], 1)
+        return ops.where(is_over, end, logits), {**cache, "cache": inner}
+
+    return limited, {"limits": ops.cast(limits, "int32"), "cache": cache}
+
+
 def _batch_size(cache: Any) -> Any:
     return ops.shape(keras.tree.flatten(cache)[0])[0]
 

@@ -1,14 +1,36 @@
-"""Named sizes of `Transformer`: constructor arguments after Tensor2Tensor's sets of the same names."""
+"""Named sizes of `Transformer` and how they are trained, after Tensor2Tensor's sets of the same names."""
 
 from typing import Any
 
 _TINY = {"hidden_dim": 128, "intermediate_dim": 512, "num_heads": 4, "dropout": 0.1}
 _BASE = {"hidden_dim": 512, "intermediate_dim": 2048, "num_heads": 8, "dropout": 0.1}
 
+# Constructor arguments of `Transformer`.
 TRANSFORMER_SIZES: dict[str, dict[str, Any]] = {
     "tiny": {**_TINY, "num_layers": 2},
     "small": {"num_layers": 2, "hidden_dim": 256, "intermediate_dim": 1024, "num_heads": 4, "dropout": 0.1},
     "base": {**_BASE, "num_layers": 6},
+    "base_single_gpu": {**_BASE, "num_layers": 6},
     "universal_tiny": {**_TINY, "num_layers": 8, "universal": True},
+    "adaptive_universal_tiny": {**_TINY, "num_layers": 4, "universal": True, "adaptive": True},
     "universal_small": {**_BASE, "num_layers": 6, "universal": True},
+}
+
+
+def _by_width(size: str) -> dict[str, Any]:
+    """The rate 2·hidden^-0.5 · min(1, s/8000) · max(s, 8000)^-0.5."""
+    peak = 2 * (TRANSFORMER_SIZES[size]["hidden_dim"] * 8000) ** -0.5
+    return {"batch_size": 4096, "learning_rate": peak, "warmup_steps": 8000, "label_smoothing": 0.1}
+
+
+# Tokens in a batch, and what `training.schedules.WarmupSchedule` makes the rate of.
+TRANSFORMER_TRAINING: dict[str, dict[str, Any]] = {
+    **{size: _by_width(size) for size in ("tiny", "small", "base")},
+    # 0.1 · min(1, s/16000) · max(s, 16000)^-0.5
+    "base_single_gpu": {
+        "batch_size": 1024,
+        "learning_rate": 0.1 * 16_000**-0.5,
+        "warmup_steps": 16_000,
+        "label_smoothing": 0.1,
+    },
 }

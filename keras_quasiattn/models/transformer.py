@@ -1,10 +1,12 @@
 """The encoder-decoder Transformer and the Universal Transformer, with any attention."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.attention_choice import AttentionChoice
 from keras_quasiattn.layers.step_signal import StepSignal
@@ -30,8 +32,10 @@ class Transformer(keras.Model):
     symbol too) in front. Any length works.
 
     With `universal=True` a single encoder and a single decoder block are applied `num_layers` times each, and
-    the position and a learned step vector are added before every application (Universal Transformer without
-    adaptive halting).
+    the position and a learned step vector are added before every application (Universal Transformer). With
+    `adaptive=True` too, every position halts by itself (`layers.AdaptiveHalting`), at the latest after `num_layers`
+    applications, and its output is the weighted mean of the states it went through; the cost of pondering joins the
+    loss in training.
 
     Args:
         vocabulary_size: integer above 1, number of token ids with 0 (padding) and 1 (end).
@@ -43,6 +47,8 @@ class Transformer(keras.Model):
         attention_options: dict of further constructor arguments for a named attention.
         dropout: rate in [0, 1) everywhere. Defaults to 0.1.
         universal: whether the blocks share their weights. Defaults to False.
+        adaptive: whether the positions of a universal model halt by themselves. Defaults to False.
+        halting_options: dict of constructor arguments of `layers.AdaptiveHalting`, for an adaptive model.
         **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
 
     Call arguments:
@@ -79,6 +85,8 @@ class Transformer(keras.Model):
         attention_options: dict[str, Any] | None = None,
         dropout: float = 0.1,
         universal: bool = False,
+        adaptive: bool = False,
+        halting_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         if check_positive_integer(vocabulary_size, "vocabulary_size") < 2:
@@ -88,6 +96,13 @@ class Transformer(keras.Model):
         check_positive_integer(num_layers, "num_layers")
         check_positive_integer(hidden_dim, "hidden_dim")
         check_rate(dropout, "dropout")
+        if adaptive and not universal:
+            raise ValueError("`adaptive` needs `universal=True`. Received: adaptive=True, universal=False")
+        if halting_options and not adaptive:
+            raise ValueError(
+                "`halting_options` say nothing without `adaptive=True`. "
+                f"Received: halting_options={halting_options}"
+            )
         policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
         # A layer given as `attention` becomes plain configuration once, for every block to copy.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
@@ -101,6 +116,8 @@ class Transformer(keras.Model):
             "attention_options": attention_options,
             "dropout": dropout,
             "universal": universal,
+            "adaptive": adaptive,
+            "halting_options": halting_options,
         }
         block = {
             "intermediate_dim": intermediate_dim,
@@ -124,12 +141,16 @@ class Transformer(keras.Model):
             "decoder_norm": keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),
         }
         if universal:
-            for side in ("encoder_step_signal", "decoder_step_signal"):
-                layers[side] = StepSignal(num_layers, dtype=policy, name=side)
+            for name in ("encoder_step_signal", "decoder_step_signal"):
+                layers[name] = StepSignal(num_layers, dtype=policy, name=name)
+        if adaptive:
+            for name in ("encoder_halting", "decoder_halting"):
+                layers[name] = AdaptiveHalting(**(halting_options or {}), dtype=policy, name=name)
         # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
         for name, value in layers.items():
             object.__setattr__(self, name, value)
-        self.num_layers, self.hidden_dim, self.universal = num_layers, hidden_dim, universal
+        self.num_layers, self.hidden_dim = num_layers, hidden_dim
+        self.universal, self.adaptive = universal, adaptive
 
         source = keras.Input((None,), dtype="int32", name="source")
         target = keras.Input((None,), dtype="int32", name="target")
@@ -140,12 +161,29 @@ class Transformer(keras.Model):
     def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
         """The encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
         mask = is_real(source)
+
+        def apply(x: Tensor, i: int) -> Tensor:
+            return self._block(self.encoder_blocks, i)(x, mask=mask, training=training)
+
         x = self._embed(source, training=training)
-        for i in range(self.num_layers):
-            if self.universal:
-                x = self.encoder_step_signal(self.timing_signal(x), step=i)
-            x = self._block(self.encoder_blocks, i)(x, mask=mask, training=training)
-        return self.encoder_norm(x)
+        return self.encoder_norm(self._apply_blocks("encoder", apply, x, mask=mask, training=training))
+
+    def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
+        """The logits, and where the decoder looked.
+
+        For a decoded answer give it as `target` behind id 1: the weights are those of its decoding.
+
+        Args:
+            source: ids (B, S), integers.
+            target: ids (B, T), integers.
+
+        Returns:
+            `logits` (B, T, vocabulary_size), and `weights` (B, num_layers, heads, T, S) of the cross-attentions.
+        """
+        source, target = ops.cast(source, "int32"), ops.cast(target, "int32")
+        weights: list[Tensor] = []
+        logits = self._decode(target, self.encode(source), is_real(source), weights)
+        return {"logits": logits, "weights": ops.stack(weights, axis=1)}
 
     def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
         """Encodes `source` (B, S) and makes room for `length` target tokens, for `step`.
@@ -176,26 +214,59 @@ class Transformer(keras.Model):
         mask = cache["target_mask"]
         here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
         mask = ops.where(here, is_real(tokens), mask)
-        x = self._embed(tokens, start_index=index, training=False)
         blocks = []
-        for i in range(self.num_layers):
-            if self.universal:
-                x = self.decoder_step_signal(self.timing_signal(x, start_index=index), step=i)
+
+        def apply(x: Tensor, i: int) -> Tensor:
             block = self._block(self.decoder_blocks, i)
             x, block_cache = block.step(x, index, cache["blocks"][i], mask, cache["source_mask"])
             blocks.append(block_cache)
+            return x
+
+        x = self._embed(tokens, start_index=index, training=False)
+        x = self._apply_blocks("decoder", apply, x, start_index=index, training=False)
         logits = ops.squeeze(self._logits(x), axis=1)
         return logits, {"source_mask": cache["source_mask"], "target_mask": mask, "blocks": blocks}
 
-    def _decode(self, target: Tensor, encoded: Tensor, source_mask: Tensor) -> Tensor:
+    def _decode(
+        self, target: Tensor, encoded: Tensor, source_mask: Tensor, weights: list[Tensor] | None = None
+    ) -> Tensor:
+        """The logits; each block's weights of the cross-attention join the list, if there is one."""
         mask = is_real(target)
-        x = self._embed(target)
+
+        def apply(x: Tensor, i: int) -> Tensor:
+            block = self._block(self.decoder_blocks, i)
+            masks = {"decoder_mask": mask, "encoder_mask": source_mask}
+            if weights is None:
+                return block(x, encoded, **masks)
+            x, scores = block(x, encoded, **masks, return_attention_scores=True)
+            weights.append(scores)
+            return x
+
+        return self._logits(self._apply_blocks("decoder", apply, self._embed(target), mask=mask))
+
+    def _apply_blocks(
+        self,
+        side: str,
+        apply: Callable[[Tensor, int], Tensor],
+        x: Tensor,
+        start_index: Any = 0,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """`apply(x, i)` for every i, with the signals and the halting of a universal model."""
+        progress = None
         for i in range(self.num_layers):
             if self.universal:
-                x = self.decoder_step_signal(self.timing_signal(x), step=i)
-            block = self._block(self.decoder_blocks, i)
-            x = block(x, encoded, decoder_mask=mask, encoder_mask=source_mask)
-        return self._logits(x)
+                x = self.timing_signal(x, start_index=start_index)
+                x = getattr(self, f"{side}_step_signal")(x, step=i)
+            y = apply(x, i)
+            if self.adaptive:
+                is_last = i == self.num_layers - 1
+                halting = getattr(self, f"{side}_halting")
+                progress = halting(x, y, progress, mask=mask, is_last=is_last, training=training)
+                y = progress["output" if is_last else "state"]
+            x = y
+        return x
 
     def _embed(self, ids: Tensor, start_index: Any = 0, training: bool | None = None) -> Tensor:
         x = self.token_embedding(ids)

@@ -14,7 +14,9 @@ _TASKS: dict[str, str] = {
     "classify": "keras_quasiattn.tasks.classify:Classify",
     "mlu": "keras_quasiattn.tasks.mlu:Mlu",
     "pairs": "keras_quasiattn.tasks.pairs:Pairs",
+    "programs": "keras_quasiattn.tasks.programs:Programs",
     "rank": "keras_quasiattn.tasks.rank:Rank",
+    "translate": "keras_quasiattn.tasks.translate:Translate",
 }
 
 

@@ -17,6 +17,7 @@ from keras_quasiattn.data import (
     texts_from_tfds,
 )
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.held_out import hold_out
 
 _OWN_FILES = ("train", "validation", "test")
 _AG_NEWS_ROWS = 120_000
@@ -78,8 +79,5 @@ def load_texts(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
         if "train" not in files:
             raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
         whole = texts_from_files(files)
-    if "validation" not in whole.splits:
-        rows = len(whole.splits["train"])
-        whole = whole.with_validation(options["validation_share"])
-        notes.append(f"validation is {len(whole.splits['validation']):,} of {rows:,} training rows, by hash")
-    return whole, "; ".join(notes)
+    whole, of_validation = hold_out(whole, options)
+    return whole, "; ".join(notes + of_validation)

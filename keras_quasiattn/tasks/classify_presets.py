@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.models import TRANSFORMER_SIZES
+from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -95,12 +96,11 @@ def _training(steps: int, batch_size: int, every: int, **settings: Any) -> Train
 
 
 _SENTENCES = {"max_length": 64}
-_HELD_OUT = {"validation_share": 0.1}
 _SHORT_T2T = {"data.vocabulary_size": 16_000, "training.batch_size": 160}
 
 _TREC = _preset(
     "TREC questions, 6 classes",
-    {"tokenizer": "questions", **_SENTENCES, **_HELD_OUT},
+    {"tokenizer": "questions", **_SENTENCES, **HELD_OUT},
     _training(3000, 32, 75),
     window=2,
     transformer={"data.vocabulary_size": 4000, "training.batch_size": 256},
@@ -114,7 +114,7 @@ _SST2 = _preset(
 )
 _AG_NEWS = _preset(
     "AG's News, 4 classes, from TFDS",
-    {"tokenizer": "words", "max_length": 128, **_HELD_OUT},
+    {"tokenizer": "words", "max_length": 128, **HELD_OUT},
     _training(6600, 64, 330),
     window=8,
     transformer={"data.vocabulary_size": 16_000, "training.batch_size": 64},
@@ -126,9 +126,9 @@ PRESETS: dict[str, Preset] = {
     "sst1": dataclasses.replace(_SST2, summary="Stanford Sentiment Treebank, sentences, 5 classes"),
     "imdb": _preset(
         "IMDB film reviews, 2 classes",
-        {"tokenizer": "words", "max_length": 400, **_HELD_OUT},
-        # Four passes; the rate falls to 0, since at a constant one the validation accuracy still rose at the end.
-        _training(1400, 64, 175, schedule="linear", patience=None),
+        {"tokenizer": "words", "max_length": 400, **HELD_OUT},
+        # Four passes. A rate that falls to 0 was tried: soft attention had .892 on validation data, not .907.
+        _training(1400, 64, 175, patience=4),
         window=20,
         transformer={"data.vocabulary_size": 8000, "data.max_length": 256, "training.batch_size": 16},
     ),
@@ -141,10 +141,7 @@ PRESETS: dict[str, Preset] = {
         {
             "tokenizer": "words",
             "max_length": 256,
-            **_HELD_OUT,
-            "train": "",
-            "validation": "",
-            "test": "",
+            **OWN_DATA,
         },
         _training(3000, 32, 100),
         window=4,

@@ -20,6 +20,7 @@ from keras_quasiattn.data import (
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SequenceAccuracy, exact_match
 from keras_quasiattn.models import TRANSFORMER_SIZES, SequenceCrossentropy, Transformer, greedy_search
+from keras_quasiattn.tasks.coda_options import attention_of
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.task import ServingSignature, Task
@@ -140,13 +141,11 @@ class Mlu(Task):
 
     def build_model(self) -> keras.Model:
         """A Transformer over bytes."""
-        model = dict(self.options.model)
-        coda = {name.removeprefix("coda_"): model.pop(name) for name in _CODA if name in model}
+        model, attention = attention_of(self.options.model)
         try:
             return Transformer(
                 vocabulary_size=ByteTokenizer.vocabulary_size,
-                attention="coda" if coda else "softmax",
-                attention_options=coda or None,
+                **attention,
                 universal="universal" in self.model,
                 **model,
             )

@@ -19,6 +19,7 @@ from keras_quasiattn.data import (
     ranked_pairs_from_files,
 )
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.held_out import hold_out
 
 PairSet = LabelledTextSet[TextPairs]
 _SPLITS = ("train", "validation", "test")
@@ -150,7 +151,5 @@ def _with_note(
     dropped = sum(whole.dropped.values())
     if dropped:
         notes.append(f"{dropped:,} rows without a label left out")
-    if "validation" not in whole.splits:
-        whole = whole.with_validation(options["validation_share"])
-        notes.append(f"validation is {len(whole.splits['validation']):,} of {rows:,} training rows, by hash")
-    return whole, "; ".join(notes)
+    whole, of_validation = hold_out(whole, options)
+    return whole, "; ".join(notes + of_validation)

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
+
 DATA_OPTIONS: Mapping[str, Any] = {
     "tokenizer": "questions",
     "vocabulary_size": 100_000,
@@ -13,8 +15,6 @@ DATA_OPTIONS: Mapping[str, Any] = {
     "null_token": True,
     "unit_norm": True,
 }
-# Of a user's own files: a tenth of the training pairs is held out where no validation file is named.
-OWN_DATA_OPTIONS: Mapping[str, Any] = {"train": "", "validation": "", "test": "", "validation_share": 0.1}
 _NETWORK: Mapping[str, Any] = {
     "embedding_dim": 100,
     "train_embedding": False,
@@ -22,13 +22,6 @@ _NETWORK: Mapping[str, Any] = {
     "num_layers": 2,
     "projection_dim": 200,
     "dropout": 0.2,
-}
-_CODA: Mapping[str, Any] = {
-    "coda_scaling": "mean",
-    "coda_gate_range": "scaled",
-    "coda_similarity": "tanh",
-    "coda_gate": "sigmoid",
-    "coda_center_similarity": False,
 }
 _MIXTURE: Mapping[str, Any] = {
     **_NETWORK,
@@ -51,7 +44,7 @@ _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "decomposable": {**_NETWORK, "intra_attention": False},
-    "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
+    "decomposable_coda": {**_NETWORK, "intra_attention": False, **CODA_OPTIONS},
     "mixture": _MIXTURE,
     "siamese_both": _CONFLICT,
     "siamese_attention": _SIAMESE,

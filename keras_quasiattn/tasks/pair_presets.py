@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, OWN_DATA_OPTIONS, by_model
+from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
+from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, by_model
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -32,7 +33,6 @@ def _training(periods: int, every: int, batch_size: int, **settings: Any) -> Tra
     )
 
 
-_HELD_OUT = {"validation_share": 0.1}
 _QUORA = "Quora question pairs, asked the same or not"
 
 PRESETS: dict[str, Preset] = {
@@ -44,10 +44,10 @@ PRESETS: dict[str, Preset] = {
     "scitail": _preset("SciTail, 2 classes, from TFDS", _training(50, 730, 32)),
     "dialogue_nli": _preset("Dialogue NLI, 3 classes, from files by hand", _training(40, 4800, 32)),
     "quora": _preset(
-        f"{_QUORA}, from TFDS (glue/qqp)", _training(20, 2500, 64, learning_rate=1e-3), _HELD_OUT
+        f"{_QUORA}, from TFDS (glue/qqp)", _training(20, 2500, 64, learning_rate=1e-3), HELD_OUT
     ),
     "quora_tsv": _preset(
-        f"{_QUORA}, the original TSV by hand", _training(20, 2500, 64, learning_rate=1e-3), _HELD_OUT
+        f"{_QUORA}, the original TSV by hand", _training(20, 2500, 64, learning_rate=1e-3), HELD_OUT
     ),
     "quora_part": _preset(
         f"{_QUORA}, balanced; 18,991 of about 384,000 training pairs, from files by hand",
@@ -56,13 +56,13 @@ PRESETS: dict[str, Preset] = {
     "click_log": _preset(
         "your own click log, a TSV with the columns query, question and ctr",
         _training(20, 500, 64, learning_rate=1e-3),
-        OWN_DATA_OPTIONS,
+        OWN_DATA,
         train_embedding=True,
     ),
     "own": _preset(
         "your own TSV, CSV or JSONL with the columns first, second and label",
         _training(20, 200, 32, learning_rate=1e-3),
-        {**OWN_DATA_OPTIONS, "tokenizer": "words"},
+        {**OWN_DATA, "tokenizer": "words"},
         train_embedding=True,
     ),
 }

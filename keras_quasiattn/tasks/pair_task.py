@@ -11,10 +11,10 @@ import tensorflow as tf
 from keras_quasiattn.data import TextPairs, evaluation_batches, training_batches
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
+from keras_quasiattn.tasks.coda_options import attention_of
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, in_batches
 
 NULL = "[NULL]"  # no text is split into it: cleanings drop brackets or part them from the word
-_CODA_OPTIONS = ("scaling", "gate_range", "similarity", "gate", "center_similarity")
 _NETWORK_OPTIONS = ("units", "num_layers", "projection_dim", "dropout")
 
 
@@ -61,8 +61,7 @@ class PairTask(VocabularyTask):
             components: list[dict[str, Any]] = [{} for _ in range(plain)]
             components += [{"intra_attention": True} for _ in range(intra)]
             return MixtureClassifier(**sizes, components=components, common=common, **options)
-        coda = {name: options.pop(f"coda_{name}") for name in _CODA_OPTIONS if f"coda_{name}" in options}
-        attention: dict[str, Any] = {"attention": "coda", "attention_options": coda} if coda else {}
+        options, attention = attention_of(options)
         return PairClassifier(**sizes, **options, **attention)
 
     @abc.abstractmethod

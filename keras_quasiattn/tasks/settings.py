@@ -15,7 +15,8 @@ class TrainingSettings:
 
     Args:
         steps: updates in all; a multiple of `checkpoint_every`.
-        batch_size: examples in an update, over all replicas.
+        batch_size: examples in an update, over all replicas; in tasks of sequences whose lengths differ, tokens of
+            one side, padding included.
         learning_rate: the peak rate, which the schedule reaches at update `warmup_steps`.
         warmup_steps: updates over which the rate rises linearly from zero; 0 starts at the peak.
         schedule: how the rate goes on after the peak; see `training.schedules.WarmupSchedule`.
@@ -24,8 +25,8 @@ class TrainingSettings:
         label_smoothing: share of the target's probability spread over all classes, in [0, 1).
         clip_norm: largest global norm of a gradient, or None for no clipping.
         select: which checkpoint the finished model is: "last" (or the mean of the last), or the best one by a
-            figure of the validation data: "loss", of which the smallest wins, or a metric's name, of which the
-            largest wins, the earlier one of two that are equal.
+            figure of the validation data: "loss" or "perplexity", of which the smallest wins, or another metric's
+            name, of which the largest wins, the earlier one of two that are equal.
         patience: end after this many periods without a better figure of `select`; None trains all steps.
         jit_compile: compile the training step with XLA (recompiles for every new length of a batch).
 

@@ -124,8 +124,8 @@ class Task(abc.ABC):
         """
         return {}
 
-    def assets(self) -> dict[str, str]:
-        """What the task has learned from its prepared data and needs to answer: texts by file name.
+    def assets(self) -> dict[str, bytes]:
+        """What the task has learned from its prepared data and needs to answer: contents by file name.
 
         A run keeps them, and `read_assets` brings them back without the data. The default has none.
         """
@@ -157,7 +157,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """An infinite stream of batches of `options.training.batch_size` examples, as `fit` takes them.
+        """An infinite stream of batches of `options.training.batch_size`, as `fit` takes them.
 
         It depends on the options and the seed alone. From `first_step` on it gives exactly what an
         undisturbed stream gives from there, and every iterator over it gives the same: `fit` may begin it
@@ -171,13 +171,16 @@ class Task(abc.ABC):
     def validation_data(self) -> tf.data.Dataset:
         """A finite set of batches that no training batch shares an example with.
 
-        All batches have `options.training.batch_size` examples: replicas share a batch evenly or weigh it
-        wrongly.
+        Replicas must be able to share every batch evenly, or they weigh it wrongly.
         """
 
     @abc.abstractmethod
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Mapping[str, float | str]:
         """The task's own figures, from answers decoded as in `predict` and not from the given target.
+
+        A text among them says how a figure was measured.
 
         Args:
             model: a trained model of this task.
@@ -195,6 +198,14 @@ class Task(abc.ABC):
         Raises:
             UserError: an input that `check_input` refuses.
         """
+
+    def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """What `predict` gives, and where the model looked, where `predict` leaves that out.
+
+        Raises:
+            UserError: an input that `check_input` refuses, or a model that looks nowhere.
+        """
+        return self.predict(model, inputs)
 
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:

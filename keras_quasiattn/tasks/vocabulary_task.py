@@ -130,11 +130,11 @@ class VocabularyTask(Task):
         data, note = self._loaded
         return {"version": data.version, **({"note": note} if note else {})}
 
-    def assets(self) -> dict[str, str]:
+    def assets(self) -> dict[str, bytes]:
         """The vocabulary and the names of the classes."""
         return {
-            _VOCABULARY: vocabulary_text(self._vocabulary),
-            _CLASSES: "".join(f"{name}\n" for name in self._classes),
+            _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
+            _CLASSES: "".join(f"{name}\n" for name in self._classes).encode(),
         }
 
     def read_assets(self, folder: Path) -> None:
@@ -211,13 +211,21 @@ class VocabularyTask(Task):
 
     def _chosen(self, split: str, limit: int | None) -> Any:
         """The first `limit` examples of a split, or all of them."""
-        splits = self._data.splits
-        if split not in splits:
-            raise UserError.unknown("split", split, splits)
-        if limit is not None and limit < 1:
-            raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
-        rows = len(splits[split])
-        return splits[split].where(np.arange(rows) < (limit or rows))
+        return chosen_examples(self._data, split, limit)
+
+
+def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -> Any:
+    """The first `limit` examples of a split, or all of them.
+
+    Raises:
+        UserError: an unknown split, or a limit below 1.
+    """
+    if split not in data.splits:
+        raise UserError.unknown("split", split, data.splits)
+    if limit is not None and limit < 1:
+        raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
+    examples = data.splits[split]
+    return examples.where(np.arange(len(examples)) < (limit or len(examples)))
 
 
 def as_bytes(texts: Sequence[str]) -> np.ndarray:

@@ -5,6 +5,8 @@ from typing import Final
 import tensorflow as tf
 import tensorflow_text
 
+from keras_quasiattn.text.sequence_ends import close
+
 _NUM_SPECIAL = 2
 
 
@@ -34,14 +36,18 @@ class ByteTokenizer:
         self._splitter = tensorflow_text.ByteSplitter()
 
     def tokenize(
-        self, strings: tf.Tensor, max_length: int | None = None, *, pad_to_max_length: bool = False
+        self,
+        strings: tf.Tensor,
+        max_length: tf.Tensor | int | None = None,
+        *,
+        pad_to_max_length: bool = False,
     ) -> tf.Tensor:
         """Encodes a batch of strings.
 
         Args:
             strings: String tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
-            max_length: Largest number of ids, the end of the sequence included. A longer string loses its
-                tail and keeps the end id last. None keeps everything.
+            max_length: Largest number of ids, the end of the sequence included; a scalar tensor may say it. A
+                longer string loses its tail and keeps the end id last. None keeps everything.
             pad_to_max_length: Pad to `max_length` instead of the longest sequence of the batch, so that the
                 shape never changes and XLA compiles once.
 
@@ -51,21 +57,13 @@ class ByteTokenizer:
         Raises:
             ValueError: If `max_length` is less than 1, or missing where it is to be padded to.
         """
-        if max_length is not None and max_length < 1:
-            raise ValueError(
-                f"max_length must be at least 1, to hold the end of the sequence; got {max_length}"
-            )
-        if pad_to_max_length and max_length is None:
-            raise ValueError("pad_to_max_length needs a max_length; got None")
         byte_values = self._splitter.split(
             tf.convert_to_tensor(strings, tf.string)
         )  # ragged uint8 (B, bytes)
-        if max_length is not None:
-            byte_values = byte_values[:, : max_length - 1]
         ids = tf.cast(byte_values, tf.int32) + _NUM_SPECIAL
-        ends = tf.fill([ids.nrows(out_type=tf.int32), 1], self.eos_id)
-        ids = tf.concat([ids, ends], axis=1)  # ragged (B, L)
-        return ids.to_tensor(self.pad_id, shape=(None, max_length if pad_to_max_length else None))
+        return close(
+            ids, max_length, pad_to_max_length=pad_to_max_length, end_id=self.eos_id, padding_id=self.pad_id
+        )
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
         """Decodes ids up to the first end of the sequence, leaving out padding and ids beyond the vocabulary.

@@ -12,7 +12,7 @@ from keras_quasiattn.training.files import replacing
 from keras_quasiattn.training.run_folder import RunFolder
 
 
-def result_row(folder: RunFolder, split: str, figures: Mapping[str, float]) -> dict[str, Any]:
+def result_row(folder: RunFolder, split: str, figures: Mapping[str, float | str]) -> dict[str, Any]:
     """The figures of a finished run on one split, with its command, seed, options, budget and machine.
 
     Args:

@@ -218,12 +218,12 @@ class RunFolder:
         Raises:
             UserError: the run was begun with other data, or the folder cannot be written.
         """
-        for name, text in task.assets().items():
+        for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():
                 with replacing(file) as temporary:
-                    temporary.write_bytes(text.encode())
-            elif file.read_bytes() != text.encode():
+                    temporary.write_bytes(content)
+            elif file.read_bytes() != content:
                 raise UserError(
                     f"{file} is not what the data in {task.data_dir} give: train in a new folder, or bring "
                     f"back the data that the run was begun with"
@@ -244,7 +244,7 @@ class RunFolder:
         with replacing(self.path / "history.jsonl") as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
-    def metrics(self) -> dict[str, dict[str, float]]:
+    def metrics(self) -> dict[str, dict[str, float | str]]:
         """Figures of the finished model, by split."""
         file = self.path / "metrics.json"
         if not file.exists():
@@ -254,7 +254,7 @@ class RunFolder:
         except (OSError, ValueError):
             raise UserError(f"{file} is damaged: it is not JSON") from None
 
-    def write_metrics(self, split: str, figures: Mapping[str, float]) -> None:
+    def write_metrics(self, split: str, figures: Mapping[str, float | str]) -> None:
         """Add the figures of one split, or replace them."""
         write_json(self.path / "metrics.json", {**self.metrics(), split: dict(figures)})
 

@@ -6,6 +6,7 @@ from typing import Any
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task, TrainingSettings
 
+_SMALLEST = ("loss", "perplexity")
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -36,7 +37,7 @@ def selected_step(rows: Rows, settings: TrainingSettings) -> int:
     """
     if settings.select == "last":
         return rows[-1]["step"]
-    sign = -1 if settings.select == "loss" else 1
+    sign = -1 if settings.select in _SMALLEST else 1
     return max(rows, key=lambda row: sign * row[f"val_{settings.select}"])["step"]
 
 

@@ -1,172 +1,11 @@
 """Every layer the laws are checked on. A new layer adds one or more cases to CASES here, and one entry to
 NON_DEFAULT in non_default.py.
-
-Sizes are unequal primes, so that swapped dimensions cannot cancel.
 """
 
-import dataclasses
-import inspect
-from collections.abc import Callable, Mapping
-from typing import Any
-
-import keras
-import numpy as np
-from tools import CODA_IMPLEMENTATIONS
+from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, LayerCase
 
 from keras_quasiattn import layers
 from keras_quasiattn.ops.open_positions import IMPLEMENTATIONS as GATED_IMPLEMENTATIONS
-
-BATCH, TARGET, SOURCE, FEATURES = 3, 5, 7, 11
-
-
-@dataclasses.dataclass(frozen=True)
-class Style:
-    """How a layer is called.
-
-    Args:
-        call: (layer, sequences, masks, **options) → whatever the layer returns.
-        build_arguments: shapes of the sequences → positional arguments of `build` and `compute_output_shape`.
-        mask_names: how an error names the mask of each sequence.
-        lengths: length of each sequence.
-        owners: for each output, the sequence whose positions it has; None = pooled.
-    """
-
-    call: Callable[..., Any]
-    build_arguments: Callable[[list[tuple]], tuple]
-    mask_names: tuple[str, ...]
-    lengths: tuple[int, ...]
-    owners: tuple[int | None, ...]
-
-
-def _call_self(layer, sequences, masks, **options):
-    (x,), (mask,) = sequences, masks
-    return layer(x, x, query_mask=mask, value_mask=mask, **options)
-
-
-def _call_cross(layer, sequences, masks, **options):
-    return layer(*sequences, query_mask=masks[0], value_mask=masks[1], **options)
-
-
-def _call_pair(layer, sequences, masks, **options):
-    mask = None if all(mask is None for mask in masks) else list(masks)
-    return layer(list(sequences), mask=mask, **options)
-
-
-def _call_single(layer, sequences, masks, **options):
-    return layer(sequences[0], mask=masks[0], **options)
-
-
-def _call_decoder(layer, sequences, masks, **options):
-    return layer(*sequences, decoder_mask=masks[0], encoder_mask=masks[1], **options)
-
-
-SELF = Style(_call_self, lambda shapes: (shapes[0], shapes[0]), ("query_mask",), (TARGET,), (0,))
-CROSS = Style(_call_cross, tuple, ("query_mask", "value_mask"), (TARGET, SOURCE), (0,))
-PAIR = Style(_call_pair, lambda shapes: (list(shapes),), ("mask[0]", "mask[1]"), (TARGET, SOURCE), (0, 1))
-SINGLE = Style(_call_single, tuple, ("mask",), (TARGET,), (0,))
-DECODER = Style(_call_decoder, tuple, ("decoder_mask", "encoder_mask"), (TARGET, SOURCE), (0,))
-ONE_WAY = dataclasses.replace(PAIR, owners=(0,))
-POOLED = dataclasses.replace(SINGLE, owners=(None,))
-
-
-@dataclasses.dataclass(frozen=True)
-class LayerCase:
-    """One layer with one set of arguments.
-
-    Args:
-        name: identifier of the tests.
-        layer: the class.
-        style: how it is called.
-        arguments: constructor arguments.
-        options: further call arguments.
-        has_scores: whether `return_attention_scores=True` is understood and appends the weights.
-        empty_rows_are_zero: False for layers with a residual path, whose rows are then only finite.
-        positions_matter: True if deleting positions in the middle moves the others with respect to what the
-            layer sees, so that only padding at the end can be deleted.
-        largest_input: the scale of normal inputs whose sums over 512 positions still fit float16. Gates that
-            close at a distance allow more than those that do not.
-        noisy: whether the layer draws random numbers in training without being told to drop anything.
-        extra_outputs: what comes between the output and the weights where those are asked for.
-        implementations: what `implementation` may be, for a layer that has it.
-    """
-
-    name: str
-    layer: type
-    style: Style
-    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    has_scores: bool = True
-    empty_rows_are_zero: bool = True
-    positions_matter: bool = False
-    largest_input: float = 1e3
-    noisy: bool = False
-    extra_outputs: int = 0
-    implementations: tuple[str, ...] = CODA_IMPLEMENTATIONS
-
-    @property
-    def random_arguments(self) -> dict[str, Any]:
-        """Constructor arguments that make the layer draw random numbers in training."""
-        return {"dropout": 0.5} if "dropout" in self.parameters else {}
-
-    @property
-    def parameters(self) -> set[str]:
-        """The names of all constructor arguments of the class."""
-        return constructor_parameters(self.layer)
-
-    def make(self, seed: int = 0, **overrides: Any) -> Any:
-        """A built layer in which every weight, biases too, is a random number."""
-        layer = self.layer(**{**self.arguments, **overrides})
-        layer.build(*self.style.build_arguments([(None, None, FEATURES)] * len(self.style.lengths)))
-        randomize(layer, seed)
-        return layer
-
-    def run(self, layer: Any, sequences: Any, masks: Any = None, **options: Any) -> list:
-        """The outputs as a list; the scores, if asked for, come last."""
-        masks = [None] * len(sequences) if masks is None else masks
-        return keras.tree.flatten(
-            self.style.call(layer, list(sequences), list(masks), **{**self.options, **options})
-        )
-
-    def sequences(self, seed: int = 1, lengths: Any = None, batch: int = BATCH, scale: float = 1.0) -> list:
-        """Unit normals (batch, length, FEATURES), one array a sequence."""
-        random = np.random.default_rng(seed)
-        lengths = self.style.lengths if lengths is None else lengths
-        return [(scale * random.normal(size=(batch, n, FEATURES))).astype("float32") for n in lengths]
-
-    def masks(self) -> list:
-        """A mask with holes, a mask of lengths, and a last example whose last sequence is all padding."""
-        masks = []
-        for length in self.style.lengths:
-            mask = np.ones((BATCH, length), "bool")
-            mask[0, [length - 1] if self.positions_matter else [0, 3]] = False
-            mask[1, length // 2 + 1 :] = False
-            mask[2, -1] = False
-            masks.append(mask)
-        masks[-1][-1] = False
-        return masks
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def constructor_parameters(layer: type) -> set[str]:
-    """Every named argument of every `__init__` from `layer` up to `keras.layers.Layer`, and the base's own."""
-    names = {"name", "dtype", "trainable", "activity_regularizer"}
-    for base in layer.__mro__[: layer.__mro__.index(keras.layers.Layer)]:
-        if "__init__" in vars(base):
-            for name, parameter in inspect.signature(base.__init__).parameters.items():
-                if name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                    names.add(name)
-    return names
-
-
-def randomize(layer: Any, seed: int = 0) -> None:
-    """Fills every weight with normals; constrained ones with what their constraint allows."""
-    random = np.random.default_rng(seed)
-    for weight in layer.weights:
-        value = random.normal(scale=0.4, size=weight.shape)
-        weight.assign(np.abs(value) if weight.constraint is not None else value)
-
 
 HEADS = {"num_heads": 2, "key_dim": 3}
 OPEN_GATES = 30.0
@@ -322,6 +161,18 @@ CASES += [
 ]
 
 CASES += [
+    LayerCase("dot", layers.DotAttention, ONE_WAY),
+    LayerCase("dot_coda", layers.DotAttention, ONE_WAY, {"attention": "coda"}),
+    LayerCase(
+        "dot_coda_centered",
+        layers.DotAttention,
+        ONE_WAY,
+        {
+            "attention": "coda",
+            "attention_options": {"alpha": "learned", "gate_range": "centered", "center_similarity": True},
+        },
+        largest_input=OPEN_GATES,
+    ),
     LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
     LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
     LayerCase("conflict_signed", layers.ConflictAttention, ONE_WAY, {"difference": "signed", **NETWORK}),

@@ -104,11 +104,18 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.ConflictAttention: {**_ONE_WAY, "difference": "squared"},
     layers.AttentionConflict: {**_ONE_WAY, "difference": "squared"},
     layers.MultiHeadConflict: {**_MULTI_HEAD, "conflict_heads": 2, "difference": "squared"},
+    layers.DotAttention: {
+        **_EVERY_LAYER,
+        "attention": "coda",
+        "attention_options": _CODA,
+        "kernel_initializer": "he_normal",
+    },
     layers.DecomposableAttention: {**_NETWORK, "attention": "coda", "attention_options": _CODA},
     layers.IntraSentenceAttention: {**_NETWORK, "max_distance": 3, "signed": False},
 }
 
 # What an argument means nothing without.
 TOGETHER: dict[tuple[type, str], dict[str, Any]] = {
-    (layers.DecomposableAttention, "attention_options"): {"attention": "coda"},
+    (layer, "attention_options"): {"attention": "coda"}
+    for layer in (layers.DecomposableAttention, layers.DotAttention)
 }

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import randomize
+from layer_case import randomize
 from tools import to_numpy
 
 from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadConflict, MultiHeadGated, MultiHeadSoftmax

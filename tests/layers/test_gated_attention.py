@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from cases import randomize
+from layer_case import randomize
 from tools import to_numpy
 
 from keras_quasiattn.layers import (

@@ -5,7 +5,8 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from cases import BATCH, CASES, FEATURES, LayerCase, constructor_parameters, randomize
+from cases import CASES
+from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
 from running import model_of, outputs, weights
 from tools import to_numpy

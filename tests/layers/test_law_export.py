@@ -7,7 +7,8 @@ import textwrap
 import keras
 import numpy as np
 import pytest
-from cases import BATCH, CASES, FEATURES
+from cases import CASES
+from layer_case import BATCH, FEATURES
 from running import outputs
 
 pytestmark = pytest.mark.usefixtures("tensorflow_only")

@@ -3,8 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from cases import BATCH, CASES, FEATURES, randomize
+from cases import CASES
 from keras import ops
+from layer_case import BATCH, FEATURES, randomize
 from running import assert_close, gradients, outputs
 from tools import to_numpy
 

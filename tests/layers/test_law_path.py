@@ -5,7 +5,8 @@ import random
 import keras
 import numpy as np
 import pytest
-from cases import BATCH, CASES
+from cases import CASES
+from layer_case import BATCH
 from running import as_tensor, assert_close, detach, outputs, pure, weights
 from tools import to_numpy
 

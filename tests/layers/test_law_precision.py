@@ -3,8 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from cases import CASES, FEATURES, LayerCase
+from cases import CASES
 from keras import ops
+from layer_case import FEATURES, LayerCase
 from running import gradients, outputs, weights
 from tools import to_numpy
 

@@ -5,8 +5,8 @@ import inspect
 import keras
 import numpy as np
 import pytest
-from cases import randomize
 from keras.layers import MultiHeadAttention
+from layer_case import randomize
 from running import as_tensor, detach
 from tools import to_numpy
 

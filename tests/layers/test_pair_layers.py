@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 import reference
-from cases import randomize
+from layer_case import randomize
 from tools import to_numpy
 
 from keras_quasiattn import layers

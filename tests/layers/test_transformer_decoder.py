@@ -41,6 +41,17 @@ def test_masked_input_gives_what_the_sliced_input_gives(attention, options, padd
         np.testing.assert_allclose(got[row, :t], want[0], atol=2e-6)
 
 
+def test_weights_of_the_cross_attention_have_the_shape_they_say():
+    block = TransformerDecoder(7, 2, "coda")
+    x, z = random(B, T, D), random(B, S, E, seed=1)
+    output, weights = block(x, z, return_attention_scores=True)
+    np.testing.assert_array_equal(numpy(output), numpy(block(x, z)))
+    inputs = keras.Input((None, D)), keras.Input((S, E))
+    symbolic, scores = block(*inputs, return_attention_scores=True)
+    assert (symbolic.shape, scores.shape) == ((None, None, D), (None, 2, None, S))
+    assert weights.shape == (B, 2, T, S)
+
+
 @pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
 def test_later_positions_change_nothing(attention, options):
     block = TransformerDecoder(7, 2, attention, options)

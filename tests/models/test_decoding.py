@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_quasiattn.models import Transformer, beam_search, greedy_search
+from keras_quasiattn.models import Transformer, beam_search, greedy_search, with_limits
 
 V, L, END = 4, 3, 1
 
@@ -156,11 +156,11 @@ def test_other_special_tokens():
         assert numpy(tokens).tolist() == [[1, 0, 2, 3, 3]]
 
 
-@pytest.mark.parametrize("universal", [False, True])
+@pytest.mark.parametrize("form", [{}, {"universal": True}, {"universal": True, "adaptive": True}])
 @pytest.mark.parametrize("attention", ["softmax", "coda"])
-def test_log_probabilities_are_those_of_a_full_pass(attention, universal):
+def test_log_probabilities_are_those_of_a_full_pass(attention, form):
     keras.utils.set_random_seed(7)
-    model = Transformer(9, 2, 12, 20, 2, attention=attention, universal=universal)
+    model = Transformer(9, 2, 12, 20, 2, attention=attention, **form)
     # Spread the logits, or an untrained model says one thing to every source.
     model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
     source = np.random.default_rng(0).integers(2, 9, (4, 6))
@@ -185,6 +185,30 @@ def test_a_row_decodes_alike_alone_and_in_a_batch():
     alone, alone_total = beam_search(model.step, model.start_cache(source[1:2, :3], 6), 6)
     np.testing.assert_array_equal(numpy(tokens)[1:2], numpy(alone))
     np.testing.assert_allclose(numpy(total)[1:2], numpy(alone_total), atol=1e-5)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_a_row_with_a_limit_of_its_own_decodes_alike_beside_longer_ones(width):
+    limits = np.array([2, 5, 1, 4], "int32")
+    rows, longest = len(limits), 5
+    table, _, _ = random_model(rows, 3, length=longest)
+
+    def search(chosen, length):
+        _, step, cache = random_model(rows, 3, length=longest)
+        cache = {name: ops.take(leaf, chosen, axis=0) for name, leaf in cache.items()}
+        step, cache = with_limits(step, cache, limits[chosen])
+        tokens, total = beam_search(step, cache, length, beam_width=width)
+        return numpy(tokens), numpy(total)
+
+    together, totals = search(np.arange(rows), longest)
+    for row, limit in enumerate(limits):
+        (alone,), (total,) = search(np.array([row]), int(limit))
+        assert strip(together[row]) == strip(alone) and len(strip(alone)) <= limit
+        assert totals[row] == pytest.approx(total)
+        written = strip(alone)
+        # An end that had to come costs nothing.
+        own = written[:-1] if len(written) == limit else written
+        assert total == pytest.approx(log_probability(table[row], own), abs=1e-5)
 
 
 def test_bad_arguments_are_named():

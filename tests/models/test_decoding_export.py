@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 
-from keras_quasiattn.models import Transformer, beam_search, greedy_search
+from keras_quasiattn.models import Seq2Seq, Transformer, beam_search, greedy_search
 
 pytestmark = pytest.mark.usefixtures("tensorflow_only")
 
@@ -31,8 +31,13 @@ for name in ("greedy", "beam"):
 
 def make(attention, **options):
     keras.utils.set_random_seed(3)
-    model = Transformer(9, 2, 12, 20, 2, attention=attention, **options)
-    model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
+    if attention.startswith("recurrent"):
+        model = Seq2Seq(9, attention.removeprefix("recurrent_") or None, embedding_dim=6, units=5, **options)
+        # Spread the logits, or an untrained model says one thing to every source.
+        model.set_weights([8 * w for w in model.get_weights()])
+    else:
+        model = Transformer(9, 2, 12, 20, 2, attention=attention, **options)
+        model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
     source = np.random.default_rng(0).integers(2, 9, (4, 5)).astype("int32")
     source[1, 3:], source[2] = 0, 0
     return model, source
@@ -60,6 +65,10 @@ def searches(model):
         ("softmax", {}),
         ("coda", {"attention_options": {"gate_range": "centered", "center_similarity": True}}),
         ("coda", {"universal": True, "dtype": "mixed_bfloat16"}),
+        pytest.param("softmax", {"universal": True, "adaptive": True}, marks=pytest.mark.long),
+        pytest.param("recurrent_", {}, marks=pytest.mark.long),
+        pytest.param("recurrent_softmax", {"num_layers": 2}, marks=pytest.mark.long),
+        pytest.param("recurrent_coda", {"dtype": "mixed_bfloat16"}, marks=pytest.mark.long),
     ],
 )
 def test_a_saved_model_decodes_any_batch_and_length_without_this_package(tmp_path, attention, options):

@@ -1,0 +1,122 @@
+"""Texts with their translations, from TFDS or from a user's own files."""
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.data.labelled_texts import (
+    LabelledTextSet,
+    columns_from_tfds,
+    files_version,
+    text_array,
+)
+from keras_quasiattn.data.table_files import read_parallel
+from keras_quasiattn.errors import UserError
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelTexts:
+    """Texts and their translations.
+
+    Args:
+        source: object (pairs,), UTF-8 bytes.
+        target: object (pairs,), UTF-8 bytes.
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def held_out_by(self) -> np.ndarray:
+        """The sources."""
+        return self.source
+
+    def where(self, chosen: np.ndarray) -> "ParallelTexts":
+        """The pairs that a boolean array chooses."""
+        return ParallelTexts(self.source[chosen], self.target[chosen])
+
+
+ParallelTextSet = LabelledTextSet[ParallelTexts]  # without classes
+
+
+def parallel_from_tfds(
+    builder: tfds.core.DatasetBuilder, splits: Mapping[str, str], source: str, target: str
+) -> ParallelTextSet:
+    """The splits of a prepared TFDS builder; pairs with an empty side are left out and counted.
+
+    Args:
+        builder: a builder whose data are prepared: of `ParallelCorpus`, or one of TFDS's own with a feature for each
+            language, such as `ted_hrlr_translate/pt_to_en`.
+        splits: the builder's split for each split of the set.
+        source: the language to translate from.
+        target: the language to translate to.
+
+    Raises:
+        UserError: the builder has no such language, or a split no pair.
+    """
+    for language in (source, target):
+        if language not in builder.info.features:
+            raise UserError.unknown(f"language of {builder.info.full_name}", language, builder.info.features)
+    read = {
+        split: ParallelTexts(*columns_from_tfds(builder, theirs, (source, target)))
+        for split, theirs in splits.items()
+    }
+    return _without_empty_sides(read, builder.info.full_name)
+
+
+def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> ParallelTextSet:
+    """A user's own texts, one a line; pairs with an empty side are left out and counted.
+
+    Args:
+        files: by split, the file of the sources and that of the targets, plain or compressed (.gz, .xz).
+
+    Raises:
+        UserError: a file cannot be read, the two differ in their number of lines, or a split has no pair.
+    """
+    read = {}
+    for split, (source, target) in files.items():
+        rows = [row for _, row in read_parallel({"source": source, "target": target})]
+        read[split] = ParallelTexts(
+            *(text_array(row[side].encode() for row in rows) for side in ("source", "target"))
+        )
+    sides = {f"{split} {side}": file for split, pair in files.items() for side, file in enumerate(pair)}
+    return _without_empty_sides(read, files_version(next(iter(sides.values())), sides))
+
+
+def without_long_pairs(
+    texts: ParallelTextSet, source_lengths: np.ndarray, target_lengths: np.ndarray, limit: int
+) -> ParallelTextSet:
+    """The set without the training pairs of which a side is too long; the other splits keep theirs.
+
+    Args:
+        texts: the set; the pairs left out are counted in its `dropped`.
+        source_lengths: tokens of each source of the training split.
+        target_lengths: tokens of each target.
+        limit: tokens that a side may have at most.
+
+    Raises:
+        UserError: all training pairs are too long.
+    """
+    train = texts.splits["train"]
+    short = train.where(np.maximum(source_lengths, target_lengths) <= limit)
+    if not len(short):
+        raise UserError(f"each of the {len(train)} training pairs has a side of more than {limit} tokens")
+    dropped = {**texts.dropped, "train": texts.dropped.get("train", 0) + len(train) - len(short)}
+    return dataclasses.replace(texts, splits={**texts.splits, "train": short}, dropped=dropped)
+
+
+def _without_empty_sides(read: Mapping[str, ParallelTexts], version: str) -> ParallelTextSet:
+    splits, dropped = {}, {}
+    for split, pairs in read.items():
+        sides = zip(pairs.source, pairs.target, strict=True)
+        full = np.array([all(side.decode("utf-8", "replace").strip() for side in pair) for pair in sides])
+        if not full.any():
+            raise UserError(f"the {split} split of {version} has no pair: in each, a side is empty")
+        splits[split], dropped[split] = pairs.where(full), int((~full).sum())
+    return LabelledTextSet((), splits, version, dropped)

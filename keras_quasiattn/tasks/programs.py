@@ -1,0 +1,71 @@
+"""A text in words to the AlgoLisp program that it asks for."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from keras_quasiattn.data import (
+    GeneratedAlgoLisp,
+    GeneratedAlgoLispConfig,
+    LabelledTextSet,
+    ProgramTests,
+    ProgramTexts,
+    prepare,
+    programs_from_files,
+    programs_from_tfds,
+)
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics import program_accuracy
+from keras_quasiattn.tasks.held_out import hold_out
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.program_presets import MODELS, PRESETS
+from keras_quasiattn.tasks.sequence_task import SequenceTask
+
+_SPLITS = ("train", "validation", "test")
+
+
+class Programs(SequenceTask):
+    """Text to code, CoDA's Table 7.
+
+    Measured are the answers that equal the reference (`sequence_accuracy`, the paper's figure) and those that pass
+    the problem's ten tests (`program_accuracy`, Polosukhin and Skidanov's). A program that cannot be read, fails, or
+    takes more than the interpreter's steps does not pass.
+
+    Source: Tay et al. 2019, §3.5; Polosukhin and Skidanov 2018, "Neural Program Search".
+    """
+
+    name: ClassVar[str] = "programs"
+    summary: ClassVar[str] = "a text to the AlgoLisp program that it asks for, which is run on tests"
+    models: ClassVar[tuple[str, ...]] = MODELS
+    presets: ClassVar[dict[str, Preset]] = PRESETS
+    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+
+    @property
+    def example(self) -> str:
+        """A text in the manner of the problems."""
+        return "given an array of numbers a , find the largest value in a"
+
+    def _load(self) -> tuple[LabelledTextSet[ProgramTexts], str]:
+        data = self.options.data
+        if "train" in data:
+            return _from_files(data)
+        try:
+            config = GeneratedAlgoLispConfig(
+                seed=data["problem_seed"], **{split: data[f"{split}_problems"] for split in _SPLITS}
+            )
+        except ValueError as error:
+            raise UserError(f"the data options do not suit task {self.name}: {error}") from None
+        builder = prepare(lambda: GeneratedAlgoLisp(config=config, data_dir=self.data_dir), self.data_dir)
+        return programs_from_tfds(builder, _SPLITS), "problems by rule, not the published ones"
+
+    def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
+        tests = [ProgramTests.from_json(test) for test in examples.tests]
+        return {"program_accuracy": program_accuracy(answers, tests)}
+
+
+def _from_files(options: Mapping[str, Any]) -> tuple[LabelledTextSet[ProgramTexts], str]:
+    files = {split: options[split] for split in _SPLITS if options[split]}
+    if "train" not in files:
+        raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
+    whole = programs_from_files(files)
+    whole, notes = hold_out(whole, options)
+    return whole, "; ".join(notes)

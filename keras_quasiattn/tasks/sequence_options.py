@@ -1,0 +1,72 @@
+"""Options that the models from one text to another share, in every preset of `translate` and `programs`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
+
+# Tensor2Tensor's beam and penalty. It allows 100 tokens more than the text has.
+DECODING_OPTIONS: Mapping[str, Any] = {"beam_width": 4, "length_penalty": 0.6, "extra_tokens": 100}
+DATA_OPTIONS: Mapping[str, Any] = {
+    "vocabulary_size": 8000,
+    # Tensor2Tensor's limit.
+    "max_length": 256,
+    # About six shapes for sentences of up to 48 tokens.
+    "length_multiple": 8,
+    # Replicas that may share a batch.
+    "row_multiple": 8,
+}
+# Recurrent models learn at Adam's usual rate, and too much by heart if left to.
+_RECURRENT: Mapping[str, Any] = {
+    "training.schedule": "constant",
+    "training.learning_rate": 1e-3,
+    "training.warmup_steps": 0,
+    "training.average_checkpoints": 1,
+    "training.select": "loss",
+    "training.patience": 5,
+}
+
+
+def sequence_preset(
+    summary: str,
+    *,
+    models: Sequence[str],
+    data: Mapping[str, Any],
+    transformer: Mapping[str, Any],
+    training: TrainingSettings,
+    universal_layers: int = 6,
+    seq2seq: Mapping[str, Any] | None = None,
+    decoding: Mapping[str, Any] | None = None,
+) -> Preset:
+    """A preset of a sequence task.
+
+    Args:
+        summary: one line that says what the preset is for.
+        models: names of the task's models.
+        data: options of the data, beside or instead of `DATA_OPTIONS`.
+        transformer: the Transformer's sizes.
+        training: the training settings; those of the recurrent models differ.
+        universal_layers: applications of the Universal Transformer's block; Tensor2Tensor's is 6.
+        seq2seq: the recurrent models' sizes.
+        decoding: values that differ from `DECODING_OPTIONS`.
+    """
+    universal = {**transformer, "num_layers": universal_layers, "adaptive": False}
+    recurrent = {**(seq2seq or {}), **_RECURRENT}
+    by_model = {
+        "transformer": dict(transformer),
+        "transformer_coda": {**transformer, **CODA_OPTIONS},
+        "universal": universal,
+        "universal_coda": {**universal, **CODA_OPTIONS},
+        "seq2seq": recurrent,
+        "seq2seq_attention": recurrent,
+        "seq2seq_coda": {**recurrent, **CODA_OPTIONS},
+    }
+    return Preset(
+        summary=summary,
+        data={**DATA_OPTIONS, **data},
+        model={**DECODING_OPTIONS, **(decoding or {})},
+        training=training,
+        by_model={model: by_model[model] for model in models},
+    )

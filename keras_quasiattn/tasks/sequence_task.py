@@ -1,0 +1,330 @@
+"""What tasks from one text to another share: pieces of both sides, batches by tokens, and beam search."""
+
+import abc
+import functools
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.data import (
+    ParallelTexts,
+    ParallelTextSet,
+    evaluation_token_batches,
+    sequence_pair_encoder,
+    token_batches,
+    without_long_pairs,
+)
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics import SequenceAccuracy, SequencePerplexity, exact_match, perplexity
+from keras_quasiattn.models import Seq2Seq, SequenceCrossentropy, Transformer, beam_search, with_limits
+from keras_quasiattn.tasks.coda_options import attention_of
+from keras_quasiattn.tasks.sequence_options import DECODING_OPTIONS
+from keras_quasiattn.tasks.task import ServingSignature, Task
+from keras_quasiattn.tasks.vocabulary_task import as_bytes, chosen_examples, in_batches, plain
+from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
+
+_PIECES = "pieces.model"
+_SHOWN_CHARACTERS = 40
+_TEXT = tf.TensorSpec((None,), tf.string, name="text")
+
+
+class SequenceTask(Task):
+    """A task that answers a text with a text, over pieces that the training texts of both sides teach.
+
+    Options of the data: `vocabulary_size`, pieces at most; `max_length`, tokens of a side at most, its end counted
+    (longer training pairs are left out, other texts lose their tail, and `predict` refuses them); `length_multiple`
+    and `row_multiple`, as `data.token_batches` has them (replicas, whose number divides the latter, share every batch
+    evenly). `training.batch_size` is in tokens.
+
+    Options of the models beside their own: `beam_width`, `length_penalty` (α) and `extra_tokens`, by how many tokens
+    an answer may exceed its text.
+
+    The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are `models.Seq2Seq`; those on
+    `_coda` differ from their twins in the attention alone.
+    """
+
+    def __init__(
+        self,
+        *,
+        preset: str,
+        model: str,
+        seed: int,
+        data_dir: str | Path,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(preset=preset, model=model, seed=seed, data_dir=data_dir, overrides=overrides)
+        options = self.options.options()
+        for name, least in (
+            ("data.vocabulary_size", 3),
+            ("data.max_length", 2),
+            ("data.length_multiple", 1),
+            ("data.row_multiple", 1),
+            ("model.beam_width", 1),
+            ("model.length_penalty", 0),
+            ("model.extra_tokens", 1),
+        ):
+            if not options[name] >= least:
+                raise UserError(f"{name} is {options[name]}: it must be at least {least}")
+        self._pieces = b""
+        self._answering: tuple[keras.Model, Any] | None = None
+
+    @abc.abstractmethod
+    def _load(self) -> tuple[ParallelTextSet, str]:
+        """The data, and a note on what they are a part of and what was held out; it may be empty."""
+
+    @functools.cached_property
+    def _loaded(self) -> tuple[ParallelTextSet, str]:
+        return self._load()
+
+    @functools.cached_property
+    def _data(self) -> ParallelTextSet:
+        """The data without training pairs that are too long."""
+        whole = self._loaded[0]
+        longest = self._longest(whole.splits["train"])
+        return without_long_pairs(whole, longest, longest, self.options.data["max_length"])
+
+    def prepare(self) -> None:
+        """Read the data, and learn the pieces where no run has brought some."""
+        train, least = self._loaded[0].splits["train"], self.options.data["row_multiple"]
+        if not self._pieces:
+            texts = [*train.source.tolist(), *train.target.tolist()]
+            self._pieces = learn_sentence_pieces(texts, size=self.options.data["vocabulary_size"])
+        for split in ("train", "validation"):
+            if len(self._data.splits[split]) < least:
+                raise UserError(
+                    f"data.row_multiple is {least}: it must be at most {len(self._data.splits[split])}, the number of "
+                    f"examples in the {split} split"
+                )
+
+    def describe_data(self) -> dict[str, str]:
+        """The data's version, which part of which set they are, and how many pairs were too long."""
+        (whole, note), train = self._loaded, self._data.splits["train"]
+        long = len(whole.splits["train"]) - len(train)
+        limit = self.options.data["max_length"]
+        notes = [note, f"{long:,} training pairs of more than {limit} tokens left out" if long else ""]
+        joined = "; ".join(filter(None, notes))
+        return {"version": whole.version, **({"note": joined} if joined else {})}
+
+    def assets(self) -> dict[str, bytes]:
+        """The model of the pieces."""
+        return {_PIECES: self._pieces}
+
+    def read_assets(self, folder: Path) -> None:
+        """Bring back the model of the pieces."""
+        try:
+            self._pieces = (folder / _PIECES).read_bytes()
+            self.tokenizer  # noqa: B018 (reads it)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{folder} is damaged: {_PIECES} cannot be read") from error
+
+    @functools.cached_property
+    def tokenizer(self) -> SentencePieceTokenizer:
+        """Of the data's pieces: prepare the task first, or take it from a run."""
+        with tf.init_scope():  # it outlives the graph that first asks for it
+            return SentencePieceTokenizer(self._pieces)
+
+    def build_model(self) -> keras.Model:
+        """The model of these options."""
+        options, attention = attention_of(self.options.model)
+        arguments = {name: value for name, value in options.items() if name not in DECODING_OPTIONS}
+        size = self.tokenizer.vocabulary_size
+        family, _, kind = self.model.partition("_")
+        try:
+            if family == "seq2seq":
+                return Seq2Seq(size, **(attention if kind else {}), **arguments)
+            return Transformer(size, **attention, universal=family == "universal", **arguments)
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of the next piece."""
+        return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Perplexity, and accuracy by sequence, the past given; equal to that of greedy decoding."""
+        return [SequenceAccuracy(), SequencePerplexity()]
+
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """The training pairs, shuffled anew every epoch, pairs of like length in a batch."""
+        return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
+
+    def validation_data(self) -> tf.data.Dataset:
+        """Every validation pair, but for fewer than `data.row_multiple` of the shortest."""
+        return evaluation_token_batches(**self._batches("validation"))
+
+    def _batches(self, split: str) -> dict[str, Any]:
+        """What `data.token_batches` takes, of a split."""
+        pairs, data = self._data.splits[split], self.options.data
+        return {
+            **self._encoded(pairs),
+            "batch_tokens": self.options.training.batch_size,
+            "row_multiple": data["row_multiple"],
+        }
+
+    def _encoded(self, pairs: ParallelTexts) -> dict[str, Any]:
+        data = self.options.data
+        encode = sequence_pair_encoder(
+            self.tokenizer.tokenize,
+            source_key="source",
+            target_key="target",
+            start_id=self.tokenizer.eos_id,
+        )
+        return {
+            "columns": {"source": pairs.source, "target": pairs.target},
+            "lengths": np.minimum(self._longest(pairs), data["max_length"]),
+            "length_multiple": data["length_multiple"],
+            "encode": encode,
+        }
+
+    def _longest(self, pairs: ParallelTexts) -> np.ndarray:
+        """Tokens of each pair's longer side, its end counted."""
+        return np.maximum(self._lengths(pairs.source), self._lengths(pairs.target))
+
+    def _lengths(self, texts: np.ndarray) -> np.ndarray:
+        batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
+        return np.concatenate([self._count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
+
+    @functools.cached_property
+    def _count(self) -> Any:
+        tokenizer = self.tokenizer
+
+        @tf.function(input_signature=[_TEXT])
+        def count(text: tf.Tensor) -> tf.Tensor:
+            return _real(tokenizer.tokenize(text))
+
+        return count
+
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Mapping[str, float | str]:
+        """The task's figures, the share of exact answers, and the perplexity by piece and by word.
+
+        Perplexities are of the given targets, those by word of the words between blanks and an end for each text.
+        """
+        chosen = chosen_examples(self._data, split, limit)
+        answers = [answer["answer"] for answer in self._answers(model, chosen.source)]
+        measured = self._measured(model, chosen)
+        words = sum(len(target.split()) + 1 for target in chosen.target)
+        # As the pieces give them back, which unlike the texts have single blanks.
+        targets = self.tokenizer.normalize(tf.constant(chosen.target.tolist(), tf.string)).numpy()
+        return {
+            **self._figures(answers, chosen),
+            "sequence_accuracy": exact_match(answers, targets.tolist()),
+            "perplexity": float(measured.result()),
+            "word_perplexity": perplexity(float(measured.total), words),
+            "examples": len(chosen),
+        }
+
+    @abc.abstractmethod
+    def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
+        """What the task measures of its answers."""
+
+    def _measured(self, model: keras.Model, pairs: ParallelTexts) -> SequencePerplexity:
+        metric = SequencePerplexity()
+
+        @tf.function(reduce_retracing=True)
+        def measure(inputs: dict[str, tf.Tensor], target: tf.Tensor) -> None:
+            metric.update_state(target, model(inputs, training=False))
+
+        batches = evaluation_token_batches(
+            **self._encoded(pairs), batch_tokens=self.options.training.batch_size
+        )
+        for inputs, target, _ in batches:
+            measure(inputs, target)
+        return metric
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answer to each text, its log-probability, and the score by which it was the best."""
+        for text in inputs:
+            self.check_input(text)
+        return [
+            {
+                "input": text,
+                # A model that has learned little may answer with any bytes.
+                "answer": answer["answer"].decode("utf-8", "replace"),
+                "log_probability": float(answer["log_probability"]),
+                "score": float(answer["score"]),
+            }
+            for text, answer in zip(inputs, self._answers(model, as_bytes(inputs)), strict=True)
+        ]
+
+    def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answers of `predict` with the pieces of text and answer, and the matrix of cross-attention.
+
+        `weights` are (answer pieces, text pieces): of a Transformer the mean over the heads of the last block.
+        """
+        if self.model == "seq2seq":
+            raise UserError("model seq2seq has no attention to show")
+        search = tf.function(functools.partial(self._search, model), input_signature=[_TEXT])
+        rows = []
+        for row in self.predict(model, inputs):
+            source, ids, _ = search(tf.constant(as_bytes([row["input"]]).tolist()))
+            ids = ids[:, : int(_real(ids)[0])]
+            start = tf.fill([1, 1], self.tokenizer.eos_id)
+            weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))["weights"].numpy()[0]
+            if weights.ndim == 4:  # (blocks, heads, T, S)
+                weights = weights[-1].mean(axis=0)
+            named = {"source_pieces": source, "answer_pieces": ids}
+            pieces = {name: plain(self.tokenizer.names(value)[0].numpy()) for name, value in named.items()}
+            rows.append({**row, **pieces, "weights": plain(weights)})
+        return rows
+
+    def check_input(self, text: str | bytes) -> None:
+        """Refuse an empty text, and one of more than `data.max_length` tokens."""
+        raw = text if isinstance(text, bytes) else as_bytes([text])[0]
+        limit, tokens = self.options.data["max_length"], int(self._count(tf.constant([raw]))[0])
+        shown = repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+        if tokens == 1:  # the end
+            raise UserError(f"the text {shown} is empty: {self.example!r} would be right")
+        if tokens > limit:
+            raise UserError(f"the text {shown} has {tokens} tokens: at most {limit} would be right")
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """`text` in; `answer`, its `log_probability` and its `score` out. A text that is too long loses its tail."""
+        return ServingSignature(self._answer_function(model), [_TEXT], [])
+
+    def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
+        if not len(texts):
+            return []
+        return in_batches(self._answer_function(model), [texts], [self._lengths(texts)])
+
+    def _answer_function(self, model: keras.Model) -> Any:
+        """Made once a model, since its graph takes longer to make than to run."""
+        if self._answering is None or self._answering[0] is not model:
+            self._answering = (model, self._new_answer_function(model))
+        return self._answering[1]
+
+    def _new_answer_function(self, model: keras.Model) -> Any:
+        @tf.function(input_signature=[_TEXT])
+        def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            _, ids, log_probability = self._search(model, text)
+            penalty = ((5 + tf.cast(_real(ids), tf.float32)) / 6) ** self.options.model["length_penalty"]
+            return {
+                "answer": self.tokenizer.detokenize(ids),
+                "log_probability": log_probability,
+                "score": log_probability / penalty,
+            }
+
+        return answer
+
+    def _search(self, model: keras.Model, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+        """Ids of the texts (B, S) and of their answers (B, T), and these' log-probabilities (B,)."""
+        options = self.options.model
+        source = self.tokenizer.tokenize(text, self.options.data["max_length"])
+        limits = _real(source) + options["extra_tokens"]
+        length = tf.reduce_max(limits)
+        step, cache = with_limits(model.step, model.start_cache(source, length), limits)
+        ids, log_probability = beam_search(
+            step, cache, length, beam_width=options["beam_width"], alpha=options["length_penalty"]
+        )
+        return source, ids, log_probability
+
+
+def _real(ids: tf.Tensor) -> tf.Tensor:
+    """Number of each row's tokens that are not padding."""
+    return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)

@@ -1,0 +1,37 @@
+"""A sentence in one language to a sentence in another."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from keras_quasiattn.data import ParallelTextSet
+from keras_quasiattn.metrics import bleu
+from keras_quasiattn.tasks.parallel_data import OWN_EXAMPLE, SOURCES, load_parallel
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.sequence_task import SequenceTask
+from keras_quasiattn.tasks.translate_presets import MODELS, PRESETS
+
+
+class Translate(SequenceTask):
+    """Translation, CoDA's Tables 4 and 9, and the recurrent models of the CS 287 write-up, Tables 1 and 2.
+
+    `data.source` and `data.target` are languages of the preset's corpus: either may be translated to the other.
+
+    Source: Tay et al. 2019, §3.4 and §4.2; Vaswani et al. 2017; Luong et al. 2015.
+    """
+
+    name: ClassVar[str] = "translate"
+    summary: ClassVar[str] = "a sentence to its translation: published corpora, or two files of your own"
+    models: ClassVar[tuple[str, ...]] = MODELS
+    presets: ClassVar[dict[str, Preset]] = PRESETS
+    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+
+    @property
+    def example(self) -> str:
+        """A sentence like those of the preset's data."""
+        return SOURCES[self.preset].example if self.preset in SOURCES else OWN_EXAMPLE
+
+    def _load(self) -> tuple[ParallelTextSet, str]:
+        return load_parallel(self.preset, self.options.data, self.data_dir)
+
+    def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
+        return bleu(answers, examples.target.tolist())

@@ -1,0 +1,157 @@
+"""Pieces of any text as tokens, and back to the text.
+
+SentencePiece, since a translation must come back as text inside the graph: its pieces hold the blanks too, so joining
+them restores case and the spaces around punctuation. WordPiece as `SubwordTokenizer` has it cannot say whether "(" had
+a blank on its right. A character that was not learned becomes its UTF-8 bytes, which are pieces as well: no script is
+unknown.
+"""
+
+import io
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text.sequence_ends import close
+
+_UNKNOWN_ID, _FIRST_BYTE_ID = 2, 3
+_BATCH = 1000
+
+
+class SentencePieceTokenizer:
+    """Turns strings into ids of learned pieces, and back: `detokenize(tokenize(x)) == normalize(x)`.
+
+    Ids: 0 for padding, 1 for the end of the sequence (and the decoder's start), as `ByteTokenizer` has them; then an
+    unknown piece, which no text gives, the 256 bytes, and what was learned. A mask of real positions is `ids != pad_id`.
+
+    Args:
+        model: a SentencePiece model as `learn_sentence_pieces` makes it.
+
+    Raises:
+        ValueError: no such model.
+
+    >>> tokenizer = SentencePieceTokenizer(learn_sentence_pieces(["Ein Hund rennt.", "A dog runs."] * 9, size=290))
+    >>> ids = tokenizer.tokenize(tf.constant(["A Hund (\u4e16)!", ""]))
+    >>> [text.decode() for text in tokenizer.detokenize(ids).numpy()]
+    ['A Hund (世)!', '']
+
+    Source: Kudo and Richardson 2018, "SentencePiece"; Kudo 2018, "Subword Regularization" (the unigram model).
+    """
+
+    pad_id: Final = 0
+    eos_id: Final = 1
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        try:
+            names = self._pieces.id_to_string(tf.constant([self.pad_id, self.eos_id, _FIRST_BYTE_ID])).numpy()
+        except tf.errors.OpError as error:
+            raise ValueError(f"model is not a SentencePiece model: {error.message}") from None
+        if names.tolist() != [b"<pad>", b"</s>", b"<0x00>"]:
+            raise ValueError(
+                f"model must have the special pieces of learn_sentence_pieces; got {names.tolist()}"
+            )
+        self.vocabulary_size = int(self._pieces.vocab_size())
+
+    @property
+    def _pieces(self) -> tensorflow_text.SentencepieceTokenizer:
+        # Anew for each use, so that a graph holds the model itself: made outside, it belongs to TensorFlow's cache of
+        # kernels, which `tf.random.set_seed` empties.
+        return tensorflow_text.SentencepieceTokenizer(model=self.model, out_type=tf.int32)
+
+    @staticmethod
+    def normalize(strings: tf.Tensor) -> tf.Tensor:
+        """Texts as they come back: valid UTF-8, composed (NFC), one blank for any run of blanks and controls."""
+        valid = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
+        composed = tensorflow_text.normalize_utf8(valid, "NFC")
+        # U+2581 is SentencePiece's own sign for a blank.
+        return tf.strings.strip(tf.strings.regex_replace(composed, r"[\s\pZ\p{Cc}\x{2581}]+", " "))
+
+    def tokenize(
+        self,
+        strings: tf.Tensor,
+        max_length: tf.Tensor | int | None = None,
+        *,
+        pad_to_max_length: bool = False,
+    ) -> tf.Tensor:
+        """Encodes a batch of strings.
+
+        Args:
+            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            max_length: largest number of ids, the end of the sequence included; a scalar tensor may say it. A longer
+                string loses its tail and keeps the end id last. None keeps everything.
+            pad_to_max_length: pad to `max_length` instead of the longest sequence of the batch.
+
+        Returns:
+            int32 ids (B, L), each row closed by `eos_id` and padded with `pad_id`.
+
+        Raises:
+            ValueError: `max_length` is less than 1, or missing where it is to be padded to.
+        """
+        ids = self._pieces.tokenize(self.normalize(strings))  # ragged (B, pieces)
+        return close(
+            ids, max_length, pad_to_max_length=pad_to_max_length, end_id=self.eos_id, padding_id=self.pad_id
+        )
+
+    def names(self, ids: tf.Tensor) -> tf.Tensor:
+        """The pieces with these ids, strings of the shape of `ids`; U+2581 is a blank."""
+        return self._pieces.id_to_string(tf.cast(ids, tf.int32))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Decodes ids (B, L) up to the first end of the sequence to strings (B,), leaving out padding."""
+        ids = tf.cast(ids, tf.int32)
+        ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=-1) > 0
+        return self._pieces.detokenize(tf.where(ended, self.pad_id, ids))
+
+
+def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
+    """The model of a `SentencePieceTokenizer`, learned from the texts of both languages.
+
+    The same texts in the same order give the same model. Texts of more than 4192 bytes are passed over.
+
+    Args:
+        texts: the training texts.
+        size: the vocabulary's size at most; few texts give fewer pieces.
+
+    Raises:
+        UserError: the size is too small for the characters, or there is no text.
+    """
+    import sentencepiece  # of the tasks' extra, and needed for learning alone
+    from sentencepiece import sentencepiece_model_pb2
+
+    def sentences() -> Iterator[str]:
+        for start in range(0, len(texts), _BATCH):
+            batch = tf.constant(list(texts[start : start + _BATCH]), tf.string)
+            yield from (text.decode() for text in SentencePieceTokenizer.normalize(batch).numpy())
+
+    model = io.BytesIO()
+    try:
+        with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rule:
+            # Texts come normalized; but a model without any rule says so wherever it is loaded, on standard error.
+            rule.write("2581\t20\n")
+            rule.flush()
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=sentences(),
+                model_writer=model,
+                model_type="unigram",
+                vocab_size=size,
+                hard_vocab_limit=False,
+                byte_fallback=True,
+                normalization_rule_tsv=rule.name,
+                pad_id=SentencePieceTokenizer.pad_id,
+                eos_id=SentencePieceTokenizer.eos_id,
+                unk_id=_UNKNOWN_ID,
+                bos_id=-1,
+                minloglevel=2,
+            )
+    except RuntimeError as error:
+        raise UserError(
+            f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "
+            f"a larger size or other texts would be right"
+        ) from None
+    learned = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    learned.normalizer_spec.ClearField("normalization_rule_tsv")  # the name of the temporary file
+    return learned.SerializeToString(deterministic=True)

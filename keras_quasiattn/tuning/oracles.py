@@ -1,0 +1,65 @@
+"""KerasTuner's oracles, such that a kill at any moment loses no trial and repeats none.
+
+KerasTuner 1.4.8 writes its files in place, counts a trial that was begun in one file and not in the other as done, and
+gives the trials under way to whoever asks next, while the tuner that had one may still be training it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import keras_tuner
+
+from keras_quasiattn.training.files import replacing
+
+_OTHER = {
+    "random": keras_tuner.oracles.RandomSearchOracle,
+    "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,
+}
+
+
+class _Lasting(keras_tuner.Oracle):
+    """Keeps its state in files that are whole, and its trials with the tuners that have them."""
+
+    trials: dict[str, Any]
+    _retry_queue: list[str]
+
+    def save(self) -> None:
+        with replacing(Path(self._get_oracle_fname())) as temporary:
+            temporary.write_text(json.dumps(self.get_state()), encoding="utf-8")
+
+    def _save_trial(self, trial: Any) -> None:
+        with replacing(Path(self._get_trial_dir(trial.trial_id)) / "trial.json") as temporary:
+            trial.save(str(temporary))
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        # A trial that was begun and not written down here will be drawn again, by the same name.
+        begun = set(state["start_order"])
+        self.trials = {name: trial for name, trial in self.trials.items() if name in begun}
+        ended = set(state["end_order"])
+        self._held = {tuner: name for tuner, name in state["ongoing_trials"].items() if name not in ended}
+        super().set_state(state)
+
+    def reload(self) -> None:
+        super().reload()  # sends all trials under way to the queue
+        self._retry_queue = [name for name in self._retry_queue if name not in self._held.values()]
+        self.ongoing_trials = {tuner: self.trials[name] for tuner, name in self._held.items()}
+
+
+def make_oracle(method: str, *, trials: int, periods: int, **arguments: Any) -> keras_tuner.Oracle:
+    """The oracle of a method, over spaces of discrete values.
+
+    Args:
+        method: "random", "bayesian" or "hyperband".
+        trials: number of trials; Hyperband has as many as its brackets need.
+        periods: checkpoint periods of the longest trial, for Hyperband.
+        **arguments: of every oracle: `objective`, `hyperparameters`, `seed` and so on.
+    """
+    if method == "hyperband":
+        kind, own = keras_tuner.oracles.HyperbandOracle, {"max_epochs": periods}
+    else:
+        kind, own = _OTHER[method], {"max_trials": trials}
+    return type(kind.__name__, (_Lasting, kind), {})(**own, **arguments)
+
+
+METHODS = (*_OTHER, "hyperband")

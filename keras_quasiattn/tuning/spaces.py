@@ -1,0 +1,65 @@
+"""Which values a search tries for each option."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Task
+
+# The sets of the papers, where they name one: GA-Net (Xue et al. 2019, "Experiment Setup"), the compositions, ranges and
+# centrings of CoDA (Tay et al. 2019, sections 2.2 and 4), the differences of Conflict (Mitra 2019, section 3).
+CHOICES: Mapping[str, Sequence[Any]] = {
+    "training.learning_rate": (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2),
+    "training.batch_size": (8, 16, 32, 64, 128),
+    "model.gate_temperature": (0.5, 1.0, 1.5, 2.0),
+    "model.gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
+    "model.coda_scaling": ("mean", "paper", "none"),
+    "model.coda_similarity": ("tanh", "sigmoid"),
+    "model.coda_gate": ("sigmoid", "tanh", "arctan", "algebraic"),
+    "model.coda_gate_range": ("scaled", "centered", "raw"),
+    "model.coda_center_similarity": (False, True),
+    "model.num_heads": (1, 2, 4, 8),
+    "model.difference": ("absolute", "squared", "signed"),
+}
+
+
+def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[str, list[Any]]:
+    """The options to search, each with its values.
+
+    Args:
+        task: whose options are searched.
+        wanted: values by dotted option name, as texts parted by commas; these options alone are searched then. None
+            takes all of `CHOICES` that the task's model has.
+
+    Returns:
+        Values of the options' own types, by option.
+
+    Raises:
+        UserError: an option that the task does not have, a value of another type, fewer than two values, or nothing
+            to search.
+
+    >>> from keras_quasiattn import tasks
+    >>> task = tasks.get("mlu")(preset="demo", model="coda", seed=0, data_dir="data")
+    >>> search_space(task, {"model.num_layers": "1,2"})
+    {'model.num_layers': [1, 2]}
+    """
+    options = task.options.options()
+    if wanted is None:
+        space = {option: list(values) for option, values in CHOICES.items() if option in options}
+    else:
+        space = {option: _values(task, option, text) for option, text in wanted.items()}
+    if not space:
+        raise UserError(f"there is nothing to search: task {task.name} has none of {', '.join(CHOICES)}")
+    return space
+
+
+def _values(task: Task, option: str, text: str) -> list[Any]:
+    values = []
+    for part in text.split(","):
+        try:
+            values.append(task.options.with_overrides({option: part}).options()[option])
+        except UserError as error:
+            raise UserError(f"--try {option}={text}: {error}") from None
+    if len(set(values)) < 2:
+        raise UserError(f"--try {option}={text}: give at least two values, parted by commas")
+    return values

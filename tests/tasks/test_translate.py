@@ -1,0 +1,259 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_sequences
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics import bleu
+from keras_quasiattn.models import greedy_search
+from keras_quasiattn.tasks import Task, get, translate_presets
+from keras_quasiattn.training import RunFolder, train
+
+LONG = "dog " * 10_000
+SOURCES = [source for source, _ in tiny_sequences.sentences(20, seed=2)]
+TARGETS = [target for _, target in tiny_sequences.sentences(20, seed=2)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_sequences.files(tmp_path_factory.mktemp("sequences"))
+
+
+@pytest.fixture(scope="module")
+def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("runs") / "run"
+    return train(tiny_sequences.make(folder), path, progress=False).path
+
+
+@pytest.fixture(scope="module")
+def trained(run: Path, folder: Path) -> tuple[Task, keras.Model]:
+    """As another process has them, which has the run and not the data."""
+    opened = RunFolder.open(run, finished=True)
+    return opened.task("elsewhere"), opened.load_model()
+
+
+def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], folder: Path) -> None:
+    task, model = trained
+    figures = task.evaluate(model)
+    answers = [row["answer"] for row in task.predict(model, SOURCES)]
+    assert (
+        figures["sequence_accuracy"] == np.mean([a == b for a, b in zip(answers, TARGETS, strict=True)]) > 0.5
+    )
+    assert {name: figures[name] for name in bleu(answers, TARGETS)} == bleu(answers, TARGETS)
+    assert "tok:13a" in str(figures["signature"]) and figures["examples"] == 20
+    # Per token, and per word with an end for each sentence.
+    source, target = task.tokenizer.tokenize(SOURCES), task.tokenizer.tokenize(TARGETS)
+    shifted = tf.concat([tf.ones((20, 1), tf.int32), target[:, :-1]], axis=1)
+    losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        target, model({"source": source, "target": shifted})
+    )
+    total = losses.numpy()[target.numpy() != 0].sum()
+    assert figures["perplexity"] == pytest.approx(np.exp(total / np.count_nonzero(target)), rel=1e-4)
+    words = sum(len(target.split()) + 1 for target in TARGETS)
+    assert figures["word_perplexity"] == pytest.approx(np.exp(total / words), rel=1e-4)
+
+
+def test_a_run_keeps_its_figures_by_loss(run: Path) -> None:
+    rows = RunFolder.open(run).history()
+    assert rows[-1]["val_perplexity"] < rows[0]["val_perplexity"] < 320
+    assert RunFolder.open(run).metrics()["validation"]["loss"] == pytest.approx(
+        min(r["val_loss"] for r in rows)
+    )
+
+
+def test_predict_is_the_served_function_and_a_batch_its_items(trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    texts = [*SOURCES[:3], "dog", "a a a a a a a a a"]
+    rows = task.predict(model, texts)
+    function, (spec,), resources, _ = task.serving_signature(model)
+    assert (spec.name, spec.shape.as_list(), resources) == ("text", [None], [])
+    served = {name: value.numpy() for name, value in function(tf.constant(texts)).items()}
+    assert [row["answer"].encode() for row in rows] == served["answer"].tolist()
+    for row, text in zip(rows, texts, strict=True):
+        (alone,) = task.predict(model, [text])
+        assert alone["answer"] == row["answer"]
+        assert (row["log_probability"], row["score"]) == pytest.approx(
+            (alone["log_probability"], alone["score"]), abs=1e-5
+        )
+    tokens = int(tf.math.count_nonzero(task.tokenizer.tokenize([rows[0]["answer"]])))
+    assert rows[0]["score"] == pytest.approx(rows[0]["log_probability"] / ((5 + tokens) / 6) ** 0.6)
+    assert task.predict(model, []) == []
+
+
+@pytest.mark.long
+def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path, run: Path) -> None:
+    task, model = trained
+    narrow = tiny_sequences.make(folder, model__beam_width=1, model__length_penalty=0.0)
+    narrow.read_assets(run)
+    source = task.tokenizer.tokenize(SOURCES)
+    length = int(source.shape[1]) + 4
+    ids, log_probability = greedy_search(model.step, model.start_cache(source, length), length)
+    rows = narrow.predict(model, SOURCES)
+    assert [row["answer"].encode() for row in rows] == task.tokenizer.detokenize(ids).numpy().tolist()
+    np.testing.assert_allclose([row["log_probability"] for row in rows], log_probability, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["transformer", pytest.param("seq2seq_coda", marks=pytest.mark.long)])
+def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
+    model: str, trained: tuple[Task, keras.Model], folder: Path, run: Path
+) -> None:
+    task, network = trained
+    if model != "transformer":
+        task = tiny_sequences.make(folder, model=model)
+        task.read_assets(run)
+        network = task.build_model()
+    (row,) = task.explain(network, ["a dog runs"])
+    assert {name: row[name] for name in ("answer", "score")} == {
+        name: task.predict(network, ["a dog runs"])[0][name] for name in ("answer", "score")
+    }
+    assert row["source_pieces"][-1] == "</s>" and "".join(row["source_pieces"][:-1]) == "▁a▁dog▁runs"
+    weights = np.array(row["weights"])
+    assert weights.shape == (len(row["answer_pieces"]), len(row["source_pieces"]))
+    if model == "seq2seq_coda":
+        assert (np.abs(weights) <= 1).all() and weights.min() < 0
+    else:
+        np.testing.assert_allclose(weights.sum(axis=1), 1, rtol=1e-5)
+
+
+def test_without_attention_nothing_is_explained(folder: Path) -> None:
+    with pytest.raises(UserError, match="model seq2seq has no attention to show"):
+        tiny_sequences.make(folder, model="seq2seq").explain(keras.Model(), ["a"])
+
+
+@pytest.mark.parametrize("text", ["", " \t\n", "\N{NO-BREAK SPACE}"])
+def test_an_empty_text_is_one_line(text: str, trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    with pytest.raises(UserError, match="is empty: 'any text' would be right") as caught:
+        task.predict(model, ["dog", text])
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(
+    trained: tuple[Task, keras.Model],
+) -> None:
+    task, model = trained
+    with pytest.raises(
+        UserError, match=r"the text 'dog .*'... has 10001 tokens: at most 12 would be"
+    ) as caught:
+        task.predict(model, [LONG])
+    assert len(str(caught.value)) < 200
+    served = task.serving_signature(model).function(tf.constant([LONG, "dog " * 11, "", b"\xff\xfe"]))
+    assert np.isfinite(served["score"].numpy()).all()
+    assert served["answer"].numpy()[0] == served["answer"].numpy()[1]
+
+
+@pytest.mark.parametrize("text", ["犬が", "كلب", "\U0001f415", "\udcff", "dog \x00 dog"])
+def test_any_script_has_an_answer(text: str, trained: tuple[Task, keras.Model]) -> None:
+    task, model = trained
+    (row,) = task.predict(model, [text])
+    assert np.isfinite([row["log_probability"], row["score"]]).all() and isinstance(row["answer"], str)
+
+
+@pytest.mark.parametrize("model", translate_presets.MODELS)
+def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
+    task = tiny_sequences.make(folder, model=model)
+    task.prepare()
+    built = task.build_model()
+    inputs, target, weights = next(iter(task.training_data(0)))
+    assert np.isfinite(task.loss()(target, built(inputs), weights))
+    names = {type(layer).__name__ for layer in built._flatten_layers()}
+    assert ("MultiHeadCoDA" in names) == (model in ("transformer_coda", "universal_coda"))
+    assert ("DotAttention" in names) == (model in ("seq2seq_attention", "seq2seq_coda"))
+    assert ("Bidirectional" in names) == (model in ("seq2seq_attention", "seq2seq_coda"))
+
+
+def test_the_compositions_of_the_papers_table_reach_the_model(folder: Path, run: Path) -> None:
+    changed = {"model__coda_similarity": "sigmoid", "model__coda_gate": "algebraic"}
+    task = tiny_sequences.make(folder, model="transformer_coda", **changed)
+    task.read_assets(run)
+    options = task.build_model().get_config()["attention_options"]
+    assert (options["similarity"], options["gate"]) == ("sigmoid", "algebraic")
+    adaptive = tiny_sequences.make(folder, model="universal", model__adaptive=True)
+    adaptive.read_assets(run)
+    assert adaptive.build_model().adaptive
+
+
+def test_batches_are_of_few_shapes_and_follow_from_seed_and_step(folder: Path) -> None:
+    task = tiny_sequences.make(folder)
+    task.prepare()
+    taken = [inputs["source"].numpy() for inputs, _, _ in task.training_data(0).take(12)]
+    again = [inputs["source"].numpy() for inputs, _, _ in task.training_data(9).take(3)]
+    assert all(np.array_equal(*pair) for pair in zip(taken[9:], again, strict=True))
+    assert len({ids.shape for ids in taken}) <= 6
+    assert all(ids.size <= 128 and ids.shape[0] % 2 == ids.shape[1] % 4 == 0 for ids in taken)
+    assert sum(len(target) for _, target, _ in task.validation_data()) == 20
+
+
+def test_training_pairs_that_are_too_long_are_left_out_and_said(folder: Path) -> None:
+    task = tiny_sequences.make(folder, data__max_length=4)
+    task.prepare()
+    kept = len(task._data.splits["train"])
+    assert 0 < kept < 300
+    assert task.describe_data()["note"] == f"{300 - kept} training pairs of more than 4 tokens left out"
+    assert max(inputs["source"].shape[1] for inputs, _, _ in task.validation_data()) == 4
+
+
+def test_config_round_trip(folder: Path) -> None:
+    task = tiny_sequences.make(folder, model="universal_coda", model__adaptive=True)
+    again = type(task).from_config(json.loads(json.dumps(task.config())), "elsewhere")
+    assert again.config() == task.config() and again.options == task.options
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"data__max_length": 1}, "data.max_length is 1: it must be at least 2"),
+        ({"model__beam_width": 0}, "model.beam_width is 0: it must be at least 1"),
+        ({"model__length_penalty": -1.0}, "model.length_penalty is -1.0: it must be at least 0"),
+        ({"model__units": 3}, "unknown option 'model.units'"),
+    ],
+)
+def test_bad_options_are_one_line(changed: dict[str, Any], message: str, folder: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        tiny_sequences.make(folder, **changed)
+
+
+def test_too_few_pairs_and_too_small_a_vocabulary_are_one_line(folder: Path) -> None:
+    with pytest.raises(
+        UserError, match="data.row_multiple is 50: it must be at most 20, .* validation split"
+    ):
+        tiny_sequences.make(folder, data__row_multiple=50).prepare()
+    with pytest.raises(UserError, match="no vocabulary of 9 pieces can be learned"):
+        tiny_sequences.make(folder, data__vocabulary_size=9).prepare()
+
+
+def test_damaged_pieces_are_one_line(run: Path, tmp_path: Path) -> None:
+    task = RunFolder.open(run).task("elsewhere")
+    (tmp_path / "pieces.model").write_bytes((run / "pieces.model").read_bytes()[:50])
+    for place in (tmp_path, tmp_path / "missing"):
+        task.__dict__.pop("tokenizer", None)
+        with pytest.raises(UserError, match="is damaged: pieces.model cannot be read"):
+            task.read_assets(place)
+
+
+def test_a_corpus_is_read_in_both_directions(tmp_path: Path) -> None:
+    manual = tmp_path / "downloads" / "manual" / "multi30k"
+    manual.mkdir(parents=True)
+    for split in ("train", "val", "test_2016_flickr"):
+        for language in ("en", "de"):
+            (manual / f"{split}.{language}").write_text(f"{split} {language}\n\nlast {language}\n")
+
+    def read(**languages: str) -> Any:
+        settings = {f"data.{side}": language for side, language in languages.items()}
+        task = get("translate")(
+            preset="multi30k", model="transformer", seed=0, data_dir=tmp_path, overrides=settings
+        )
+        return task._loaded
+
+    whole, note = read()
+    assert whole.splits["test"].source.tolist() == [b"test_2016_flickr en", b"last en"]
+    assert note == "3 pairs with an empty side left out"
+    back, _ = read(source="de", target="en")
+    assert back.splits["train"].target.tolist() == whole.splits["train"].source.tolist()
+    with pytest.raises(UserError, match=r"unknown language of parallel_corpus/multi30k/\S+ 'fr'"):
+        read(target="fr")

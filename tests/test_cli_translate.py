@@ -1,0 +1,72 @@
+"""Two files of a user's own to a served translator, from the command line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_sequences
+from test_cli_classify import assert_one_line
+from test_cli_pairs import ask
+
+
+@pytest.mark.long
+def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
+    tiny_sequences.files(tmp_path)
+    settings = tiny_sequences.overrides(
+        tmp_path, "translate", "seq2seq_coda", training__steps=20, training__checkpoint_every=20
+    )
+    words = [f"--set={name}={value}" for name, value in settings.items() if name != "data.train"]
+    run = str(tmp_path / "run")
+    files = ["--source", str(tmp_path / "train.en"), "--target", str(tmp_path / "train.de")]
+    code, _, err = run_cli(
+        "train", "translate", *files, "--model=seq2seq_coda", "--run", run, "--quiet", *words
+    )
+    assert (code, err) == (0, "")
+    record = tmp_path / "results.jsonl"
+    code, out, err = run_cli("evaluate", run, "--record", str(record))
+    assert (code, err) == (0, "")
+    assert json.loads(record.read_text())["signature"] == json.loads(out)["signature"]
+    _, out, _ = run_cli("predict", run, "a dog runs")
+    expected = json.loads(out)
+    code, _, err = run_cli("export", run, "--to", str(tmp_path))
+    assert (code, err) == (0, "")
+    served = ask(tmp_path / "run" / "1", "a dog runs")
+    assert served == [expected["answer"], f"log-probability {expected['log_probability']:.4f}"]
+    assert_one_line(run_cli("predict", run, "dog " * 10_000), "has 10001 tokens: at most 12 would be right")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "message"),
+    [
+        ("a\nb\n", "c\n", "the numbers of lines differ: .*mine.en has 2, .*mine.de has 1"),
+        ("\n\n", "a\nb\n", "has no pair: in each, a side is empty"),
+        ("", "a\n", "mine.en has no rows"),
+    ],
+)
+def test_files_that_cannot_be_trained_on_are_one_line(
+    source: str, target: str, message: str, run_cli: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.en").write_text(source)
+    (tmp_path / "mine.de").write_text(target)
+    files = ["--source", str(tmp_path / "mine.en"), "--target", str(tmp_path / "mine.de")]
+    assert_one_line(run_cli("train", "translate", *files, "--run", str(tmp_path / "run"), "--quiet"), message)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["translate", "--source", "a.en"], "--source FILE and --target FILE go together"),
+        (["translate", "--source=a", "--target=b", "--data=c"], "go together, and not with --data"),
+        (
+            ["translate", "--data", "a.en"],
+            "data.train is 'a.en': two files of one text a line, SOURCE,TARGET",
+        ),
+        (["translate", "--preset", "own"], "data.train is '': two files of one text a line"),
+        (["mlu", "--source=a", "--target=b"], "--data 'a,b': task mlu makes its own data and takes no file"),
+    ],
+)
+def test_files_that_are_not_named_rightly_are_one_line(
+    words: list[str], message: str, run_cli: Any, tmp_path: Path
+) -> None:
+    assert_one_line(run_cli("train", *words, "--run", str(tmp_path / "run"), "--quiet"), message)

@@ -1,0 +1,143 @@
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
+
+TEXTS = [
+    "Zwei junge weiße Männer sind im Freien, in der Nähe vieler Büsche.",
+    "Two young, White males are outside near many bushes.",
+    "Ein Hund (braun) rennt über die Wiese!",
+    'A brown dog runs on the grass, and a man says: "Stop!"',
+] * 5
+UNSEEN = [
+    "世界 Привет",
+    "Nguyễn 👩\u200d👧",
+    "<pad> </s> <0x41> [UNK]",
+    "½ ﬁ \ufffd",
+    "(a)  b",
+    "ÅBC xyz 0123",
+]
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> SentencePieceTokenizer:
+    return SentencePieceTokenizer(learn_sentence_pieces(TEXTS, size=360))
+
+
+def back(tokenizer: SentencePieceTokenizer, texts: list[str | bytes]) -> list[str]:
+    ids = tokenizer.tokenize(tf.constant(texts, tf.string))
+    return [text.decode() for text in tokenizer.detokenize(ids).numpy()]
+
+
+def test_case_punctuation_and_any_script_come_back(tokenizer: SentencePieceTokenizer) -> None:
+    texts = [*TEXTS[:4], *UNSEEN, ""]
+    assert back(tokenizer, texts) == [" ".join(text.split()) for text in texts]
+
+
+def test_what_comes_back_is_the_normalized_text(tokenizer: SentencePieceTokenizer) -> None:
+    texts = [
+        " a\t\nb\u00a0c\u3000d\x00 ",
+        unicodedata.normalize("NFD", "Việt Nam"),
+        b"bad \xff\xfe",
+        "x ▁y",
+        " \n ",
+    ]
+    normal = [text.decode() for text in tokenizer.normalize(tf.constant(texts)).numpy()]
+    assert normal == ["a b c d", "Việt Nam", "bad \ufffd\ufffd", "x y", ""]
+    assert back(tokenizer, texts) == normal
+
+
+def test_no_text_is_padding_or_unknown_and_each_ends_once(tokenizer: SentencePieceTokenizer) -> None:
+    for text in [*TEXTS[:4], *UNSEEN]:
+        *ids, end = tokenizer.tokenize(tf.constant([text])).numpy()[0].tolist()
+        assert end == tokenizer.eos_id and min(ids) > 2 and max(ids) < tokenizer.vocabulary_size
+    assert tokenizer.tokenize(tf.constant(["", TEXTS[0]])).numpy()[0, :2].tolist() == [1, 0]
+
+
+def test_learned_pieces_are_longer_than_characters(tokenizer: SentencePieceTokenizer) -> None:
+    assert tokenizer.vocabulary_size <= 360
+    assert tokenizer.tokenize(tf.constant(TEXTS[:1])).shape[1] < 0.8 * len(TEXTS[0])
+
+
+def test_setting_a_seed_does_not_end_a_graph_that_tokenizes(tokenizer: SentencePieceTokenizer) -> None:
+    examples = tf.data.Dataset.from_tensor_slices(["A dog"]).batch(1).map(tokenizer.tokenize).repeat()
+    before = next(iterator := examples.as_numpy_iterator()).tolist()
+    tf.random.set_seed(3)
+    assert next(iterator).tolist() == next(examples.as_numpy_iterator()).tolist() == before
+
+
+def test_lengths(tokenizer: SentencePieceTokenizer) -> None:
+    texts = tf.constant([TEXTS[0], ""])
+    whole = tokenizer.tokenize(texts)
+    cut = tokenizer.tokenize(texts, 4)
+    assert cut.numpy().tolist() == [[*whole.numpy()[0, :3].tolist(), 1], [1, 0, 0, 0]]
+    assert tokenizer.tokenize(texts, 1).numpy().tolist() == [[1], [1]]
+    assert tokenizer.tokenize(texts, 100, pad_to_max_length=True).shape == (2, 100)
+    assert tokenizer.tokenize(texts, tf.constant(100), pad_to_max_length=True).shape == (2, 100)
+    assert tokenizer.tokenize(tf.constant([], tf.string)).shape[0] == 0
+    assert tokenizer.tokenize(tf.constant(["Hund " * 10_000]), 50).shape == (1, 50)
+    with pytest.raises(ValueError, match="pad_to_max_length needs a max_length; got None"):
+        tokenizer.tokenize(texts, pad_to_max_length=True)
+
+
+def test_what_follows_the_end_is_not_read(tokenizer: SentencePieceTokenizer) -> None:
+    ids = tokenizer.tokenize(tf.constant(["A dog"]))
+    longer = tf.concat([ids, ids, [[0, 0]]], axis=1)
+    assert tokenizer.detokenize(longer).numpy().tolist() == [b"A dog"]
+    assert tokenizer.detokenize(ids[:, :-1]).numpy().tolist() == [b"A dog"]
+
+
+def test_bytes_that_form_no_character_are_text_all_the_same(tokenizer: SentencePieceTokenizer) -> None:
+    lone_lead_byte = 3 + 0xC3
+    assert tokenizer.detokenize(tf.constant([[lone_lead_byte, 1]])).numpy()[0].decode() == "\ufffd"
+
+
+def test_the_same_texts_give_the_same_model_as_bytes_or_strings() -> None:
+    one = learn_sentence_pieces(TEXTS, size=320)
+    assert one == learn_sentence_pieces([text.encode() for text in TEXTS], size=320)
+    assert one != learn_sentence_pieces(TEXTS, size=330)
+
+
+def test_a_sentence_of_ten_thousand_words_is_passed_over_in_learning() -> None:
+    assert learn_sentence_pieces([*TEXTS, "Katze " * 10_000], size=320) == learn_sentence_pieces(
+        TEXTS, size=320
+    )
+
+
+@pytest.mark.parametrize(("texts", "size"), [(TEXTS, 20), ([], 320), (["", " "], 320)])
+def test_nothing_to_learn(texts: list[str], size: int) -> None:
+    with pytest.raises(
+        UserError, match=f"no vocabulary of {size} pieces can be learned from {len(texts)} texts"
+    ):
+        learn_sentence_pieces(texts, size=size)
+
+
+@pytest.mark.parametrize("model", [b"", b"junk" * 9])
+def test_damaged_models_are_refused(model: bytes) -> None:
+    with pytest.raises(ValueError, match="model is not a SentencePiece model"):
+        SentencePieceTokenizer(model)
+
+
+def test_it_works_both_ways_in_a_saved_model_that_another_process_loads(
+    tokenizer: SentencePieceTokenizer, tmp_path: Path
+) -> None:
+    module = tf.Module()
+    module.echo = tf.function(
+        lambda texts: tokenizer.detokenize(tokenizer.tokenize(texts, 40)),
+        input_signature=[tf.TensorSpec((None,), tf.string)],
+    )
+    tf.saved_model.save(module, str(tmp_path))
+    code = (
+        "import sys, tensorflow as tf, tensorflow_text; "
+        "sys.modules['keras_quasiattn'] = sys.modules['sentencepiece'] = None; "
+        f"echo = tf.saved_model.load({str(tmp_path)!r}).echo; "
+        "print(ascii([text.decode() for text in echo(tf.constant(['Ein Hund (世)!', ''])).numpy()]))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert run.stdout.strip() == ascii(["Ein Hund (世)!", ""]), run.stderr

@@ -1,0 +1,232 @@
+"""Searches over a task that stands in for training, and one that trains."""
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_texts
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training import RunFolder
+from keras_quasiattn.tuning import oracles, search, search_space
+from keras_quasiattn.tuning.oracles import METHODS
+
+SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture
+def task(texts: Path) -> Task:
+    return tiny_texts.make(texts, "bilstm_none", training__select="accuracy")
+
+
+class Trainings:
+    """Stands in for `train`: notes what it is asked, and makes a run folder with figures that follow from the options."""
+
+    def __init__(self, figure: Callable[[Mapping[str, Any]], float]) -> None:
+        self.figure = figure
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.kill_at: int | None = None
+
+    def __call__(self, task: Task, path: Path, **options: Any) -> RunFolder:
+        if RunFolder.exists(path):
+            folder = RunFolder.open(path)
+            folder.require_same(task, {})
+        else:
+            folder = RunFolder.create(path, task, options={})
+            folder.checkpoints.mkdir()
+        if len(self.asked) == self.kill_at:
+            raise KeyboardInterrupt
+        if not folder.finished:
+            self.asked.append((path.parent.name, task.options.options()))
+            folder.write_metrics("validation", {"accuracy": self.figure(task.options.options())})
+            folder.model_file.write_text("trained")
+        return folder
+
+
+@pytest.fixture
+def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
+    made = Trainings(lambda options: options["model.units"] + options["training.learning_rate"])
+    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", made)
+    return made
+
+
+def tried(trainings: Trainings) -> list[tuple[float, int]]:
+    return [(options["training.learning_rate"], options["model.units"]) for _, options in trainings.asked]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
+    task: Task, trainings: Trainings, tmp_path: Path, method: str
+) -> None:
+    for name in ("one", "two"):
+        folder = search(task, SPACE, tmp_path / name, method=method, trials=6, progress=False)
+    first, second = (
+        tried(trainings)[: len(trainings.asked) // 2],
+        tried(trainings)[len(trainings.asked) // 2 :],
+    )
+    assert first == second and len(set(first)) >= 4
+    options = folder.config["task_config"]["options"]
+    best = max(first, key=sum)
+    assert (options["training.learning_rate"], options["model.units"]) == best
+    assert folder.path == tmp_path / "two" / "best"
+
+
+def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        search(
+            tiny_texts.make(texts, "bilstm_none", seed=seed),
+            SPACE,
+            tmp_path / str(seed),
+            trials=5,
+            progress=False,
+        )
+    assert tried(trainings)[:5] != tried(trainings)[5:]
+
+
+def test_a_search_goes_on_where_it_stopped(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+    search(task, SPACE, tmp_path / "whole", trials=5, progress=False)
+    whole, trainings.asked = tried(trainings), []
+    trainings.kill_at = 2
+    with pytest.raises(KeyboardInterrupt):
+        search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
+    trainings.kill_at = None
+    search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
+    assert tried(trainings) == whole
+    assert [name for name, _ in trainings.asked] == [f"trial_{number}" for number in range(5)]
+    search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
+    assert tried(trainings) == whole
+
+
+def test_a_trial_begun_in_one_file_alone_is_drawn_again(
+    task: Task, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KerasTuner writes a trial's file before its own, and takes every file it finds for a trial that was counted."""
+    search(task, SPACE, tmp_path / "whole", trials=3, progress=False)
+    whole, trainings.asked = tried(trainings), []
+    save = oracles._Lasting.save
+
+    def killing(oracle: Any) -> None:
+        if len(oracle.start_order) == 3:
+            raise KeyboardInterrupt
+        save(oracle)
+
+    monkeypatch.setattr(oracles._Lasting, "save", killing)
+    with pytest.raises(KeyboardInterrupt):
+        search(task, SPACE, tmp_path / "search", trials=3, progress=False)
+    assert (tmp_path / "search/trial_2/trial.json").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", trainings)
+    search(task, SPACE, tmp_path / "search", trials=3, progress=False)
+    assert tried(trainings) == whole
+
+
+def test_options_that_do_not_go_together_fail_their_own_trial(
+    task: Task, trainings: Trainings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = {"training.warmup_steps": [-1, 0], "model.units": [4, 8, 16]}
+    search(task, space, tmp_path / "search", trials=6)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 6 and sum("failed: training.warmup_steps is -1" in line for line in lines) == 3
+    assert len(trainings.asked) == 3
+
+
+def test_a_search_without_success_says_why(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+    with pytest.raises(
+        UserError, match="no trial of .* succeeded; the last one: training.warmup_steps is -2"
+    ):
+        search(task, {"training.warmup_steps": [-2, -2]}, tmp_path / "search", trials=1, progress=False)
+
+
+def test_hyperband_trains_longer_what_was_good(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+    search(task, SPACE, tmp_path / "search", method="hyperband", progress=False)
+    steps = {options["training.steps"] for _, options in trainings.asked}
+    assert steps == {20, 60}  # one period and all three
+    long = [options for _, options in trainings.asked if options["training.steps"] == 60]
+    short = [options for _, options in trainings.asked if options["training.steps"] == 20]
+    assert max(trainings.figure(one) for one in short) in [trainings.figure(one) for one in long]
+
+
+def test_folds_hold_out_every_text_once(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+    held_out: list[set[bytes]] = []
+
+    def figure(options: Mapping[str, Any]) -> float:
+        made = type(task).from_config({**task.config(), "options": options}, task.data_dir)
+        held_out.append(set(made._data.splits["validation"].texts.tolist()))
+        return options["data.validation_fold"]
+
+    trainings.figure = figure
+    folder = search(task, {"model.units": [4, 8]}, tmp_path / "search", trials=1, folds=4, progress=False)
+    *folds, last = held_out
+    assert sum(map(len, folds)) == len(set().union(*folds)) == 240
+    assert len(folds) == 4 and last < held_out[0]
+    assert folder.config["task_config"]["options"]["data.validation_share"] == 0.1
+    assert json.loads((tmp_path / "search/trial_0/trial.json").read_text())["score"] == 1.5
+
+
+def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+    search(task, SPACE, tmp_path / "search", trials=1, progress=False)
+    with pytest.raises(UserError, match="was begun with another trials: give the same again"):
+        search(task, SPACE, tmp_path / "search", trials=2, progress=False)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").touch()
+    with pytest.raises(UserError, match="holds other files and no search"):
+        search(task, SPACE, tmp_path / "other", trials=1, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "grid"}, "unknown method 'grid'"),
+        ({"trials": 0}, "the number of trials is 0: it must be at least 1"),
+        ({"folds": 0}, "the number of folds is 0: it must be at least 1"),
+    ],
+)
+def test_bad_arguments(task: Task, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        search(task, SPACE, tmp_path / "search", **arguments)
+    assert not (tmp_path / "search").exists()
+
+
+def test_half_a_cluster_is_refused(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
+    with pytest.raises(UserError, match="KERASTUNER_TUNER_ID, KERASTUNER_ORACLE_PORT is not set"):
+        search(task, SPACE, tmp_path / "search")
+
+
+@pytest.mark.long
+def test_a_search_that_trains(task: Task, tmp_path: Path) -> None:
+    """The longer trial goes on where the shorter one of the same rate ended."""
+    space = {"training.learning_rate": [1e-9, 0.01, 0.02, 0.03]}
+    folder = search(task, space, tmp_path / "search", method="hyperband", progress=False)
+    assert folder.config["task_config"]["options"]["training.learning_rate"] > 1e-9
+    runs = [RunFolder.open(run) for run in sorted((tmp_path / "search").glob("trial_*/run"))]
+    histories = [run.history() for run in runs]
+    assert sorted([row["step"] for row in rows] for rows in histories)[-1] == [20, 40, 60]
+    # Even the seconds are the same: the first period was not trained again.
+    assert next(rows[0] for rows in histories if len(rows) == 3) in [
+        rows[0] for rows in histories if len(rows) == 1
+    ]
+    answer = folder.task(tmp_path).predict(folder.load_model(), ["who is it ?"])[0]
+    assert answer["label"] == "HUM"
+
+
+def test_search_spaces(task: Task, texts: Path) -> None:
+    assert list(search_space(task)) == ["training.learning_rate", "training.batch_size"]
+    gated = tiny_texts.make(texts, "bilstm_gated")
+    assert search_space(gated)["model.gate_temperature"] == [0.5, 1.0, 1.5, 2.0]
+    assert search_space(task, {"model.units": "4, 8"}) == {"model.units": [4, 8]}
+    for wanted, message in (
+        ({"model.width": "1,2"}, "--try model.width=1,2: unknown option 'model.width'"),
+        ({"model.units": "4,big"}, "--try model.units=4,big: model.units is 'big': it must be of type int"),
+        ({"model.units": "4"}, "--try model.units=4: give at least two values"),
+    ):
+        with pytest.raises(UserError, match=message):
+            search_space(task, wanted)
