@@ -127,8 +127,8 @@ PRESETS: dict[str, Preset] = {
     "imdb": _preset(
         "IMDB film reviews, 2 classes",
         {"tokenizer": "words", "max_length": 400, **_HELD_OUT},
-        # Four passes; the rate falls to 0, since at a constant one the validation accuracy still rose at the end.
-        _training(1400, 64, 175, schedule="linear", patience=None),
+        # Four passes. A rate that falls to 0 was tried: soft attention had .892 on validation data, not .907.
+        _training(1400, 64, 175, patience=4),
         window=20,
         transformer={"data.vocabulary_size": 8000, "data.max_length": 256, "training.batch_size": 16},
     ),
