@@ -29,6 +29,10 @@ def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
     assert json.loads(record.read_text())["signature"] == json.loads(out)["signature"]
     _, out, _ = run_cli("predict", run, "a dog runs")
     expected = json.loads(out)
+    _, out, _ = run_cli("predict", run, "a dog runs", "--weights")
+    explained = json.loads(out)
+    assert len(explained["weights"]) == len(explained["answer_pieces"])
+    assert {name: explained[name] for name in expected} == expected
     code, _, err = run_cli("export", run, "--to", str(tmp_path))
     assert (code, err) == (0, "")
     served = ask(tmp_path / "run" / "1", "a dog runs")

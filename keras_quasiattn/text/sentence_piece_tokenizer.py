@@ -152,6 +152,7 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
             f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "
             f"a larger size or other texts would be right"
         ) from None
-    learned = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    message = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]  # made while it is imported
+    learned = message.FromString(model.getvalue())
     learned.normalizer_spec.ClearField("normalization_rule_tsv")  # the name of the temporary file
     return learned.SerializeToString(deterministic=True)

@@ -22,14 +22,20 @@ def settings(**changed: Any) -> TrainingSettings:
 
 def history(*accuracies: float) -> list[dict[str, float]]:
     return [
-        {"step": 4 * (number + 1), "val_accuracy": accuracy, "val_loss": 1 - accuracy}
+        {
+            "step": 4 * (number + 1),
+            "val_accuracy": accuracy,
+            "val_loss": 1 - accuracy,
+            "val_perplexity": 9 - accuracy,
+        }
         for number, accuracy in enumerate(accuracies)
     ]
 
 
 def test_best_checkpoint_is_the_first_of_the_best() -> None:
     rows = history(0.1, 0.7, 0.3, 0.7)
-    assert [selected_step(rows, settings(select=name)) for name in ("accuracy", "loss", "last")] == [8, 8, 16]
+    figures = ("accuracy", "loss", "perplexity", "last")
+    assert [selected_step(rows, settings(select=name)) for name in figures] == [8, 8, 8, 16]
 
 
 def test_training_ends_when_nothing_gets_better() -> None:
