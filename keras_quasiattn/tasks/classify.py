@@ -160,26 +160,33 @@ class Classify(VocabularyTask):
         """Every text has a class."""
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `label`, `classes` and their `probabilities`, `tokens`, `weights` and `gates` out."""
-        signature = [tf.TensorSpec((None,), tf.string, name="text")]
-        return ServingSignature(self._answer_function(model), signature, self.tokenizer.resources)
+        """`text` in; `label`, `classes` and their `probabilities`, `weights` and `gates`, and `tokens` out."""
+        return ServingSignature(
+            function=self._answer_function(model),
+            input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
+            resources=self.tokenizer.resources,
+            tokenize=self._token_ids,
+            answer_ids=lambda ids: self._explained(model, self._readable_ids(ids)),
+        )
+
+    def _explained(self, model: keras.Model, ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        classes = tf.constant(self._classes, tf.string)
+        explained = model.explain(ids)
+        logits = explained.pop("logits")
+        return {
+            "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
+            "classes": tf.tile(classes[None], (tf.shape(ids)[0], 1)),
+            "probabilities": tf.nn.softmax(logits),
+            **explained,
+        }
 
     def _answer_function(self, model: keras.Model) -> Any:
         tokenizer = self.tokenizer  # made here, outside of the graph
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            classes = tf.constant(self._classes, tf.string)
             tokens, ids = tokenizer.pad(self._tokens(text))
-            explained = model.explain(ids)
-            logits = explained.pop("logits")
-            return {
-                "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
-                "classes": tf.tile(classes[None], (tf.shape(text)[0], 1)),
-                "probabilities": tf.nn.softmax(logits),
-                "tokens": tokens,
-                **explained,
-            }
+            return {**self._explained(model, ids), "tokens": tokens}
 
         return answer
 

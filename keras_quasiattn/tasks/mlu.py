@@ -220,9 +220,17 @@ class Mlu(Task):
         self.grammar.parse(text)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `answer` and its `log_probability` out. A text longer than any question is cut."""
-        signature = [tf.TensorSpec((None,), tf.string, name="text")]
-        return ServingSignature(self._answer_function(model), signature, [])
+        """`text` in; `answer` and its `log_probability` out. A text longer than any question is cut.
+
+        Ids are those of `ByteTokenizer`, the end of the sequence included; other numbers count as padding.
+        """
+        return ServingSignature(
+            function=self._answer_function(model),
+            input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
+            resources=[],
+            tokenize=lambda texts: tf.RaggedTensor.from_tensor(self._source(texts), padding=ByteTokenizer.pad_id),
+            answer_ids=lambda ids: self._decode(model, ids),
+        )
 
     def _examples(self, split: str) -> tf.data.Dataset:
         return split_reader(self._builder(), split)(0)
@@ -245,15 +253,22 @@ class Mlu(Task):
             target_length=target_length,
         )
 
-    def _answer_function(self, model: keras.Model) -> Any:
+    def _source(self, text: tf.Tensor) -> tf.Tensor:
+        return ByteTokenizer().tokenize(text, self._lengths[0])
+
+    def _decode(self, model: keras.Model, ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        """The answer to each question of ids, (B, length)."""
         tokenizer = ByteTokenizer()
         source_length, target_length = self._lengths
+        known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+        source = tf.where(known, ids, tokenizer.pad_id)[:, :source_length]
+        cache = model.start_cache(source, target_length)
+        decoded, log_probability = greedy_search(model.step, cache, target_length)
+        return {"answer": tokenizer.detokenize(decoded), "log_probability": log_probability}
 
+    def _answer_function(self, model: keras.Model) -> Any:
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            source = tokenizer.tokenize(text, source_length)
-            cache = model.start_cache(source, target_length)
-            ids, log_probability = greedy_search(model.step, cache, target_length)
-            return {"answer": tokenizer.detokenize(ids), "log_probability": log_probability}
+            return self._decode(model, self._source(text))
 
         return answer

@@ -65,32 +65,38 @@ class Pairs(PairTask):
         columns_of(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`first` and `second` in; `label`, `classes`, `probabilities`, both texts' tokens and the weights out."""
-        function = self._answer_function(model)
+        """`first` and `second` in; `label`, `classes`, `probabilities`, the weights, and both texts' tokens out."""
         return ServingSignature(
-            function,
-            [tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES],
-            self.tokenizer.resources,
-            lambda text: columns_of(text, _SIDES),
+            function=self._answer_function(model),
+            input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES],
+            resources=self.tokenizer.resources,
+            tokenize=self._token_ids,
+            answer_ids=lambda *ids: self._explained(model, *map(self._readable_ids, ids)),
+            columns=lambda text: columns_of(text, _SIDES),
         )
+
+    def _explained(self, model: keras.Model, first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+        classes = tf.constant(self._classes, tf.string)
+        explained = model.explain(first, second)
+        logits = explained.pop("logits")
+        return {
+            "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
+            "classes": tf.tile(classes[None], (tf.shape(first)[0], 1)),
+            "probabilities": tf.nn.softmax(logits),
+            **explained,
+        }
 
     def _answer_function(self, model: keras.Model) -> Any:
         tokenizer = self.tokenizer  # made here, outside of the graph
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES])
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-            classes = tf.constant(self._classes, tf.string)
             first_tokens, first_ids = tokenizer.pad(self._tokens(first))
             second_tokens, second_ids = tokenizer.pad(self._tokens(second))
-            explained = model.explain(first_ids, second_ids)
-            logits = explained.pop("logits")
             return {
-                "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
-                "classes": tf.tile(classes[None], (tf.shape(first)[0], 1)),
-                "probabilities": tf.nn.softmax(logits),
+                **self._explained(model, first_ids, second_ids),
                 "first_tokens": first_tokens,
                 "second_tokens": second_tokens,
-                **explained,
             }
 
         return answer
