@@ -228,7 +228,9 @@ class Mlu(Task):
             function=self._answer_function(model),
             input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
             resources=[],
-            tokenize=lambda texts: tf.RaggedTensor.from_tensor(self._source(texts), padding=ByteTokenizer.pad_id),
+            tokenize=lambda texts: tf.RaggedTensor.from_tensor(
+                self._source(texts), padding=ByteTokenizer.pad_id
+            ),
             answer_ids=lambda ids: self._decode(model, ids),
         )
 
