@@ -23,26 +23,20 @@ def signature_functions(signature: ServingSignature) -> dict[str, Any]:
         signature: a task's.
     """
     specs = signature.input_signature
-
-    def answer_strings(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
-        with tf.control_dependencies(_same_rows([spec.name for spec in specs], texts)):
-            texts = tuple(tf.identity(text) for text in texts)
-        return signature.function(*texts)
-
-    def answer_token_ids(*ids_and_lengths: tf.Tensor) -> dict[str, tf.Tensor]:
-        ids, lengths = ids_and_lengths[::2], ids_and_lengths[1::2]
-        checks = _same_rows([f"{spec.name}_ids" for spec in specs], ids)
-        for spec, of_ids, of_lengths in zip(specs, ids, lengths, strict=True):
-            message = f"{spec.name}_lengths must have one number for each text of {spec.name}_ids"
-            checks.append(tf.debugging.assert_equal(tf.shape(of_ids)[:-1], tf.shape(of_lengths), message))
-        with tf.control_dependencies(checks):
-            return signature.answer_ids(*map(_without_rest, ids, lengths))
-
     id_specs = [
         tf.TensorSpec(shape, tf.int32, name=f"{spec.name}_{kind}")
         for spec in specs
         for kind, shape in (("ids", [*spec.shape, None]), ("lengths", spec.shape))
     ]
+
+    def answer_strings(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return signature.function(*_checked(specs, texts))
+
+    def answer_token_ids(*ids_and_lengths: tf.Tensor) -> dict[str, tf.Tensor]:
+        checked = _checked(id_specs, ids_and_lengths)
+        names = [spec.name for spec in specs]
+        return signature.answer_ids(*map(_without_rest, names, checked[::2], checked[1::2]))
+
     return {
         STRINGS: tf.function(answer_strings, input_signature=specs),
         TOKEN_IDS: tf.function(answer_token_ids, input_signature=id_specs),
@@ -62,19 +56,24 @@ def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str
     return {STRINGS: strings, TOKEN_IDS: token_ids}
 
 
-def _same_rows(names: Sequence[str], tensors: Sequence[tf.Tensor]) -> list[tf.Operation]:
-    first, *others = zip(names, tensors, strict=True)
-    return [
-        tf.debugging.assert_equal(
-            tf.shape(tensor)[0], tf.shape(first[1])[0], f"{name} and {first[0]} must have as many rows"
-        )
-        for name, tensor in others
+def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The tensors, where each has its axes and all have as many rows."""
+    shaped = [tf.ensure_shape(tensor, spec.shape) for tensor, spec in zip(tensors, specs, strict=True)]
+    rows = [tf.shape(tensor)[0] for tensor in shaped]
+    checks = [
+        tf.debugging.assert_equal(count, rows[0], f"{spec.name} and {specs[0].name} must have as many rows")
+        for spec, count in list(zip(specs, rows, strict=True))[1:]
     ]
+    with tf.control_dependencies(checks):
+        return [tf.identity(tensor) for tensor in shaped]
 
 
-def _without_rest(ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+def _without_rest(name: str, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
     """The ids with 0 behind their length, and at least one place for each text."""
-    places = tf.shape(ids)[-1]
+    message = f"{name}_lengths must have one number for each text of {name}_ids"
+    check = tf.debugging.assert_equal(tf.shape(lengths), tf.shape(ids)[:-1], message)
+    with tf.control_dependencies([check]):
+        places = tf.shape(ids)[-1]
     kept = tf.where(tf.range(places) < lengths[..., tf.newaxis], ids, 0)
     missing = tf.maximum(0, 1 - places)
     return tf.pad(kept, [[0, 0]] * (len(ids.shape) - 1) + [[0, missing]])
