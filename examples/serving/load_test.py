@@ -1,4 +1,4 @@
-"""Load a model server: `python examples/serving/load_test.py trec --requests 10000 --clients 8 --pid $(pgrep -n tensorflow_mod)`.
+"""Load a model server: `python examples/serving/load_test.py trec --requests 10000 --clients 8 --pid 1234`.
 
 Clients ask as fast as they are answered, strings and token ids by turns, texts of 0 to 2000 characters and as many ids.
 A hundredth of the requests is malformed and has to be refused with a clear word. Every other answer is compared with the

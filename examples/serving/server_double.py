@@ -1,9 +1,9 @@
 """A stand-in for tensorflow_model_server, for tests: `python examples/serving/server_double.py saved_models --port 8500`.
 
-It serves the newest version of every model in a folder through the public API, made from the messages of the package
-tensorflow-serving-api: gRPC `Predict`, `GetModelMetadata` and `GetModelStatus`, REST `:predict` in rows and columns, and a
-model's status. Errors have the codes and mostly the words of the real server. It is not the real server: it joins no
-requests to batches, watches no folder and is slower. Prints its two ports when it is ready.
+It serves the newest version of every model in a folder through the public API, made from the messages of the
+package tensorflow-serving-api: gRPC `Predict`, `GetModelMetadata` and `GetModelStatus`, REST `:predict` in rows and
+columns, and a model's status. Errors have the codes and mostly the words of the real server. It is not the real
+server: it joins no requests to batches, watches no folder and is slower. Prints its ports when it is ready.
 """
 
 import argparse
@@ -97,11 +97,11 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(self, models: Models) -> None:
         self._models = models
 
-    def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Answers a request."""
         return _or_abort(context, lambda: self._predict(request))
 
-    def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Tells a model's signatures."""
         model = _or_abort(context, lambda: _found(self._models, request.model_spec))
         response = get_model_metadata_pb2.GetModelMetadataResponse()
@@ -133,7 +133,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
     def __init__(self, models: Models) -> None:
         self._models = models
 
-    def GetModelStatus(self, request: Any, context: grpc.ServicerContext) -> Any:  # noqa: N802
+    def GetModelStatus(self, request: Any, context: grpc.ServicerContext) -> Any:
         """Tells that a model is available."""
         model = _or_abort(context, lambda: _found(self._models, request.model_spec))
         response = get_model_status_pb2.GetModelStatusResponse()
