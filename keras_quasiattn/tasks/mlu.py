@@ -187,7 +187,7 @@ class Mlu(Task):
         if limit is not None and limit < 1:
             raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
         examples = self._examples(split)
-        answer = self._answer_function(model)
+        answer = self._answer_function(self._ids_function(model))
         predictions: list[bytes] = []
         references: list[bytes] = []
         for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
@@ -199,7 +199,7 @@ class Mlu(Task):
         """The answer to each question, and its log-probability."""
         for text in inputs:
             self.check_input(text)
-        answer = self._answer_function(model)
+        answer = self._answer_function(self._ids_function(model))
         rows: list[tuple[str, bytes, float]] = []
         for start in range(0, len(inputs), _DECODING_BATCH):
             batch = list(inputs[start : start + _DECODING_BATCH])
@@ -224,14 +224,15 @@ class Mlu(Task):
 
         Ids are those of `ByteTokenizer`, the end of the sequence included; other numbers count as padding.
         """
+        answer_ids = self._ids_function(model)
         return ServingSignature(
-            function=self._answer_function(model),
+            function=self._answer_function(answer_ids),
             input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
             resources=[],
             tokenize=lambda texts: tf.RaggedTensor.from_tensor(
                 self._source(texts), padding=ByteTokenizer.pad_id
             ),
-            answer_ids=lambda ids: self._decode(model, ids),
+            answer_ids=answer_ids,
         )
 
     def _examples(self, split: str) -> tf.data.Dataset:
@@ -258,19 +259,23 @@ class Mlu(Task):
     def _source(self, text: tf.Tensor) -> tf.Tensor:
         return ByteTokenizer().tokenize(text, self._lengths[0])
 
-    def _decode(self, model: keras.Model, ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The answer to each question of ids, (B, length)."""
+    def _ids_function(self, model: keras.Model) -> Any:
         tokenizer = ByteTokenizer()
         source_length, target_length = self._lengths
-        known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
-        source = tf.where(known, ids, tokenizer.pad_id)[:, :source_length]
-        cache = model.start_cache(source, target_length)
-        decoded, log_probability = greedy_search(model.step, cache, target_length)
-        return {"answer": tokenizer.detokenize(decoded), "log_probability": log_probability}
 
-    def _answer_function(self, model: keras.Model) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
+        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+            source = tf.where(known, ids, tokenizer.pad_id)[:, :source_length]
+            cache = model.start_cache(source, target_length)
+            decoded, log_probability = greedy_search(model.step, cache, target_length)
+            return {"answer": tokenizer.detokenize(decoded), "log_probability": log_probability}
+
+        return answer
+
+    def _answer_function(self, answer_ids: Any) -> Any:
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            return self._decode(model, self._source(text))
+            return answer_ids(self._source(text))
 
         return answer
