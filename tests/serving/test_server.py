@@ -76,7 +76,7 @@ def records(mlu_saved_model: Path) -> list[RecordedRequest]:
 
 
 def test_grpc_answers_as_recorded(server: Server, records: list[RecordedRequest]) -> None:
-    client = GrpcClient(server.grpc, timeout=60)
+    client = GrpcClient(server.grpc, timeout=180)
     for record in records:
         answer = client.predict("run", record.inputs, record.signature)
         assert answer.keys() == record.answer.keys()
@@ -86,7 +86,7 @@ def test_grpc_answers_as_recorded(server: Server, records: list[RecordedRequest]
 
 
 def test_rest_answers_as_recorded(server: Server, records: list[RecordedRequest]) -> None:
-    client = RestClient(server.rest, timeout=60)
+    client = RestClient(server.rest, timeout=180)
     texts, ids = records[0], records[2]
     asked = {
         "serving_default": {"text": [tiny_mlu.QUESTION]},
@@ -99,7 +99,7 @@ def test_rest_answers_as_recorded(server: Server, records: list[RecordedRequest]
     rows = requests.post(
         f"{server.rest}/v1/models/run:predict",
         json={"instances": [{"text": tiny_mlu.QUESTION}, {"text": ""}]},
-        timeout=60,
+        timeout=180,
     ).json()["predictions"]
     assert len(rows) == 2 and rows[0]["log_probability"] == pytest.approx(
         answer["log_probability"][0], rel=1e-5
@@ -122,7 +122,7 @@ IDS = {"text_ids": np.ones((2, 3), np.int32), "text_lengths": np.ones((3,), np.i
 def test_malformed_request_is_refused_in_clear_words(
     model: str, inputs: Any, signature: str, code: str, message: str, server: Server
 ) -> None:
-    client = GrpcClient(server.grpc, timeout=60)
+    client = GrpcClient(server.grpc, timeout=180)
     with pytest.raises(grpc.RpcError, match=message) as caught:
         client.predict(model, inputs, signature)
     assert caught.value.code().name == code
@@ -142,7 +142,7 @@ def test_malformed_request_is_refused_in_clear_words(
     ],
 )
 def test_malformed_rest_request(path: str, content: bytes, server: Server) -> None:
-    response = requests.post(f"{server.rest}/{path}", data=content, timeout=60)
+    response = requests.post(f"{server.rest}/{path}", data=content, timeout=180)
     assert 400 <= response.status_code < 500 and response.json()["error"]
 
 
