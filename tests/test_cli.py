@@ -14,7 +14,7 @@ import tiny_mlu
 from keras_quasiattn import __version__, tasks
 from keras_quasiattn.training import RunFolder
 
-COMMANDS = ("tasks", "train", "tune", "evaluate", "predict", "show", "export")
+COMMANDS = ("tasks", "train", "tune", "evaluate", "predict", "show", "export", "serve-check")
 
 Outcome = tuple[int, str, str]
 
@@ -206,6 +206,11 @@ TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}"
         (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
         (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*config.json/run/1: ", 1),
         (("export", "{tmp}/none", "--to", "{tmp}/saved"), "none is not there", 1),
+        (
+            ("serve-check", "{run}"),
+            "run is not a SavedModel: it has no saved_model.pb; name the folder of",
+            1,
+        ),
     ],
 )
 def test_bad_arguments_are_one_line_and_change_nothing(

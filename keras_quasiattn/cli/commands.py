@@ -250,11 +250,39 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
 @click.option("--name", help="Name of the model; default that of the run folder.")
 @click.option("--version", type=int, help="Number of the version; default the next.")
 def export(run: Path, target: Path, name: str | None, version: int | None) -> None:
-    """Write the finished run in folder RUN as a SavedModel for TensorFlow Serving; prints its folder."""
+    """Write the finished run in folder RUN as a SavedModel for TensorFlow Serving; prints its folder.
+
+    Beside the model's folder lie models.config and batching_parameters.txt, for a server of all models.
+    """
     from keras_quasiattn import serving
 
     folder, made = _finished(run)
     click.echo(serving.export(folder, made, target, name=name, version=version))
+
+
+@cli.command(
+    "serve-check",
+    epilog="quasiattn serve-check saved_models/trec/1\n"
+    "for version in saved_models/*/[0-9]*; do quasiattn serve-check $version; done",
+)
+@click.argument("path", type=TensorFlowPath())
+@click.option(
+    "--repetitions",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How often each batch is timed.",
+)
+def serve_check(path: Path, repetitions: int) -> None:
+    """Check the exported version in folder PATH as a stock model server would load it.
+
+    TensorFlow's C library loads it, without Python; its ops are compared with those that a server links, the
+    recorded requests are asked again, and latencies for batches of 1, 8 and 64 printed.
+    """
+    from keras_quasiattn import serving
+
+    for line in serving.serve_check(path, repetitions=repetitions):
+        click.echo(line)
 
 
 def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:

@@ -15,7 +15,10 @@ import tensorflow as tf
 
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
+from keras_quasiattn.serving.server_files import add_model, read_models
+from keras_quasiattn.serving.signatures import example_inputs, signature_functions
+from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
+from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
 
 # TensorFlow Serving ignores this folder but for warm-up requests; what is known of the model lies beside them.
@@ -26,12 +29,13 @@ _ROUNDING = 1e-3
 def export(
     folder: RunFolder, task: Task, target: str | Path, *, name: str | None = None, version: int | None = None
 ) -> Path:
-    """Write a finished run's model to `target/name/version/`, strings in and strings out.
+    """Write a finished run's model to `target/name/version/`, and name it in `target/models.config`.
 
-    The text handling is part of the graph; a process needs tensorflow and the kernels of tensorflow-text to load
-    it, and neither Keras nor this package. The folder appears under its name only when it is complete, has been
-    loaded again and has answered the task's example as the model itself does; a server that watches
-    `target/name` never sees less.
+    Two signatures, `serving_default` (strings) and `token_ids`, give dictionaries. The text handling is part of the
+    graph; a process needs tensorflow and the kernels of tensorflow-text to load it, and neither Keras nor this
+    package. In `assets.extra` lie requests that a server warms up with, with their answers, and what is known of the
+    model, its vocabulary included. The folder appears under its name only when it is complete, has been loaded again
+    and has answered the task's example as the model itself does; a server that watches `target/name` never sees less.
 
     Args:
         folder: the finished run.
@@ -45,7 +49,8 @@ def export(
 
     Raises:
         UserError: the run is not finished; the name or version does not suit; the version is there already;
-            the folder cannot be written; or the written model does not answer as it should.
+            the folder cannot be written; the written model does not answer as it should; TensorFlow Serving's
+            messages are not installed; or `models.config` is damaged.
 
     ```python
     folder = RunFolder.open("runs/mlu-coda", finished=True)
@@ -62,11 +67,17 @@ def export(
     final = place / str(version)
     if final.exists():
         raise UserError(f"{final} is there already: name another version, or none for the next")
+    need_serving_api()
+    read_models(Path(target))
     model = folder.load_model()
     with _appearing(final) as temporary:
-        _write(task, model, temporary)
-        _check(task, model, temporary)
+        signature = task.serving_signature(model)
+        _write(signature, model, temporary)
+        records = _ask(signature, task.example, temporary)
+        _check(task, model, records)
+        write_warm_up(temporary, name, records)
         _describe(folder, task, temporary / ABOUT)
+    add_model(Path(target), name)
     return final
 
 
@@ -97,31 +108,44 @@ def _appearing(final: Path) -> Iterator[Path]:
                 parent.rmdir()
 
 
-def _write(task: Task, model: keras.Model, path: Path) -> None:
-    function, input_signature, resources, _ = task.serving_signature(model)
+def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
     # Not Keras' ExportArchive, which writes every weight twice.
     module = tf.Module()
-    module.answer = tf.function(function, input_signature=input_signature)
+    module.answers = signature_functions(signature)
     module.weights = [variable.value for variable in model.variables]
-    module.resources = resources
-    tf.saved_model.save(module, str(path), signatures=module.answer.get_concrete_function())
+    module.resources = signature.resources
+    signatures = {name: function.get_concrete_function() for name, function in module.answers.items()}
+    tf.saved_model.save(module, str(path), signatures=signatures)
 
 
-def _check(task: Task, model: keras.Model, path: Path) -> None:
-    """Ask the written model and the model itself the same."""
-    served = tf.saved_model.load(str(path)).signatures["serving_default"]
-    signature = task.serving_signature(model)
-    asked = zip(signature.input_signature, signature.columns(task.example), strict=True)
-    inputs = {spec.name: tf.constant([column]) for spec, column in asked}
+def _ask(signature: ServingSignature, example: str, path: Path) -> list[RecordedRequest]:
+    """What the written model answers to the example, alone and beside a row with nothing in it."""
+    loaded = tf.saved_model.load(str(path))
+    records = []
+    for name, alone in example_inputs(signature, example).items():
+        beside = {key: np.concatenate([value, _nothing(value)]) for key, value in alone.items()}
+        for inputs in (alone, beside):
+            asked = {key: tf.constant(value) for key, value in inputs.items()}
+            answer = {key: value.numpy() for key, value in loaded.signatures[name](**asked).items()}
+            records.append(RecordedRequest(name, inputs, answer))
+    return records
+
+
+def _nothing(array: np.ndarray) -> np.ndarray:
+    return np.full_like(array, b"" if array.dtype == object else 0)
+
+
+def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> None:
+    """The written model answers the example as the model itself does, however it is asked."""
     expected = task.predict(model, [task.example])[0]
-    for key, value in served(**inputs).items():
-        got = _plain(value.numpy()[0])
-        same = _alike(got, expected[key])
-        if not same:
-            raise UserError(
-                f"the exported model answers {key} {got!r} to {task.example!r}, and the model itself "
-                f"{expected[key]!r}: not exported"
-            )
+    for record in records:
+        for key, value in record.answer.items():
+            got = _plain(value[0])
+            if not _alike(got, expected[key]):
+                raise UserError(
+                    f"the exported model answers {key} {got!r} to {task.example!r}, and the model itself "
+                    f"{expected[key]!r}: not exported"
+                )
 
 
 def _plain(value: Any) -> Any:
@@ -149,5 +173,6 @@ def _describe(folder: RunFolder, task: Task, file: Path) -> None:
         "metrics": folder.metrics(),
         "example": task.example,
     }
-    file.parent.mkdir(exist_ok=True)
+    for name, text in task.assets().items():
+        (file.parent / name).write_text(text, encoding="utf-8")
     file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

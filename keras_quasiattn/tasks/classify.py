@@ -153,33 +153,47 @@ class Classify(VocabularyTask):
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 
     def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
-        answers = in_batches(self._answer_function(model), [texts], [self._lengths(texts)])
+        answers = in_batches(
+            self._answer_function(self._ids_function(model)), [texts], [self._lengths(texts)]
+        )
         return [_readable(answer) for answer in answers]
 
     def check_input(self, text: str | bytes) -> None:
         """Every text has a class."""
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `label`, `classes` and their `probabilities`, `tokens`, `weights` and `gates` out."""
-        signature = [tf.TensorSpec((None,), tf.string, name="text")]
-        return ServingSignature(self._answer_function(model), signature, self.tokenizer.resources)
+        """`text` in; `label`, `classes` and their `probabilities`, `weights` and `gates`, and `tokens` out."""
+        answer_ids = self._ids_function(model)
+        return ServingSignature(
+            function=self._answer_function(answer_ids),
+            input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
+            resources=self.tokenizer.resources,
+            tokenize=self._token_ids,
+            answer_ids=answer_ids,
+        )
 
-    def _answer_function(self, model: keras.Model) -> Any:
+    def _ids_function(self, model: keras.Model) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
+        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+            classes = tf.constant(self._classes, tf.string)
+            explained = model.explain(self._readable_ids(ids))
+            logits = explained.pop("logits")
+            return {
+                "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
+                "classes": tf.tile(classes[None], (tf.shape(ids)[0], 1)),
+                "probabilities": tf.nn.softmax(logits),
+                **explained,
+            }
+
+        return answer
+
+    def _answer_function(self, answer_ids: Any) -> Any:
         tokenizer = self.tokenizer  # made here, outside of the graph
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            classes = tf.constant(self._classes, tf.string)
             tokens, ids = tokenizer.pad(self._tokens(text))
-            explained = model.explain(ids)
-            logits = explained.pop("logits")
-            return {
-                "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
-                "classes": tf.tile(classes[None], (tf.shape(text)[0], 1)),
-                "probabilities": tf.nn.softmax(logits),
-                "tokens": tokens,
-                **explained,
-            }
+            return {**answer_ids(ids), "tokens": tokens}
 
         return answer
 

@@ -186,7 +186,7 @@ class Mlu(Task):
         if limit is not None and limit < 1:
             raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
         examples = self._examples(split)
-        answer = self._answer_function(model)
+        answer = self._answer_function(self._ids_function(model))
         predictions: list[bytes] = []
         references: list[bytes] = []
         for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
@@ -198,7 +198,7 @@ class Mlu(Task):
         """The answer to each question, and its log-probability."""
         for text in inputs:
             self.check_input(text)
-        answer = self._answer_function(model)
+        answer = self._answer_function(self._ids_function(model))
         rows: list[tuple[str, bytes, float]] = []
         for start in range(0, len(inputs), _DECODING_BATCH):
             batch = list(inputs[start : start + _DECODING_BATCH])
@@ -219,9 +219,20 @@ class Mlu(Task):
         self.grammar.parse(text)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `answer` and its `log_probability` out. A text longer than any question is cut."""
-        signature = [tf.TensorSpec((None,), tf.string, name="text")]
-        return ServingSignature(self._answer_function(model), signature, [])
+        """`text` in; `answer` and its `log_probability` out. A text longer than any question is cut.
+
+        Ids are those of `ByteTokenizer`, the end of the sequence included; other numbers count as padding.
+        """
+        answer_ids = self._ids_function(model)
+        return ServingSignature(
+            function=self._answer_function(answer_ids),
+            input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
+            resources=[],
+            tokenize=lambda texts: tf.RaggedTensor.from_tensor(
+                self._source(texts), padding=ByteTokenizer.pad_id
+            ),
+            answer_ids=answer_ids,
+        )
 
     def _examples(self, split: str) -> tf.data.Dataset:
         return split_reader(self._builder(), split)(0)
@@ -244,15 +255,26 @@ class Mlu(Task):
             target_length=target_length,
         )
 
-    def _answer_function(self, model: keras.Model) -> Any:
+    def _source(self, text: tf.Tensor) -> tf.Tensor:
+        return ByteTokenizer().tokenize(text, self._lengths[0])
+
+    def _ids_function(self, model: keras.Model) -> Any:
         tokenizer = ByteTokenizer()
         source_length, target_length = self._lengths
 
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
+        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+            source = tf.where(known, ids, tokenizer.pad_id)[:, :source_length]
+            cache = model.start_cache(source, target_length)
+            decoded, log_probability = greedy_search(model.step, cache, target_length)
+            return {"answer": tokenizer.detokenize(decoded), "log_probability": log_probability}
+
+        return answer
+
+    def _answer_function(self, answer_ids: Any) -> Any:
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            source = tokenizer.tokenize(text, source_length)
-            cache = model.start_cache(source, target_length)
-            ids, log_probability = greedy_search(model.step, cache, target_length)
-            return {"answer": tokenizer.detokenize(ids), "log_probability": log_probability}
+            return answer_ids(self._source(text))
 
         return answer

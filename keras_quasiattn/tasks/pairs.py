@@ -57,7 +57,7 @@ class Pairs(PairTask):
         parted = [columns_of(text, _SIDES) for text in inputs]
         columns = [as_bytes([pair[side] for pair in parted]) for side in (0, 1)]
         lengths = [self._lengths(column) for column in columns]
-        answers = in_batches(self._answer_function(model), columns, lengths)
+        answers = in_batches(self._answer_function(self._ids_function(model)), columns, lengths)
         return [{"input": text, **_readable(answer)} for text, answer in zip(inputs, answers, strict=True)]
 
     def check_input(self, text: str | bytes) -> None:
@@ -65,33 +65,41 @@ class Pairs(PairTask):
         columns_of(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`first` and `second` in; `label`, `classes`, `probabilities`, both texts' tokens and the weights out."""
-        function = self._answer_function(model)
+        """`first` and `second` in; `label`, `classes`, `probabilities`, the weights, and both texts' tokens out."""
+        answer_ids = self._ids_function(model)
         return ServingSignature(
-            function,
-            [tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES],
-            self.tokenizer.resources,
-            lambda text: columns_of(text, _SIDES),
+            function=self._answer_function(answer_ids),
+            input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES],
+            resources=self.tokenizer.resources,
+            tokenize=self._token_ids,
+            answer_ids=answer_ids,
+            columns=lambda text: columns_of(text, _SIDES),
         )
 
-    def _answer_function(self, model: keras.Model) -> Any:
-        tokenizer = self.tokenizer  # made here, outside of the graph
-
-        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES])
+    def _ids_function(self, model: keras.Model) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name=side) for side in _SIDES])
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
-            first_tokens, first_ids = tokenizer.pad(self._tokens(first))
-            second_tokens, second_ids = tokenizer.pad(self._tokens(second))
-            explained = model.explain(first_ids, second_ids)
+            explained = model.explain(self._readable_ids(first), self._readable_ids(second))
             logits = explained.pop("logits")
             return {
                 "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
                 "classes": tf.tile(classes[None], (tf.shape(first)[0], 1)),
                 "probabilities": tf.nn.softmax(logits),
-                "first_tokens": first_tokens,
-                "second_tokens": second_tokens,
                 **explained,
             }
+
+        return answer
+
+    def _answer_function(self, answer_ids: Any) -> Any:
+        tokenizer = self.tokenizer  # made here, outside of the graph
+
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES])
+        def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
+            first_tokens, first_ids = tokenizer.pad(self._tokens(first))
+            second_tokens, second_ids = tokenizer.pad(self._tokens(second))
+            tokens = {"first_tokens": first_tokens, "second_tokens": second_tokens}
+            return {**answer_ids(first_ids, second_ids), **tokens}
 
         return answer
 

@@ -86,7 +86,7 @@ class Rank(PairTask):
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question its candidates, best first, with their scores and their places in the input."""
-        answer = self._answer_function(model)
+        answer = self._answer_function(self._order_function(model))
         answers = []
         for text in inputs:
             question, *candidates = columns_of(text, _NAMES, more=True)
@@ -103,34 +103,61 @@ class Rank(PairTask):
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """`question` (B,) and `candidates` (B, C) in; `ranked`, their `scores` and their `places` out, (B, C) each.
 
-        Rows with fewer candidates are filled with empty strings, which score 0 and come last.
+        Rows with fewer candidates are filled with empty strings, or with texts without ids: they score 0 and come
+        last. A server that pads rows when it joins requests to a batch appends copies of a text instead; their places
+        are not below the number of candidates that were sent.
         """
 
         def columns(text: str) -> list[Any]:
             question, *candidates = columns_of(text, _NAMES, more=True)
             return [question, candidates]
 
-        return ServingSignature(self._answer_function(model), _SIGNATURE, self.tokenizer.resources, columns)
+        order = self._order_function(model)
+        pad_id = self.tokenizer.pad_id
+        return ServingSignature(
+            function=self._answer_function(order),
+            input_signature=_SIGNATURE,
+            resources=self.tokenizer.resources,
+            tokenize=self._token_ids,
+            answer_ids=lambda question, candidates: order(
+                question, candidates, tf.reduce_all(candidates == pad_id, axis=-1)
+            ),
+            columns=columns,
+        )
 
-    def _answer_function(self, model: keras.Model) -> Any:
+    def _order_function(self, model: keras.Model) -> Any:
+        """Scores and places, best first, of ids (B, S) and (B, C, T); missing candidates, (B, C), come last."""
+
+        @tf.function(input_signature=_ORDER_SIGNATURE)
+        def order(question: tf.Tensor, candidates: tf.Tensor, missing: tf.Tensor) -> dict[str, tf.Tensor]:
+            candidates = self._readable_ids(candidates)
+            shape = tf.shape(candidates)
+            first = tf.repeat(self._readable_ids(question), shape[1], axis=0)
+            second = tf.reshape(candidates, (shape[0] * shape[1], shape[2]))
+            logits = model({"first": first, "second": second}, training=False)
+            scores = tf.where(missing, 0.0, tf.reshape(tf.nn.softmax(logits)[:, 1], shape[:2]))
+            # The missing ones behind others that score 0.
+            places = tf.argsort(tf.where(missing, 1.0, -scores), axis=1, stable=True)
+            return {"scores": tf.gather(scores, places, batch_dims=1), "places": places}
+
+        return order
+
+    def _answer_function(self, order: Any) -> Any:
         @tf.function(input_signature=_SIGNATURE)
         def answer(question: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
-            count = tf.shape(candidates)[1]
-            first, second = tf.repeat(question, count), tf.reshape(candidates, (-1,))
-            logits = model({"first": self._ids(first), "second": self._ids(second)}, training=False)
-            scores = tf.where(second == "", 0.0, tf.nn.softmax(logits)[:, 1])
-            scores = tf.reshape(scores, tf.shape(candidates))
-            # The empty ones behind others that score 0.
-            places = tf.argsort(tf.where(candidates == "", 1.0, -scores), axis=1, stable=True)
-            return {
-                "ranked": tf.gather(candidates, places, batch_dims=1),
-                "scores": tf.gather(scores, places, batch_dims=1),
-                "places": places,
-            }
+            ids = self._ids(tf.reshape(candidates, (-1,)))
+            ids = tf.reshape(ids, tf.concat([tf.shape(candidates), tf.shape(ids)[1:]], axis=0))
+            ordered = order(self._ids(question), ids, candidates == "")
+            return {"ranked": tf.gather(candidates, ordered["places"], batch_dims=1), **ordered}
 
         return answer
 
 
+_ORDER_SIGNATURE = [
+    tf.TensorSpec((None, None), tf.int32, name="question"),
+    tf.TensorSpec((None, None, None), tf.int32, name="candidates"),
+    tf.TensorSpec((None, None), tf.bool, name="missing"),
+]
 _SIGNATURE = [
     tf.TensorSpec((None,), tf.string, name="question"),
     tf.TensorSpec((None, None), tf.string, name="candidates"),

@@ -13,18 +13,25 @@ from keras_quasiattn.tasks.preset import Preset
 
 
 class ServingSignature(NamedTuple):
-    """What an exported model answers with: strings in, strings out.
+    """What an exported model answers with: strings in, or the ids of their tokens; a dictionary of tensors out.
 
     Args:
-        function: takes the tensors of `input_signature`, returns a dictionary of tensors.
-        input_signature: one spec an argument, with the batch and the length left open.
-        resources: what owns the tables that the function uses, beside the model.
+        function: takes the tensors of `input_signature`, returns a dictionary of tensors with the batch as their
+            first axis.
+        input_signature: one named spec of strings an argument, with the batch and the length left open.
+        resources: what owns the tables that the functions use, beside the model.
+        tokenize: strings (n,) to the ids that the model reads of each, ragged int32 (n, ids), without padding.
+        answer_ids: takes, for each argument of `input_signature` in its order, its texts' ids: int32 of the argument's
+            shape with a last axis more, of at least 1, and 0 behind a text's end. Any number may be among them.
+            Returns those of the outputs of `function` that need no text, under the same names.
         columns: parts one input of `predict` into what each argument has of it, without the batch.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
     input_signature: list[tf.TensorSpec]
     resources: list[Any]
+    tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
+    answer_ids: Callable[..., dict[str, tf.Tensor]]
     columns: Callable[[str], list[Any]] = lambda text: [text]
 
 
@@ -217,4 +224,4 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """How an exported model is called; strings in and strings out, the text handled inside the graph."""
+        """How an exported model is called: with strings, which the graph handles, or with the ids of their tokens."""

@@ -196,6 +196,16 @@ class VocabularyTask(Task):
         """Their ids, (B, length) and padded."""
         return self.tokenizer.pad(self._tokens(texts), self.options.data["length_multiple"])[1]
 
+    def _token_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The ids of each text, ragged (B, ids)."""
+        return self.tokenizer.ids(self._tokens(texts))
+
+    def _readable_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """Ids from elsewhere, (..., length), as the model reads them: the first ones, unknown where it is no token's."""
+        tokenizer = self.tokenizer
+        known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+        return tf.where(known, ids, tokenizer.unknown_id)[..., : self.options.data["max_length"]]
+
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         """Tokens of each text, as many as the model reads."""
         batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))

@@ -17,7 +17,9 @@ import tiny_mlu
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving import export
-from keras_quasiattn.tasks import Task
+from keras_quasiattn.serving.server_files import read_models
+from keras_quasiattn.serving.warm_up import read_warm_up
+from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
 
 # The function of the same name hides the module.
@@ -77,7 +79,7 @@ def questions(task: Task) -> list[str]:
     return [task.example, "y=-7,x=3,x-x", "x=0,y=0,y+y"]
 
 
-def write(task: Task, model: keras.Model, path: Path) -> None:
+def write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
     """Stands for the slow part of an export where a test is about the rest."""
     path.mkdir(parents=True)
     (path / "saved_model.pb").write_bytes(b"model")
@@ -86,6 +88,7 @@ def write(task: Task, model: keras.Model, path: Path) -> None:
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MODULE, "_write", write)
+    monkeypatch.setattr(MODULE, "_ask", lambda *_: [])
     monkeypatch.setattr(MODULE, "_check", lambda *_: None)
 
 
@@ -137,13 +140,41 @@ def test_saved_model_cli_runs_it(
     assert answers[0].decode("utf-8", "replace") == row["answer"]
 
 
-def test_signature(mlu_saved_model: Path) -> None:
-    signature = tf.saved_model.load(str(mlu_saved_model)).signatures["serving_default"]
-    assert signature.structured_input_signature[1] == {"text": tf.TensorSpec((None,), tf.string, name="text")}
-    assert {name: value.dtype for name, value in signature.structured_outputs.items()} == {
-        "answer": tf.string,
-        "log_probability": tf.float32,
+def test_signatures(mlu_saved_model: Path) -> None:
+    signatures = tf.saved_model.load(str(mlu_saved_model)).signatures
+    inputs = {
+        name: list(signature.structured_input_signature[1].values()) for name, signature in signatures.items()
     }
+    assert inputs == {
+        "serving_default": [tf.TensorSpec((None,), tf.string, name="text")],
+        "token_ids": [
+            tf.TensorSpec((None, None), tf.int32, name="text_ids"),
+            tf.TensorSpec((None,), tf.int32, name="text_lengths"),
+        ],
+    }
+    for signature in signatures.values():
+        assert {name: value.dtype for name, value in signature.structured_outputs.items()} == {
+            "answer": tf.string,
+            "log_probability": tf.float32,
+        }
+
+
+def test_requests_are_recorded_with_the_models_own_answers(
+    mlu_saved_model: Path, task: Task, model: keras.Model
+) -> None:
+    (expected,) = task.predict(model, [task.example])
+    records = read_warm_up(mlu_saved_model)
+    assert [(record.signature, len(record.answer["answer"])) for record in records] == [
+        ("serving_default", 1),
+        ("serving_default", 2),
+        ("token_ids", 1),
+        ("token_ids", 2),
+    ]
+    for record in records:
+        assert record.answer["answer"][0].decode("utf-8", "replace") == expected["answer"]
+        assert record.answer["log_probability"][0] == pytest.approx(expected["log_probability"], rel=1e-5)
+    assert records[1].inputs["text"].tolist() == [task.example.encode(), b""]
+    assert records[3].inputs["text_lengths"].tolist() == [len(task.example) + 1, 0]
 
 
 def test_ops_are_those_of_a_stock_server(mlu_saved_model: Path) -> None:
@@ -182,6 +213,8 @@ def test_versions_count_on_and_nothing_is_overwritten(
     assert export(folder, task, tmp_path, version=9) == tmp_path / "run" / "9"
     assert export(folder, task, str(tmp_path)) == tmp_path / "run" / "10"
     assert export(folder, task, tmp_path, name="other") == tmp_path / "other" / "1"
+    named = [model.name for model in read_models(tmp_path).model_config_list.config]
+    assert named == ["run", "other"] and (tmp_path / "batching_parameters.txt").is_file()
     before = tiny_mlu.contents(tmp_path)
     with pytest.raises(UserError, match=f"{tmp_path}/run/9 is there already: name another version, or none"):
         export(folder, task, tmp_path, version=9)
@@ -217,7 +250,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("moment", ["_write", "_check", "_describe"])
+@pytest.mark.parametrize("moment", ["_write", "_check", "write_warm_up", "_describe"])
 @pytest.mark.parametrize("failure", FAILURES)
 def test_half_written_model_is_never_seen(
     moment: str, failure: str, folder: RunFolder, task: Task, tmp_path: Path, quick: None, monkeypatch: Any
@@ -249,7 +282,7 @@ def test_half_written_model_is_never_seen(
 def test_model_that_answers_otherwise_is_not_exported(
     folder: RunFolder, task: Task, tmp_path: Path, mlu_saved_model: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(MODULE, "_write", lambda task, model, path: shutil.copytree(mlu_saved_model, path))
+    monkeypatch.setattr(MODULE, "_write", lambda *given: shutil.copytree(mlu_saved_model, given[2]))
     monkeypatch.setattr(
         type(task), "predict", lambda self, model, texts: [{"answer": "7", "log_probability": -0.5}]
     )

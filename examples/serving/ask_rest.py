@@ -1,0 +1,85 @@
+"""Ask a model server through REST: `python examples/serving/ask_rest.py trec text='What is the capital of Chile ?'`.
+
+Needs `pip install requests` alone. Connecting and each answer may take `--timeout` seconds; a request that found no
+server, or one that is starting or overloaded (429, 502, 503, 504), is sent again up to four times, with growing pauses.
+Repeating is safe, since an answer depends on the request alone.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import requests
+from requests.adapters import HTTPAdapter
+from urllib3.util.retry import Retry
+
+
+class RestClient:
+    """A connection to a server, for many requests of one thread.
+
+    Args:
+        address: such as "http://localhost:8501".
+        timeout: seconds to connect, and to wait for an answer.
+    """
+
+    def __init__(self, address: str, timeout: float = 5.0) -> None:
+        self._address, self._timeout = address, timeout
+        retries = Retry(
+            total=4,
+            backoff_factor=0.1,
+            status_forcelist=(429, 502, 503, 504),
+            allowed_methods=None,  # POST as well
+            raise_on_status=False,
+        )
+        self._session = requests.Session()
+        self._session.mount("http://", HTTPAdapter(max_retries=retries))
+        self._session.mount("https://", HTTPAdapter(max_retries=retries))
+
+    def predict(
+        self, model: str, inputs: Mapping[str, Any], signature: str = "serving_default"
+    ) -> dict[str, Any]:
+        """The outputs by name, lists with an entry a row of the batch.
+
+        Raises:
+            requests.RequestException: there is no server, or it took too long.
+            ValueError: the server refused the request; its own words.
+        """
+        response = self._session.post(
+            f"{self._address}/v1/models/{model}:predict",
+            json={"signature_name": signature, "inputs": dict(inputs)},
+            timeout=self._timeout,
+        )
+        answer = response.json()
+        if not response.ok:
+            raise ValueError(f"{response.status_code}: {answer['error']}")
+        return answer["outputs"]
+
+
+def main() -> None:
+    """Ask once and print the outputs, a line each."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("model")
+    parser.add_argument(
+        "inputs", nargs="+", metavar="NAME=TEXT", help="a name given more than once is a list"
+    )
+    parser.add_argument("--server", default="http://localhost:8501", help="default http://localhost:8501")
+    parser.add_argument("--timeout", type=float, default=5.0, help="seconds; default 5")
+    arguments = parser.parse_args()
+    inputs: dict[str, list[Any]] = {}
+    for assignment in arguments.inputs:
+        name, _, text = assignment.partition("=")
+        inputs.setdefault(name, []).append(text)
+    batch = {name: texts if len(texts) == 1 else [texts] for name, texts in inputs.items()}
+    try:
+        answer = RestClient(arguments.server, arguments.timeout).predict(arguments.model, batch)
+    except (requests.RequestException, ValueError) as error:
+        sys.exit(f"ask_rest.py: {error}")
+    for name, value in sorted(answer.items()):
+        print(name, value[0])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,267 @@
+"""A stand-in for tensorflow_model_server, for tests: `python examples/serving/server_double.py saved_models --port 8500`.
+
+It serves the newest version of every model in a folder through the public API, made from the messages of the
+package tensorflow-serving-api: gRPC `Predict`, `GetModelMetadata` and `GetModelStatus`, REST `:predict` in rows and
+columns, and a model's status. Errors have the codes and mostly the words of the real server. It is not the real
+server: it joins no requests to batches, watches no folder and is slower. Prints its ports when it is ready.
+"""
+
+import argparse
+import base64
+import json
+import re
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import tensorflow as tf
+import tensorflow_text  # noqa: F401  (its kernels)
+from tensorflow.core.protobuf import saved_model_pb2
+from tensorflow_serving.apis import (
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    model_service_pb2_grpc,
+    predict_pb2,
+    prediction_service_pb2_grpc,
+)
+
+_ROUTE = re.compile(r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>:[a-z]+)?")
+_HTTP = {grpc.StatusCode.NOT_FOUND: 404, grpc.StatusCode.INVALID_ARGUMENT: 400}
+_HTTP[grpc.StatusCode.FAILED_PRECONDITION] = 412
+
+
+class Refused(Exception):
+    """An answer to a request that cannot be answered."""
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Model:
+    """The newest version in a model's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.name
+        self.version = max(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
+        path = folder / str(self.version)
+        saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
+        self.signature_def = dict(saved.meta_graphs[0].signature_def)
+        self._loaded = tf.saved_model.load(str(path))
+
+    def predict(self, signature: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the model answers, or `Refused`."""
+        asked = self.specs(signature)
+        if inputs.keys() != asked.keys():
+            extra, missing = (",".join(sorted(a)) for a in (inputs.keys() - asked, asked.keys() - inputs))
+            raise Refused(
+                grpc.StatusCode.INVALID_ARGUMENT,
+                f"input size does not match signature: {len(inputs)}!={len(asked)}. "
+                f"Sent extra: {{{extra}}}. Missing but required: {{{missing}}}.",
+            )
+        try:
+            tensors = {name: tf.constant(value) for name, value in inputs.items()}
+            answer = self._loaded.signatures[signature](**tensors)
+        except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
+            message = getattr(error, "message", str(error))
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message.split("\n\t [[")[0]) from error
+        return {name: value.numpy() for name, value in answer.items()}
+
+    def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
+        """What a signature takes, by name."""
+        if signature not in self._loaded.signatures:
+            message = f'Serving signature key "{signature}" not found.'
+            raise Refused(grpc.StatusCode.FAILED_PRECONDITION, message)
+        return self._loaded.signatures[signature].structured_input_signature[1]
+
+
+class Models(dict[str, Model]):
+    """All models of a folder."""
+
+    def find(self, name: str, version: int | None) -> Model:
+        """The model, or `Refused`."""
+        if name not in self or version not in (None, self[name].version):
+            asked = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+            raise Refused(grpc.StatusCode.NOT_FOUND, f"Servable not found for request: {asked}")
+        return self[name]
+
+
+class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
+    """gRPC `Predict` and `GetModelMetadata`."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def Predict(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Answers a request."""
+        return _or_abort(context, lambda: self._predict(request))
+
+    def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Tells a model's signatures."""
+        model = _or_abort(context, lambda: _found(self._models, request.model_spec))
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        _fill_spec(response.model_spec, model, "")
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        for name, signature in model.signature_def.items():
+            signatures.signature_def[name].CopyFrom(signature)
+        response.metadata["signature_def"].Pack(signatures)
+        return response
+
+    def _predict(self, request: Any) -> Any:
+        model = _found(self._models, request.model_spec)
+        signature = request.model_spec.signature_name or "serving_default"
+        try:
+            inputs = {name: tf.make_ndarray(value) for name, value in request.inputs.items()}
+        except (TypeError, ValueError) as error:
+            message = f"Tensor proto parsing failed: {error}"
+            raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message) from error
+        response = predict_pb2.PredictResponse()
+        _fill_spec(response.model_spec, model, signature)
+        for name, value in model.predict(signature, inputs).items():
+            response.outputs[name].CopyFrom(tf.make_tensor_proto(value, shape=value.shape))
+        return response
+
+
+class ModelService(model_service_pb2_grpc.ModelServiceServicer):
+    """gRPC `GetModelStatus`."""
+
+    def __init__(self, models: Models) -> None:
+        self._models = models
+
+    def GetModelStatus(self, request: Any, context: grpc.ServicerContext) -> Any:
+        """Tells that a model is available."""
+        model = _or_abort(context, lambda: _found(self._models, request.model_spec))
+        response = get_model_status_pb2.GetModelStatusResponse()
+        response.model_version_status.add(
+            version=model.version, state=get_model_status_pb2.ModelVersionStatus.AVAILABLE
+        )
+        return response
+
+
+def rest_handler(models: Models) -> type[BaseHTTPRequestHandler]:
+    """The REST API, as a class of request handlers."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            self._answer(
+                lambda model: {
+                    "model_version_status": [{"version": str(model.version), "state": "AVAILABLE"}]
+                }
+            )
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self._answer(lambda model: _predicted(model, body), verb=":predict")
+
+        def _answer(self, function: Callable[[Model], Any], verb: str | None = None) -> None:
+            route = _ROUTE.fullmatch(self.path)
+            try:
+                if route is None or route["verb"] != verb:
+                    message = f"Malformed request: {self.command} {self.path}"
+                    raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message)
+                version = route["version"] and int(route["version"])
+                status, answer = 200, function(models.find(route["name"], version))
+            except Refused as refused:
+                status, answer = _HTTP[refused.code], {"error": str(refused)}
+            content = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler
+
+
+def _predicted(model: Model, body: bytes) -> dict[str, Any]:
+    """The answer to a REST request, in rows for "instances" and in columns for "inputs"."""
+    try:
+        asked = json.loads(body)
+        signature = asked.get("signature_name", "serving_default")
+        specs = model.specs(signature)
+        rows = "instances" in asked
+        values = asked["instances"] if rows else asked["inputs"]
+        if rows and isinstance(values[0], dict):
+            values = {name: [row[name] for row in values] for name in values[0]}
+        elif not isinstance(values, dict):
+            values = {next(iter(specs)): values}
+        inputs = {
+            name: np.array(_decoded(value), specs[name].dtype.as_numpy_dtype if name in specs else None)
+            for name, value in values.items()
+        }
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+        raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"JSON Parse error: {error!r}") from error
+    answer = model.predict(signature, inputs)
+    columns = {name: _encoded(value.tolist()) for name, value in answer.items()}
+    if not rows:
+        return {"outputs": columns}
+    return {
+        "predictions": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    }
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_decoded(one) for one in value]
+    if isinstance(value, dict):
+        return base64.b64decode(value["b64"], validate=True)
+    return value.encode() if isinstance(value, str) else value
+
+
+def _encoded(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_encoded(one) for one in value]
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _or_abort(context: grpc.ServicerContext, function: Callable[[], Any]) -> Any:
+    try:
+        return function()
+    except Refused as refused:
+        context.abort(refused.code, str(refused))
+
+
+def _found(models: Models, spec: Any) -> Model:
+    return models.find(spec.name, spec.version.value if spec.HasField("version") else None)
+
+
+def _fill_spec(spec: Any, model: Model, signature: str) -> None:
+    spec.name, spec.signature_name = model.name, signature
+    spec.version.value = model.version
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="folder of all exported models")
+    parser.add_argument("--port", type=int, default=0, help="of gRPC; default any")
+    parser.add_argument("--rest-port", type=int, default=0, help="of REST; default any")
+    arguments = parser.parse_args()
+    found = [entry for entry in arguments.folder.iterdir() if any(entry.glob("[0-9]*/saved_model.pb"))]
+    models = Models({folder.name: Model(folder) for folder in sorted(found)})
+    server = grpc.server(ThreadPoolExecutor(max_workers=16))
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models), server)
+    model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(models), server)
+    port = server.add_insecure_port(f"127.0.0.1:{arguments.port}")
+    server.start()
+    rest = ThreadingHTTPServer(("127.0.0.1", arguments.rest_port), rest_handler(models))
+    rest.daemon_threads = True
+    signal.signal(signal.SIGTERM, lambda *_: exit(0))
+    print(f"gRPC {port} REST {rest.server_address[1]} models {' '.join(models)}", flush=True)
+    rest.serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,196 @@
+"""A SavedModel run by TensorFlow's C library alone: a program of its own that reads a job and writes what came of it.
+
+It is started by its path, never imported, so that no Python of TensorFlow, Keras, tensorflow-text or this package can
+have a part in the answers; it says which of them were imported all the same. Job and result are pickles on
+standard input and output.
+"""
+
+import ctypes
+import pickle
+import sys
+import time
+from collections.abc import Sequence
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
+from typing import Any
+
+import numpy as np
+
+_STRING, _STRING_SIZE = 7, 24
+_DTYPES = {
+    1: "float32",
+    2: "float64",
+    3: "int32",
+    4: "uint8",
+    6: "int8",
+    9: "int64",
+    10: "bool",
+    19: "float16",
+}
+_CODES = {name: code for code, name in _DTYPES.items()}
+_PYTHON = ("tensorflow", "keras", "tensorflow_text", "keras_quasiattn")
+
+
+class _Buffer(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("length", c_size_t), ("deallocator", c_void_p)]
+
+
+class _Output(ctypes.Structure):
+    _fields_ = [("operation", c_void_p), ("index", c_int)]
+
+
+_POINTERS = (
+    "TF_NewStatus TF_NewGraph TF_NewSessionOptions TF_GraphOperationByName TF_AllocateTensor TF_TensorData "
+    "TF_StringGetDataPointer TF_LoadSessionFromSavedModel TF_LoadLibrary"
+)
+
+
+class Session:
+    """A loaded SavedModel.
+
+    Args:
+        libraries: TensorFlow's framework library, then its C library.
+        kernels: libraries of further kernels.
+        path: the SavedModel's folder; None loads the libraries alone.
+    """
+
+    def __init__(self, libraries: Sequence[str], kernels: Sequence[str], path: str | None) -> None:
+        *_, self._c = (ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL) for library in libraries)
+        for name in _POINTERS.split():
+            getattr(self._c, name).restype = c_void_p
+        for name in ("TF_GetAllOpList", "TF_GetAllRegisteredKernels"):
+            getattr(self._c, name).restype = POINTER(_Buffer)
+        self._c.TF_Message.restype = c_char_p
+        self._c.TF_Dim.restype = c_int64
+        self._c.TF_StringGetSize.restype = c_size_t
+        self._status = c_void_p(self._c.TF_NewStatus())
+        for kernel in kernels:
+            self._c.TF_LoadLibrary(kernel.encode(), self._status)
+            self._check()
+        if path is not None:
+            self._graph = c_void_p(self._c.TF_NewGraph())
+            options = c_void_p(self._c.TF_NewSessionOptions())
+            tags = (c_char_p * 1)(b"serve")
+            self._session = c_void_p(
+                self._c.TF_LoadSessionFromSavedModel(
+                    options, None, path.encode(), tags, c_int(1), self._graph, None, self._status
+                )
+            )
+            self._check()
+
+    def run(self, inputs: dict[str, np.ndarray], outputs: Sequence[str]) -> tuple[list[np.ndarray], float]:
+        """The outputs' values, and the seconds that the C library took for them.
+
+        Args:
+            inputs: arrays by a tensor's name, such as "serving_default_text:0"; strings as objects of bytes.
+            outputs: names of tensors.
+        """
+        fed = [self._tensor(array) for array in inputs.values()]
+        feeds, fetches = (self._places(names) for names in (list(inputs), outputs))
+        values = (c_void_p * len(fed))(*fed)
+        results = (c_void_p * len(outputs))()
+        begun = time.perf_counter()
+        self._c.TF_SessionRun(
+            self._session, None, feeds, values, c_int(len(fed)), fetches, results, c_int(len(outputs)), None,
+            c_int(0), None, self._status,
+        )  # fmt: skip
+        seconds = time.perf_counter() - begun
+        try:
+            self._check()
+            return [self._array(c_void_p(result)) for result in results], seconds
+        finally:
+            for result in filter(None, results):
+                self._c.TF_DeleteTensor(c_void_p(result))
+            for tensor, array in zip(fed, inputs.values(), strict=True):
+                if array.dtype == object:
+                    for place in self._strings(tensor, array.size):
+                        self._c.TF_StringDealloc(place)
+                self._c.TF_DeleteTensor(tensor)
+
+    def registered(self) -> tuple[bytes, bytes]:
+        """The ops and the kernels that the libraries know: serialized `OpList` and `KernelList`."""
+        ops = self._c.TF_GetAllOpList()
+        kernels = self._c.TF_GetAllRegisteredKernels(self._status)
+        self._check()
+        return _bytes_of(ops), _bytes_of(kernels)
+
+    def _check(self) -> None:
+        if self._c.TF_GetCode(self._status):
+            raise RuntimeError(self._c.TF_Message(self._status).decode("utf-8", "replace"))
+
+    def _places(self, names: Sequence[str]) -> Any:
+        places = (_Output * len(names))()
+        for place, name in zip(places, names, strict=True):
+            operation, _, index = name.rpartition(":")
+            place.operation = self._c.TF_GraphOperationByName(self._graph, operation.encode())
+            place.index = int(index)
+            if not place.operation:
+                raise RuntimeError(f"the graph has no operation {operation!r}")
+        return places
+
+    def _tensor(self, array: np.ndarray) -> c_void_p:
+        shape = (c_int64 * array.ndim)(*array.shape)
+        if array.dtype != object:
+            tensor = c_void_p(
+                self._c.TF_AllocateTensor(
+                    c_int(_CODES[array.dtype.name]), shape, c_int(array.ndim), c_size_t(array.nbytes)
+                )
+            )
+            ctypes.memmove(
+                self._c.TF_TensorData(tensor), np.ascontiguousarray(array).ctypes.data, array.nbytes
+            )
+            return tensor
+        size = c_size_t(array.size * _STRING_SIZE)
+        tensor = c_void_p(self._c.TF_AllocateTensor(c_int(_STRING), shape, c_int(array.ndim), size))
+        for place, text in zip(self._strings(tensor, array.size), array.flat, strict=True):
+            self._c.TF_StringInit(place)
+            self._c.TF_StringCopy(place, c_char_p(text), c_size_t(len(text)))
+        return tensor
+
+    def _array(self, tensor: c_void_p) -> np.ndarray:
+        shape = [self._c.TF_Dim(tensor, c_int(axis)) for axis in range(self._c.TF_NumDims(tensor))]
+        count, code = int(np.prod(shape)), self._c.TF_TensorType(tensor)
+        if code == _STRING:
+            texts = [
+                ctypes.string_at(self._c.TF_StringGetDataPointer(place), self._c.TF_StringGetSize(place))
+                for place in self._strings(tensor, count)
+            ]
+            array = np.empty(count, object)
+            array[:] = texts
+            return array.reshape(shape)
+        if code not in _DTYPES:
+            raise RuntimeError(f"an output has TensorFlow's type {code}, which this check does not read")
+        dtype = np.dtype(_DTYPES[code])
+        raw = ctypes.string_at(self._c.TF_TensorData(tensor), count * dtype.itemsize) if count else b""
+        return np.frombuffer(raw, dtype).reshape(shape).copy()
+
+    def _strings(self, tensor: c_void_p, count: int) -> list[c_void_p]:
+        data = self._c.TF_TensorData(tensor) if count else 0
+        return [c_void_p(data + number * _STRING_SIZE) for number in range(count)]
+
+
+def _bytes_of(buffer: Any) -> bytes:
+    return ctypes.string_at(buffer.contents.data, buffer.contents.length)
+
+
+def _work(job: dict[str, Any]) -> dict[str, Any]:
+    session = Session(job["libraries"], job["kernels"], job["path"])
+    if job["path"] is None:
+        return {"registered": session.registered()}
+    answers = [session.run(inputs, outputs)[0] for inputs, outputs in job["requests"]]
+    seconds = []
+    for inputs, outputs, repetitions in job["timed"]:
+        session.run(inputs, outputs)  # the first use of a shape allocates
+        seconds.append([session.run(inputs, outputs)[1] for _ in range(repetitions)])
+    return {
+        "answers": answers,
+        "seconds": seconds,
+        "imported": [name for name in _PYTHON if name in sys.modules],
+    }
+
+
+if __name__ == "__main__":
+    try:
+        result = _work(pickle.load(sys.stdin.buffer))
+    except (OSError, RuntimeError) as error:
+        result = {"error": str(error)}
+    pickle.dump(result, sys.stdout.buffer)

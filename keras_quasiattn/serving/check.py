@@ -1,0 +1,138 @@
+"""Would a stock model server load this SavedModel, and does it answer there as it did when it was written?"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.serving.c_library import run_c_session
+from keras_quasiattn.serving.stock_ops import stock_ops
+from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, read_warm_up
+
+BATCHES: Final = (1, 8, 64)
+_PERCENTILES = (50, 90, 99)
+# Of the largest number of an output, or of 1: another machine's kernels may add in another order.
+_ROUNDING = 1e-4
+
+
+def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
+    """Check an exported version as far as that goes without a server; gives what it finds, line by line.
+
+    TensorFlow's C library loads the SavedModel in a process of its own, with the kernels of tensorflow-text and no
+    Python of any model. The graph's ops have to be among those that a stock server links, and no function may ask
+    for XLA, which servers leave off on CPUs. The recorded requests are asked again and have to be answered as
+    before. Then the example of each signature is asked in batches of 1, 8 and 64, and its latency measured in the
+    C library: without a network, a queue or other requests.
+
+    Args:
+        path: folder of one version, with `saved_model.pb`.
+        repetitions: how often a batch is timed.
+
+    Raises:
+        UserError: what a check found wrong; or the version has no recorded requests to compare with.
+
+    ```python
+    for line in serve_check("saved_models/trec/1"):
+        print(line)
+    ```
+    """
+    path = Path(path)
+    need_serving_api()
+    graph = _read_graph(path)
+    yield from _check_ops(path, graph)
+    records = read_warm_up(path)
+    requests = [_request(path, graph, record) for record in records]
+    examples: dict[str, tuple[dict[str, np.ndarray], list[str]]] = {}
+    for record, request in zip(records, requests, strict=True):
+        examples.setdefault(record.signature, request)
+    timed = {
+        (signature, batch): (_repeated(inputs, batch), names, repetitions)
+        for signature, (inputs, names) in examples.items()
+        for batch in BATCHES
+    }
+    result = run_c_session(path, requests=requests, timed=list(timed.values()))
+    if result["imported"]:
+        raise UserError(f"the process of the C library alone has imported {', '.join(result['imported'])}")
+    difference = max(
+        _compare(path, record, answers) for record, answers in zip(records, result["answers"], strict=True)
+    )
+    yield f"answers: {len(records)} recorded requests answered alike, largest difference {difference:.2g}"
+    for (signature, batch), seconds in zip(timed, result["seconds"], strict=True):
+        figures = zip(_PERCENTILES, np.percentile(seconds, _PERCENTILES), strict=True)
+        spread = ", ".join(f"p{percentile} {1e3 * value:.2f} ms" for percentile, value in figures)
+        yield f"{signature}, batch {batch}: {spread} ({len(seconds)} times)"
+
+
+def _read_graph(path: Path) -> Any:
+    """The `MetaGraphDef` that a server loads."""
+    from google.protobuf.message import DecodeError
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    file = path / "saved_model.pb"
+    if not file.is_file():
+        raise UserError(f"{path} is not a SavedModel: it has no saved_model.pb; name the folder of a version")
+    try:
+        saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    except DecodeError as error:
+        raise UserError(f"{file} is damaged: {error}") from error
+    for graph in saved.meta_graphs:
+        if "serve" in graph.meta_info_def.tags:
+            return graph
+    raise UserError(f"{path} has no graph that is tagged 'serve'")
+
+
+def _check_ops(path: Path, graph: Any) -> Iterator[str]:
+    functions = graph.graph_def.library.function
+    nodes = [*graph.graph_def.node, *(node for function in functions for node in function.node_def)]
+    used = {node.op for node in nodes} - {function.signature.name for function in functions}
+    linked = stock_ops()
+    missing = sorted(used - linked.keys())
+    if missing:
+        raise UserError(f"{path} has ops that a stock server does not link: {', '.join(missing)}")
+    if any(
+        "_XlaMustCompile" in part.attr and part.attr["_XlaMustCompile"].b for part in [*nodes, *functions]
+    ):
+        raise UserError(f"{path} has a function for XLA, which a stock server on CPUs leaves off")
+    yield f"ops: {len(used)}, all of which a stock server links"
+    for origin in sorted(set(linked.values())):
+        names = sorted(name for name in used if linked[name] == origin)
+        yield f"  {origin}: {', '.join(names) or 'none'}"
+
+
+def _request(path: Path, graph: Any, record: RecordedRequest) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Arrays by the names of the graph's tensors, and the tensors that answer."""
+    if record.signature not in graph.signature_def:
+        raise UserError(
+            f"{path} has a recorded request for the signature {record.signature!r}, which is not there"
+        )
+    signature = graph.signature_def[record.signature]
+    if record.inputs.keys() != signature.inputs.keys() or record.answer.keys() != signature.outputs.keys():
+        raise UserError(
+            f"{path} has a recorded request that does not suit its signature {record.signature!r}"
+        )
+    inputs = {signature.inputs[name].name: value for name, value in record.inputs.items()}
+    return inputs, [signature.outputs[name].name for name in record.answer]
+
+
+def _repeated(inputs: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+    return {name: np.repeat(value[:1], batch, axis=0) for name, value in inputs.items()}
+
+
+def _compare(path: Path, record: RecordedRequest, answers: Sequence[np.ndarray]) -> float:
+    """The largest difference between numbers, relative where they are above 1."""
+    largest = 0.0
+    for name, expected, got in zip(record.answer, record.answer.values(), answers, strict=True):
+        if np.issubdtype(expected.dtype, np.floating) and got.shape == expected.shape:
+            scale = max(1.0, float(np.max(np.abs(expected), initial=0.0)))
+            difference = float(np.max(np.abs(got - expected), initial=0.0)) / scale
+            largest, alike = max(largest, difference), difference <= _ROUNDING
+        else:
+            alike = got.dtype == expected.dtype and np.array_equal(got, expected)
+        if not alike:
+            raise UserError(
+                f"{path} answers {name} {got.tolist()!r} to a recorded request for {record.signature!r}, "
+                f"and {expected.tolist()!r} was recorded"
+            )
+    return largest

@@ -1,0 +1,84 @@
+"""What a model server is started with: which models there are, and how requests become batches."""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.files import replacing
+
+MODELS: Final = "models.config"
+BATCHING: Final = "batching_parameters.txt"
+# Where the server finds the folder of all models; the stock image's own choice.
+MOUNT: Final = "/models"
+
+_BATCHING = """\
+# tensorflow_model_server --enable_batching --batching_parameters_file=THIS_FILE
+max_batch_size { value: 64 }
+# How long the first request of a batch waits for others.
+batch_timeout_micros { value: 2000 }
+# Requests beyond this many batches are refused, not queued.
+max_enqueued_batches { value: 100 }
+# Batches at a time default to the number of cores; to change it: num_batch_threads { value: 2 }
+# Texts differ in length. The server pads with copies of a request's first element, which lengths leave out.
+pad_variable_length_inputs: true
+"""
+
+
+def read_models(target: Path) -> Any:
+    """The `ModelServerConfig` in a folder of exported models; empty where there is none.
+
+    Raises:
+        UserError: the file is no such message.
+    """
+    from google.protobuf import text_format
+    from tensorflow_serving.config import model_server_config_pb2
+
+    config = model_server_config_pb2.ModelServerConfig()
+    file = target / MODELS
+    if file.is_file():
+        try:
+            text_format.Parse(file.read_text(encoding="utf-8"), config)
+        except (text_format.ParseError, UnicodeDecodeError) as error:
+            raise UserError(f"{file} is no ModelServerConfig ({error}): mend or remove it") from error
+    return config
+
+
+def add_model(target: Path, name: str) -> None:
+    """Name a model in `models.config`, and write `batching_parameters.txt` where there is none.
+
+    Models that are named already, with whatever was set for them, stay as they are.
+
+    Args:
+        target: folder of all exported models.
+        name: the model's folder in it.
+
+    Raises:
+        UserError: `models.config` cannot be read or written.
+    """
+    from google.protobuf import text_format
+
+    with _alone_in(target):
+        config = read_models(target)
+        models = config.model_config_list.config
+        if name not in [model.name for model in models]:
+            models.add(name=name, base_path=f"{MOUNT}/{name}", model_platform="tensorflow")
+            with replacing(target / MODELS) as temporary:
+                temporary.write_text(text_format.MessageToString(config), encoding="utf-8")
+        if not (target / BATCHING).exists():
+            with replacing(target / BATCHING) as temporary:
+                temporary.write_text(_BATCHING, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Two exports into one folder write its files one after the other."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

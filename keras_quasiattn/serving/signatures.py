@@ -1,0 +1,79 @@
+"""The two ways to call an exported model: with strings, and with the ids of their tokens."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.tasks import ServingSignature
+
+STRINGS: Final = "serving_default"
+TOKEN_IDS: Final = "token_ids"
+
+
+def signature_functions(signature: ServingSignature) -> dict[str, Any]:
+    """The functions that a SavedModel answers with, by the signature's name.
+
+    `serving_default` takes the strings. `token_ids` takes, for each of them, `NAME_ids`, int32 of the strings' shape
+    with a last axis more, and `NAME_lengths`, int32 of the strings' shape: the ids at and behind a text's length never
+    matter, whatever they are. Both refuse inputs that disagree about the number of rows.
+
+    Args:
+        signature: a task's.
+    """
+    specs = signature.input_signature
+    id_specs = [
+        tf.TensorSpec(shape, tf.int32, name=f"{spec.name}_{kind}")
+        for spec in specs
+        for kind, shape in (("ids", [*spec.shape, None]), ("lengths", spec.shape))
+    ]
+
+    def answer_strings(*texts: tf.Tensor) -> dict[str, tf.Tensor]:
+        return signature.function(*_checked(specs, texts))
+
+    def answer_token_ids(*ids_and_lengths: tf.Tensor) -> dict[str, tf.Tensor]:
+        checked = _checked(id_specs, ids_and_lengths)
+        names = [spec.name for spec in specs]
+        return signature.answer_ids(*map(_without_rest, names, checked[::2], checked[1::2]))
+
+    return {
+        STRINGS: tf.function(answer_strings, input_signature=specs),
+        TOKEN_IDS: tf.function(answer_token_ids, input_signature=id_specs),
+    }
+
+
+def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str, np.ndarray]]:
+    """What both ways take for one input of `predict`: a batch of 1 by the signature's and the argument's name."""
+    strings, token_ids = {}, {}
+    for spec, column in zip(signature.input_signature, signature.columns(text), strict=True):
+        texts = tf.constant([column], tf.string)
+        ids = signature.tokenize(tf.reshape(texts, (-1,)))
+        padded = tf.cast(ids.to_tensor(), tf.int32)
+        strings[spec.name] = texts.numpy()
+        token_ids[f"{spec.name}_ids"] = tf.reshape(padded, [*texts.shape, padded.shape[1]]).numpy()
+        token_ids[f"{spec.name}_lengths"] = tf.reshape(ids.row_lengths(), texts.shape).numpy().astype("int32")
+    return {STRINGS: strings, TOKEN_IDS: token_ids}
+
+
+def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """The tensors, where each has its axes and all have as many rows."""
+    shaped = [tf.ensure_shape(tensor, spec.shape) for tensor, spec in zip(tensors, specs, strict=True)]
+    rows = [tf.shape(tensor)[0] for tensor in shaped]
+    checks = [
+        tf.debugging.assert_equal(count, rows[0], f"{spec.name} and {specs[0].name} must have as many rows")
+        for spec, count in list(zip(specs, rows, strict=True))[1:]
+    ]
+    with tf.control_dependencies(checks):
+        return [tf.identity(tensor) for tensor in shaped]
+
+
+def _without_rest(name: str, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    """The ids with 0 behind their length, and at least one place for each text."""
+    message = f"{name}_lengths must have one number for each text of {name}_ids"
+    check = tf.debugging.assert_equal(tf.shape(lengths), tf.shape(ids)[:-1], message)
+    with tf.control_dependencies([check]):
+        places = tf.shape(ids)[-1]
+    kept = tf.where(tf.range(places) < lengths[..., tf.newaxis], ids, 0)
+    missing = tf.maximum(0, 1 - places)
+    return tf.pad(kept, [[0, 0]] * (len(ids.shape) - 1) + [[0, missing]])

@@ -1,0 +1,96 @@
+"""Warm-up requests of an exported model, with the answers that were recorded for them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+
+# Where TensorFlow Serving looks for them.
+WARM_UP: Final = Path("assets.extra") / "tf_serving_warmup_requests"
+
+
+class RecordedRequest(NamedTuple):
+    """A request and its answer: arrays by name, strings as objects of bytes."""
+
+    signature: str
+    inputs: Mapping[str, np.ndarray]
+    answer: Mapping[str, np.ndarray]
+
+
+def need_serving_api() -> None:
+    """Ask for the package of TensorFlow Serving's messages, which no other part of the library needs.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        import tensorflow_serving.apis.prediction_log_pb2
+        import tensorflow_serving.config.model_server_config_pb2  # noqa: F401
+    except ImportError as error:
+        raise UserError(
+            f"TensorFlow Serving's messages cannot be imported ({error}): pip install 'keras-quasiattn[serving]'"
+        ) from None
+
+
+def write_warm_up(folder: Path, name: str, records: Iterable[RecordedRequest]) -> None:
+    """Write the requests as TensorFlow Serving replays them before it serves a version.
+
+    The answers lie in the same records, which the server ignores and `serve_check` compares with.
+
+    Args:
+        folder: the version's folder.
+        name: the model's name.
+        records: what to ask, and what was answered.
+    """
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    (folder / WARM_UP).parent.mkdir(exist_ok=True)
+    with tf.io.TFRecordWriter(str(folder / WARM_UP)) as writer:
+        for record in records:
+            log = prediction_log_pb2.PredictionLog()
+            exchange = log.predict_log
+            for message in (exchange.request, exchange.response):
+                message.model_spec.name = name
+                message.model_spec.signature_name = record.signature
+            _fill(exchange.request.inputs, record.inputs)
+            _fill(exchange.response.outputs, record.answer)
+            writer.write(log.SerializeToString(deterministic=True))
+
+
+def read_warm_up(folder: Path) -> list[RecordedRequest]:
+    """The recorded requests of an exported version.
+
+    Raises:
+        UserError: there are none, or the file is damaged.
+    """
+    from google.protobuf.message import DecodeError
+    from tensorflow_serving.apis import prediction_log_pb2
+
+    file = folder / WARM_UP
+    if not file.is_file():
+        raise UserError(f"{folder} has no {WARM_UP} to compare with: export its run again")
+    records = []
+    try:
+        for serialized in tf.data.TFRecordDataset(str(file)).as_numpy_iterator():
+            exchange = prediction_log_pb2.PredictionLog.FromString(serialized).predict_log
+            signature = exchange.request.model_spec.signature_name
+            inputs, answer = (
+                {key: tf.make_ndarray(value) for key, value in values.items()}
+                for values in (exchange.request.inputs, exchange.response.outputs)
+            )
+            records.append(RecordedRequest(signature, inputs, answer))
+    except (tf.errors.DataLossError, DecodeError, TypeError, ValueError) as error:
+        raise UserError(f"{file} is damaged: {str(error).splitlines()[0]}") from error
+    if not all(record.inputs and record.answer for record in records) or not records:
+        raise UserError(f"{file} holds a request without an answer, or none at all: export the run again")
+    return records
+
+
+def _fill(values: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    for name, array in arrays.items():
+        dtype = tf.string if array.dtype == object else array.dtype
+        values[name].CopyFrom(tf.make_tensor_proto(array, dtype, array.shape))

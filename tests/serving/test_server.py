@@ -1,0 +1,167 @@
+"""A server answers what clients ask: tensorflow_model_server where it is on the PATH, else the double of it."""
+
+import contextlib
+import json
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import numpy as np
+import pytest
+import requests
+import tiny_mlu
+
+from keras_quasiattn.serving.warm_up import RecordedRequest, read_warm_up
+
+EXAMPLES = tiny_mlu.ROOT / "examples" / "serving"
+sys.path.insert(0, str(EXAMPLES))
+from ask_grpc import GrpcClient  # noqa: E402
+from ask_rest import RestClient  # noqa: E402
+
+pytestmark = pytest.mark.long
+
+
+class Server(NamedTuple):
+    grpc: str
+    rest: str
+    pid: int
+
+
+def free_ports() -> list[int]:
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(2)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+@pytest.fixture(scope="module")
+def server(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder, (port, rest_port) = mlu_saved_model.parents[1], free_ports()
+    real = shutil.which("tensorflow_model_server")
+    name, log = mlu_saved_model.parent.name, tmp_path_factory.mktemp("server") / "log"
+    if real:
+        command = [real, f"--port={port}", f"--rest_api_port={rest_port}", "--enable_batching"]
+        command += [f"--batching_parameters_file={folder / 'batching_parameters.txt'}"]
+        command += [f"--model_name={name}", f"--model_base_path={folder / name}"]
+    else:
+        command = [sys.executable, str(EXAMPLES / "server_double.py"), str(folder)]
+        command += [f"--port={port}", f"--rest-port={rest_port}"]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, env=tiny_mlu.environment())
+    address = f"http://127.0.0.1:{rest_port}"
+    try:
+        for _ in range(240):
+            with contextlib.suppress(requests.ConnectionError):
+                status = requests.get(f"{address}/v1/models/{name}", timeout=5).json()
+                if status.get("model_version_status", [{}])[0].get("state") == "AVAILABLE":
+                    break
+            assert process.poll() is None, log.read_text()[-1000:]
+            time.sleep(0.5)
+        yield Server(f"127.0.0.1:{port}", address, process.pid)
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def records(mlu_saved_model: Path) -> list[RecordedRequest]:
+    return read_warm_up(mlu_saved_model)
+
+
+def test_grpc_answers_as_recorded(server: Server, records: list[RecordedRequest]) -> None:
+    client = GrpcClient(server.grpc, timeout=180)
+    for record in records:
+        answer = client.predict("run", record.inputs, record.signature)
+        assert answer.keys() == record.answer.keys()
+        assert answer["answer"].tolist() == record.answer["answer"].tolist()
+        np.testing.assert_allclose(answer["log_probability"], record.answer["log_probability"], rtol=1e-5)
+    client.close()
+
+
+def test_rest_answers_as_recorded(server: Server, records: list[RecordedRequest]) -> None:
+    client = RestClient(server.rest, timeout=180)
+    texts, ids = records[0], records[2]
+    asked = {
+        "serving_default": {"text": [tiny_mlu.QUESTION]},
+        "token_ids": {name: value.tolist() for name, value in ids.inputs.items()},
+    }
+    for signature, inputs in asked.items():
+        answer = client.predict("run", inputs, signature)
+        assert answer["answer"] == [value.decode("utf-8", "replace") for value in texts.answer["answer"]]
+        assert answer["log_probability"] == pytest.approx(texts.answer["log_probability"].tolist(), rel=1e-5)
+    rows = requests.post(
+        f"{server.rest}/v1/models/run:predict",
+        json={"instances": [{"text": tiny_mlu.QUESTION}, {"text": ""}]},
+        timeout=180,
+    ).json()["predictions"]
+    assert len(rows) == 2 and rows[0]["log_probability"] == pytest.approx(
+        answer["log_probability"][0], rel=1e-5
+    )
+
+
+IDS = {"text_ids": np.ones((2, 3), np.int32), "text_lengths": np.ones((3,), np.int32)}
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "signature", "code", "message"),
+    [
+        ("other", {"text": ["x"]}, "serving_default", "NOT_FOUND", r"Servable not found for request: Latest\(other"),
+        ("run", {"text": ["x"]}, "other", "FAILED_PRECONDITION", 'Serving signature key "other" not found'),
+        ("run", {"txt": ["x"]}, "serving_default", "INVALID_ARGUMENT", "text"),
+        ("run", {"text": np.array([1.5])}, "serving_default", "INVALID_ARGUMENT", "string"),
+        ("run", IDS, "token_ids", "INVALID_ARGUMENT", "must have as many rows|equal 0th-dimension"),
+    ],
+)  # fmt: skip
+def test_malformed_request_is_refused_in_clear_words(
+    model: str, inputs: Any, signature: str, code: str, message: str, server: Server
+) -> None:
+    client = GrpcClient(server.grpc, timeout=180)
+    with pytest.raises(grpc.RpcError, match=message) as caught:
+        client.predict(model, inputs, signature)
+    assert caught.value.code().name == code
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [
+        ("v1/models/run:predict", b"{"),
+        ("v1/models/run:predict", b"3"),
+        ("v1/models/run:predict", b'{"instances": []}'),
+        ("v1/models/run:predict", b'{"inputs": {"text": [["x"], "y"]}}'),
+        ("v1/models/run:predict", b'{"inputs": {"text": {"b64": "?"}}}'),
+        ("v1/models/other:predict", b'{"inputs": ["x"]}'),
+        ("v2/none", b"{}"),
+    ],
+)
+def test_malformed_rest_request(path: str, content: bytes, server: Server) -> None:
+    response = requests.post(f"{server.rest}/{path}", data=content, timeout=180)
+    assert 400 <= response.status_code < 500 and response.json()["error"]
+
+
+def test_client_without_a_server_ends_in_one_line() -> None:
+    port, _ = free_ports()
+    for script, address in (("ask_grpc.py", ""), ("ask_rest.py", "http://")):
+        command = [sys.executable, str(EXAMPLES / script), "run", "text=x", "--timeout=1"]
+        command += [f"--server={address}127.0.0.1:{port}"]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        assert ended.returncode == 1 and ended.stdout == ""
+        assert ended.stderr.splitlines()[-1].startswith(f"{script}: ")
+
+
+def test_load_with_malformed_requests_disturbs_no_other(server: Server) -> None:
+    command = [sys.executable, str(EXAMPLES / "load_test.py"), "run", f"--server={server.grpc}"]
+    command += ["--requests=400", "--malformed=0.1", f"--pid={server.pid}", "--timeout=60"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=540)
+    assert ended.returncode == 0, ended.stdout + ended.stderr[-1000:]
+    figures = json.loads(ended.stdout)
+    assert figures["answered"] + figures["refused"] == 400 and 10 < figures["refused"] < 90
+    early, late = figures["memory_mib"]
+    assert late < 1.2 * early
