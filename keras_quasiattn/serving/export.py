@@ -173,6 +173,6 @@ def _describe(folder: RunFolder, task: Task, file: Path) -> None:
         "metrics": folder.metrics(),
         "example": task.example,
     }
-    for name, text in task.assets().items():
-        (file.parent / name).write_text(text, encoding="utf-8")
+    for name, content in task.assets().items():
+        (file.parent / name).write_bytes(content)
     file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

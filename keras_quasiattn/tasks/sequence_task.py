@@ -24,7 +24,7 @@ from keras_quasiattn.models import Seq2Seq, SequenceCrossentropy, Transformer, b
 from keras_quasiattn.tasks.coda_options import attention_of
 from keras_quasiattn.tasks.sequence_options import DECODING_OPTIONS
 from keras_quasiattn.tasks.task import ServingSignature, Task
-from keras_quasiattn.tasks.vocabulary_task import as_bytes, chosen_examples, in_batches, plain
+from keras_quasiattn.tasks.vocabulary_task import as_bytes, chosen_examples, counted, in_batches, plain
 from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
 
 _PIECES = "pieces.model"
@@ -183,11 +183,7 @@ class SequenceTask(Task):
 
     def _longest(self, pairs: ParallelTexts) -> np.ndarray:
         """Tokens of each pair's longer side, its end counted."""
-        return np.maximum(self._lengths(pairs.source), self._lengths(pairs.target))
-
-    def _lengths(self, texts: np.ndarray) -> np.ndarray:
-        batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
-        return np.concatenate([self._count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
+        return np.maximum(*(counted(self._count, side) for side in (pairs.source, pairs.target)))
 
     @functools.cached_property
     def _count(self) -> Any:
@@ -260,10 +256,11 @@ class SequenceTask(Task):
         """
         if self.model == "seq2seq":
             raise UserError("model seq2seq has no attention to show")
-        search = tf.function(functools.partial(self._search, model), input_signature=[_TEXT])
+        search = tf.function(functools.partial(self._search, model), reduce_retracing=True)
         rows = []
         for row in self.predict(model, inputs):
-            source, ids, _ = search(tf.constant(as_bytes([row["input"]]).tolist()))
+            source = self._source(tf.constant(as_bytes([row["input"]]).tolist()))
+            ids, _ = search(source)
             ids = ids[:, : int(_real(ids)[0])]
             start = tf.fill([1, 1], self.tokenizer.eos_id)
             weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))["weights"].numpy()[0]
@@ -285,44 +282,66 @@ class SequenceTask(Task):
             raise UserError(f"the text {shown} has {tokens} tokens: at most {limit} would be right")
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `answer`, its `log_probability` and its `score` out. A text that is too long loses its tail."""
-        return ServingSignature(self._answer_function(model), [_TEXT], [])
+        """`text` in; `answer`, its `log_probability` and its `score` out. A text that is too long loses its tail.
+
+        Ids are those of the pieces, the end included; other numbers count as padding.
+        """
+        answer_ids = self._ids_function(model)
+        return ServingSignature(
+            function=self._text_function(answer_ids),
+            input_signature=[_TEXT],
+            resources=[],
+            tokenize=lambda texts: tf.RaggedTensor.from_tensor(self._source(texts), padding=0),
+            answer_ids=answer_ids,
+        )
 
     def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
         if not len(texts):
             return []
-        return in_batches(self._answer_function(model), [texts], [self._lengths(texts)])
+        return in_batches(self._answer_function(model), [texts], [counted(self._count, texts)])
 
     def _answer_function(self, model: keras.Model) -> Any:
         """Made once a model, since its graph takes longer to make than to run."""
         if self._answering is None or self._answering[0] is not model:
-            self._answering = (model, self._new_answer_function(model))
+            self._answering = (model, self._text_function(self._ids_function(model)))
         return self._answering[1]
 
-    def _new_answer_function(self, model: keras.Model) -> Any:
+    def _text_function(self, answer_ids: Any) -> Any:
         @tf.function(input_signature=[_TEXT])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            _, ids, log_probability = self._search(model, text)
-            penalty = ((5 + tf.cast(_real(ids), tf.float32)) / 6) ** self.options.model["length_penalty"]
+            return answer_ids(self._source(text))
+
+        return answer
+
+    def _ids_function(self, model: keras.Model) -> Any:
+        tokenizer = self.tokenizer
+
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
+        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+            source = tf.where(known, ids, tokenizer.pad_id)[:, : self.options.data["max_length"]]
+            found, log_probability = self._search(model, source)
+            penalty = ((5 + tf.cast(_real(found), tf.float32)) / 6) ** self.options.model["length_penalty"]
             return {
-                "answer": self.tokenizer.detokenize(ids),
+                "answer": tokenizer.detokenize(found),
                 "log_probability": log_probability,
                 "score": log_probability / penalty,
             }
 
         return answer
 
-    def _search(self, model: keras.Model, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-        """Ids of the texts (B, S) and of their answers (B, T), and these' log-probabilities (B,)."""
+    def _source(self, text: tf.Tensor) -> tf.Tensor:
+        """Ids of texts (B, S), their ends included."""
+        return self.tokenizer.tokenize(text, self.options.data["max_length"])
+
+    def _search(self, model: keras.Model, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Ids (B, T) of the answers to ids (B, S), and their log-probabilities (B,)."""
         options = self.options.model
-        source = self.tokenizer.tokenize(text, self.options.data["max_length"])
         limits = _real(source) + options["extra_tokens"]
         length = tf.reduce_max(limits)
         step, cache = with_limits(model.step, model.start_cache(source, length), limits)
-        ids, log_probability = beam_search(
-            step, cache, length, beam_width=options["beam_width"], alpha=options["length_penalty"]
-        )
-        return source, ids, log_probability
+        width, alpha = options["beam_width"], options["length_penalty"]
+        return beam_search(step, cache, length, beam_width=width, alpha=alpha)
 
 
 def _real(ids: tf.Tensor) -> tf.Tensor:

@@ -208,8 +208,7 @@ class VocabularyTask(Task):
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         """Tokens of each text, as many as the model reads."""
-        batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
-        return np.concatenate([self._count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
+        return counted(self._count, texts)
 
     @functools.cached_property
     def _count(self) -> Any:
@@ -243,6 +242,12 @@ def as_bytes(texts: Sequence[str]) -> np.ndarray:
     array = np.empty(len(texts), object)
     array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
     return array
+
+
+def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
+    """What `count` says of each text, asked for a thousand together."""
+    batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
+    return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
 
 
 def in_batches(
