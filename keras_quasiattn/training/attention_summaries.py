@@ -1,0 +1,110 @@
+"""What attention does while it is trained, for TensorBoard and for reports."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+from tensorboard.plugins.histogram import metadata
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.attention_figures import AttentionFigures, scalars_of
+from keras_quasiattn.training.files import replacing
+
+FILE = "attention.jsonl"
+
+
+class AttentionSummaries(keras.callbacks.Callback):
+    """Writes after every epoch how the attention layers of a model weigh one fixed batch.
+
+    For TensorBoard, under `folder/tensorboard/attention`: a histogram of every matrix (tanh(E), the gate, M, softmax
+    weights) and the shares of its entries near −1, 0 and 1; the density of gates and their temperature; learned α
+    and β of each head. The same goes to `folder/attention.jsonl`, a row an epoch, which `quasiattn report` draws.
+    A model without attention leaves neither.
+
+    Args:
+        folder: where both go; the folder of a run, or any other.
+        inputs: a batch of what the model is called with; 32 examples say enough and cost little.
+        steps_per_epoch: updates in an epoch, so that rows are told by step; default the optimizer's count.
+        start: rows beyond this step, which a kill undid, are dropped.
+
+    Raises:
+        UserError: the folder cannot be written.
+
+    ```python
+    model.fit(x, y, callbacks=[AttentionSummaries("logs", x[:32])])
+    ```
+    """
+
+    def __init__(
+        self, folder: str | Path, inputs: Any, *, steps_per_epoch: int | None = None, start: int = 0
+    ) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+        self.inputs = inputs
+        self.steps_per_epoch = steps_per_epoch
+        self.rows = [row for row in read_attention(self.folder) if row["step"] <= start]
+        self._writer: Any = None
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Draw the rows so far anew."""
+        self._figures = AttentionFigures(self.model, self.inputs)
+        shutil.rmtree(self._curves, ignore_errors=True)
+        for row in self.rows:
+            self._draw(row)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Measure, keep and draw."""
+        figures = self._figures.measure()
+        if not figures["matrices"]:
+            return
+        steps = self.steps_per_epoch
+        row = {"step": (epoch + 1) * steps if steps else int(self.model.optimizer.iterations), **figures}
+        self.rows.append(row)
+        with replacing(self.folder / FILE) as temporary:
+            temporary.write_text("".join(json.dumps(one) + "\n" for one in self.rows), encoding="utf-8")
+        self._draw(row)
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Close the event file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    @property
+    def _curves(self) -> Path:
+        return self.folder / "tensorboard" / "attention"
+
+    def _draw(self, row: Mapping[str, Any]) -> None:
+        try:
+            if self._writer is None:
+                self._writer = tf.summary.create_file_writer(str(self._curves))
+            with self._writer.as_default(step=row["step"]):
+                for name, value in scalars_of(row).items():
+                    tf.summary.scalar(name, value)
+                for name, counts in row["matrices"].items():
+                    edges = tf.linspace(-1.0, 1.0, len(counts) + 1)
+                    buckets = tf.stack([edges[:-1], edges[1:], tf.cast(counts, tf.float32)], axis=1)
+                    described = metadata.create_summary_metadata(display_name=None, description=None)
+                    tf.summary.write(name, tf.cast(buckets, tf.float64), metadata=described)
+            self._writer.flush()
+        except tf.errors.OpError as error:
+            raise UserError(f"cannot write {self._curves}: {error.message.splitlines()[0]}") from error
+
+
+def read_attention(folder: Path) -> list[dict[str, Any]]:
+    """The rows that `AttentionSummaries` left in a folder; none where it was not there.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    file = folder / FILE
+    if not file.exists():
+        return []
+    try:
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):
+        raise UserError(f"{file} is damaged: its lines are not JSON") from None
