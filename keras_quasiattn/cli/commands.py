@@ -228,6 +228,42 @@ def export(run: Path, target: Path, name: str | None, version: int | None) -> No
     click.echo(serving.export(folder, made, target, name=name, version=version))
 
 
+@cli.command(
+    epilog="quasiattn report runs/trec-gated runs/trec-soft --to report.html\n"
+    "quasiattn report runs/snli --to snli.html --input $'A man plays.\\tA man makes music.'\n"
+    "quasiattn report runs/*-seed? --to all.html --results results/classify.jsonl\n"
+    "quasiattn report saved_models/trec/1 --to trec.html --input 'Who was Galileo ?'"
+)
+@click.argument("runs", nargs=-1, required=True, type=TensorFlowPath())
+@click.option("--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write.")
+@click.option("--input", "inputs", multiple=True, help="A text to show; repeatable; default some of the data.")
+@click.option("--split", default="test", show_default=True, help="Part of the data that texts come from.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=200, show_default=True, help="Texts to measure densities on."
+)
+@click.option("--results", type=click.Path(path_type=Path), help="Recorded results, for accuracy against density.")
+@DATA_DIR
+def report(
+    runs: tuple[Path, ...],
+    target: Path,
+    inputs: tuple[str, ...],
+    split: str,
+    limit: int,
+    results: Path | None,
+    data_dir: Path,
+) -> None:
+    """Draw what the models in folders RUNS attend to and how they learned, as one HTML page.
+
+    RUNS are run folders or exported models. Figures go beside the page, as SVG and PNG.
+    """
+    from keras_quasiattn.report import write_report
+
+    page, *figures = write_report(
+        runs, target, inputs=inputs, split=split, limit=limit, results=results, data_dir=data_dir
+    )
+    click.echo(json.dumps({"page": str(page), "figures": len(figures)}))
+
+
 def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:
     from keras_quasiattn.training import RunFolder
 

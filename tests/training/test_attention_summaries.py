@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from keras_quasiattn.errors import UserError
@@ -56,7 +57,7 @@ def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model: keras.Mode
     assert names <= set(found)
     for tag, events in found.items():
         assert [event.step for event in events] == [10, 20, 30, 40], tag
-    value = found["coda/gate/near_one"][-1].tensor_proto.float_val[0]
+    value = float(tf.make_ndarray(found["coda/gate/near_one"][-1].tensor_proto))
     assert value == pytest.approx(shares(rows[-1]["matrices"]["coda/gate"])["near_one"])
 
 
