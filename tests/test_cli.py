@@ -14,7 +14,7 @@ import tiny_mlu
 from keras_quasiattn import __version__
 from keras_quasiattn.training import RunFolder
 
-COMMANDS = ("tasks", "train", "evaluate", "predict", "show", "export")
+COMMANDS = ("tasks", "train", "evaluate", "predict", "show", "report", "export")
 
 Outcome = tuple[int, str, str]
 

@@ -231,23 +231,31 @@ def export(run: Path, target: Path, name: str | None, version: int | None) -> No
 @cli.command(
     epilog="quasiattn report runs/trec-gated runs/trec-soft --to report.html\n"
     "quasiattn report runs/snli --to snli.html --input $'A man plays.\\tA man makes music.'\n"
-    "quasiattn report runs/*-seed? --to all.html --results results/classify.jsonl\n"
+    "quasiattn report runs/*-seed? --to all.html --split test --results results/classify.jsonl\n"
     "quasiattn report saved_models/trec/1 --to trec.html --input 'Who was Galileo ?'"
 )
 @click.argument("runs", nargs=-1, required=True, type=TensorFlowPath())
-@click.option("--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write.")
-@click.option("--input", "inputs", multiple=True, help="A text to show; repeatable; default some of the data.")
-@click.option("--split", default="test", show_default=True, help="Part of the data that texts come from.")
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=200, show_default=True, help="Texts to measure densities on."
+    "--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write."
 )
-@click.option("--results", type=click.Path(path_type=Path), help="Recorded results, for accuracy against density.")
+@click.option("--input", "inputs", multiple=True, help="A text to show; repeatable; default one example.")
+@click.option("--split", help="Show texts from this part of the data instead, and densities over it.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Texts to measure densities on.",
+)
+@click.option(
+    "--results", type=click.Path(path_type=Path), help="Recorded results, for accuracy against density."
+)
 @DATA_DIR
 def report(
     runs: tuple[Path, ...],
     target: Path,
     inputs: tuple[str, ...],
-    split: str,
+    split: str | None,
     limit: int,
     results: Path | None,
     data_dir: Path,

@@ -52,7 +52,10 @@ def quasi_attention_weights(
     similarity, gate = composition.factors(similarity, negative_distance)
     weights = zero_masked(similarity * gate, mask)
     for name, values, label in zip(
-        ("similarity", "gate", "weights"), (similarity, gate, weights), (*composition.labels, "M"), strict=True
+        ("similarity", "gate", "weights"),
+        (similarity, gate, weights),
+        (*composition.labels, "M"),
+        strict=True,
     ):
         record(name, values, mask, label)
     return weights

@@ -106,6 +106,6 @@ def attend(
     if is_causal:
         mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
-    record(name, weights, mask, "softmax weights")
+    record(name, weights, mask, f"softmax {name.replace('_', ' of the ')}")
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output

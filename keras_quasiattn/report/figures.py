@@ -17,6 +17,7 @@ from keras_quasiattn.training.files import replacing
 
 _LABELLED = 60  # tokens of a side that still have room for their labels
 _SHOWN_STEPS = 6
+_SIZE = (6.2, 3.6)
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text, in whatever script
     "svg.hashsalt": "keras_quasiattn",
@@ -70,7 +71,7 @@ def learning_curves(name: str, figure: str, curves: Mapping[str, Curve]) -> Draw
 
     last = ", ".join(f"{model} {curve[-1]['mean']:.3f}" for model, curve in curves.items())
     caption = f"{figure}: the mean of the runs, shaded from the lowest to the highest."
-    return _drawing(name, caption, f"{caption} At the end: {last}.", lambda f: draw(f.subplots()), (7, 4))
+    return _drawing(name, caption, f"{caption} At the end: {last}.", lambda f: draw(f.subplots()), _SIZE)
 
 
 def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
@@ -78,7 +79,9 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
     colors = needed("matplotlib.colors")
 
     def draw(figure: Any) -> None:
-        for axes, panel in zip(figure.subplots(1, len(shown.panels), squeeze=False)[0], shown.panels, strict=True):
+        for axes, panel in zip(
+            figure.subplots(1, len(shown.panels), squeeze=False)[0], shown.panels, strict=True
+        ):
             values = panel.values[min(head, len(panel.values) - 1)]
             limit = max(1.0, float(np.nanmax(np.abs(values), initial=0.0)))
             image = axes.imshow(
@@ -94,11 +97,15 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
     rows, columns = (max(len(getattr(panel, side)) for panel in shown.panels) for side in ("rows", "columns"))
     height = min(12.0, max(3.0, 1.5 + 0.22 * rows))
     width = len(shown.panels) * min(10.0, max(3.5, 2 + 0.22 * columns))
-    caption = f"{shown.name}, head {head + 1} of {shown.heads}: {', '.join(panel.title for panel in shown.panels)}."
+    caption = (
+        f"{shown.name}, head {head + 1} of {shown.heads}: {', '.join(panel.title for panel in shown.panels)}."
+    )
     return _drawing(name, caption, caption, draw, (width, height))
 
 
-def histograms(name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> Drawing:
+def histograms(
+    name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
+) -> Drawing:
     """How the matrices of a layer fill [−1, 1] as training goes on, and the shares near −1, 0 and 1 (figure 2).
 
     Args:
@@ -107,7 +114,9 @@ def histograms(name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels:
         rows: `step`, and `matrices` with the counts by "layer/matrix".
         labels: titles of the matrices, by name, in the order in which they stand.
     """
-    chosen = [rows[i] for i in sorted({*np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int).tolist()})]
+    chosen = [
+        rows[i] for i in sorted({*np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int).tolist()})
+    ]
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(2, len(labels), squeeze=False)
@@ -149,7 +158,7 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
 
     caption = f"Density of open gates by length, {len(lengths)} texts."
     mean = f"On average {np.mean(densities):.2f} of a text's gates are open."
-    return _drawing(name, f"{caption} {mean}", f"{caption} {mean}", lambda f: draw(f.subplots()), (7, 4))
+    return _drawing(name, f"{caption} {mean}", f"{caption} {mean}", lambda f: draw(f.subplots()), _SIZE)
 
 
 def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
@@ -163,7 +172,7 @@ def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing
         axes.legend()
 
     caption = f"Accuracy against density, {len(rows)} recorded runs."
-    return _drawing(name, caption, caption, lambda f: draw(f.subplots()), (7, 4))
+    return _drawing(name, caption, caption, lambda f: draw(f.subplots()), _SIZE)
 
 
 def _drawing(
@@ -182,4 +191,6 @@ def _drawing(
                     stream = io.BytesIO()
                     figure.savefig(stream, format=ending, dpi=120, metadata=details)
                     made[kind, ending] = stream.getvalue()
-    return Drawing(name, caption, description, made["light", "svg"], made["dark", "svg"], made["light", "png"])
+    return Drawing(
+        name, caption, description, made["light", "svg"], made["dark", "svg"], made["light", "png"]
+    )

@@ -92,7 +92,10 @@ def heat_maps(
                 dataclasses.replace(panel, title=f"{title}: {panel.title}")
                 for title, panel in zip((first.name, name), (*first.panels, *panels), strict=True)
             ]
-            found[-1] = (beside[0], HeatMap(f"{parent}{', call ' + str(one.call + 1) if one.call else ''}", both))
+            found[-1] = (
+                beside[0],
+                HeatMap(f"{parent}{', call ' + str(one.call + 1) if one.call else ''}", both),
+            )
         else:
             found.append(((parent, one.call), HeatMap(name, panels)))
     return [one for _, one in found]
@@ -112,12 +115,18 @@ def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
     tokens = {side: answer.get(f"{side}_tokens") or [] for side in ("first", "second")}
     made: dict[str, list[Panel]] = {}
     for name, values in answer.items():
-        array = np.asarray(values, "float32") if name.split("_")[0] in ("weights", "attention", "conflict") else None
+        array = (
+            np.asarray(values, "float32")
+            if name.split("_")[0] in ("weights", "attention", "conflict")
+            else None
+        )
         if array is None or array.ndim != 2 or not array.size:
             continue
         side = "second" if name.endswith("_second") else "first"
         other = "first" if side == "second" else "second"
-        rows, columns = (_filled(tokens[one], size) for one, size in zip((side, other), array.shape, strict=True))
+        rows, columns = (
+            _filled(tokens[one], size) for one, size in zip((side, other), array.shape, strict=True)
+        )
         made.setdefault(side, []).append(Panel(name.replace("_", " of the ", 1), array[None], rows, columns))
     return [HeatMap(f"weights of the {side} text", panels) for side, panels in made.items()]
 
@@ -143,8 +152,8 @@ def pooled(values: np.ndarray, block: int) -> np.ndarray:
         return values
     rows, columns = (-(-size // block) for size in values.shape)
     padding = [(0, count * block - size) for count, size in zip((rows, columns), values.shape, strict=True)]
-    cells = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
-    cells = cells.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
+    parted = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
+    cells = parted.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
     strongest = np.argmax(np.where(np.isnan(cells), -1, np.abs(cells)), axis=-1)
     return np.take_along_axis(cells, strongest[..., None], axis=-1)[..., 0]
 

@@ -41,7 +41,7 @@ def page(
         facts: names and values under it.
         notes: lines that say what is missing and why.
         examples: texts or pairs with their heat maps.
-        texts: answers with `tokens` and `weights`, and perhaps `gates`.
+        texts: answers with `tokens` and `weights`, and perhaps `gates`, and the name of the `model` that gave them.
         sections: figures.
 
     Raises:
@@ -102,7 +102,7 @@ def _text(answer: Mapping[str, Any]) -> dict[str, Any]:
     tokens, weights = answer["tokens"], answer["weights"]
     gates = answer.get("gates") or [True] * len(tokens)
     largest = max(map(abs, weights), default=0.0) or 1.0
-    about = [summary(answer)]
+    about = [f"{answer['model']}: {summary(answer)}"]
     if "gates" in answer:
         about.append(f"{sum(map(bool, gates))} of {len(tokens)} open")
     return {

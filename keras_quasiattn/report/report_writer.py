@@ -20,7 +20,7 @@ def write_report(
     to: str | Path,
     *,
     inputs: Sequence[str] = (),
-    split: str = "test",
+    split: str | None = None,
     limit: int = 200,
     results: str | Path | None = None,
     data_dir: str | Path = "data",
@@ -33,8 +33,8 @@ def write_report(
     Args:
         sources: folders of runs, finished or not, and of exported models (a version's folder).
         to: the page; the figures go to a folder of its name without ending, and "_figures".
-        inputs: texts to show, the texts of a pair parted by tabs; default the first of a split.
-        split: part of the data that texts come from.
+        inputs: texts to show, the texts of a pair parted by tabs; default the first of `split`.
+        split: part of the data that texts come from; default one example, and the data are not read.
         limit: how many texts densities are measured on.
         results: a file of recorded results, for accuracy against density.
         data_dir: where the data of the runs lie.
@@ -43,8 +43,8 @@ def write_report(
         The page and all figures.
 
     Raises:
-        UserError: a folder is neither, an input does not suit, a file cannot be read or written, or jinja2 or
-            matplotlib is not installed.
+        UserError: a folder is neither, an input does not suit, the data are not there, a file cannot be read or
+            written, or jinja2 or matplotlib is not installed.
 
     ```python
     write_report(["runs/coda-seed0", "runs/coda-seed1", "runs/softmax-seed0"], "report.html", data_dir="data")
@@ -63,15 +63,20 @@ def write_report(
         folders.append(folder)
         if folder.finished and _model(folder) not in seen:
             seen.add(_model(folder))
-            name = " ".join(_model(folder)[1:])
+            name = " ".join(_model(folder))
             views.append(view_of_run(name, folder, Path(data_dir), inputs, split, limit))
     sections = _curves(folders) + [section for view in views for section in view.sections]
     if results is not None:
-        sections.append(Section("Accuracy against density", [accuracy_by_density("accuracy_by_density", _rows(Path(results)))]))
+        sections.append(
+            Section(
+                "Accuracy against density", [accuracy_by_density("accuracy_by_density", _rows(Path(results)))]
+            )
+        )
     drawn = [figure for view in views for figure in view.figures]
     drawn += [figure for section in sections for figure in section.figures]
     html = page(
-        "Report: " + ", ".join(dict.fromkeys(view.name for view in views) or [folder.path.name for folder in folders]),
+        "Report: "
+        + ", ".join(dict.fromkeys(view.name for view in views) or [folder.path.name for folder in folders]),
         facts=[fact for folder in folders for fact in _facts(folder)],
         notes=[note for view in views for note in view.notes],
         examples=[example for view in views for example in view.examples],
@@ -96,10 +101,16 @@ def _model(folder: RunFolder) -> tuple[str, str, str]:
 
 def _facts(folder: RunFolder) -> list[tuple[str, str]]:
     figures = [
-        f"{split} {name} {value:.4g}" for split, all_ in folder.metrics().items() for name, value in all_.items()
+        f"{split} {name} {value:.4g}"
+        for split, all_ in folder.metrics().items()
+        for name, value in all_.items()
     ]
     data = folder.noted.get("data", {})
-    told = [folder.config.get("command", ""), " ".join(data.values()) if isinstance(data, dict) else "", ", ".join(figures)]
+    told = [
+        folder.config.get("command", ""),
+        " ".join(data.values()) if isinstance(data, dict) else "",
+        ", ".join(figures),
+    ]
     return [(folder.path.name, "; ".join(filter(None, told)))]
 
 
@@ -113,7 +124,7 @@ def _curves(folders: Sequence[RunFolder]) -> list[Section]:
         drawn = []
         for figure in wanted:
             if curves := curves_of(histories, figure):
-                drawn.append(learning_curves(slug(f"{preset[1]} {figure}"), figure, curves))
+                drawn.append(learning_curves(slug(" ".join((*preset, figure))), figure, curves))
         if drawn:
             sections.append(Section(f"Learning curves: {' '.join(preset)}", drawn))
     return sections

@@ -47,7 +47,7 @@ class View:
     def add_answers(self, answers: Sequence[dict[str, Any]]) -> None:
         """Take in texts with gates or weights, and the densities where there are gates."""
         pooled = [answer for answer in answers if answer.get("tokens") and "weights" in answer]
-        self.texts += pooled[:SHOWN]
+        self.texts += [{**answer, "model": self.name} for answer in pooled[:SHOWN]]
         gated = [answer for answer in pooled if "gates" in answer]
         if len(gated) > 1:
             lengths = [len(answer["tokens"]) for answer in gated]
@@ -64,7 +64,7 @@ class View:
 
 
 def view_of_run(
-    name: str, folder: RunFolder, data_dir: Path, inputs: Sequence[str], split: str, limit: int
+    name: str, folder: RunFolder, data_dir: Path, inputs: Sequence[str], split: str | None, limit: int
 ) -> View:
     """What there is to see of a finished run.
 
@@ -72,25 +72,25 @@ def view_of_run(
         name: what the page calls it.
         folder: the run.
         data_dir: where its data lie.
-        inputs: texts to show; default the first of a split.
-        split: which.
+        inputs: texts to show.
+        split: part of the data that they come from, if there are no inputs; default the task's one example.
         limit: how many texts of the split to ask for densities, the first few of which are shown.
 
     Raises:
-        UserError: an input that the task refuses, or a run that does not load.
+        UserError: an input that the task refuses, data that are not there, or a run that does not load.
     """
     view, task, model = View(name), folder.task(data_dir), folder.load_model()
     for text in inputs:
         task.check_input(text)
-    texts, unread = (list(inputs), None) if inputs else _texts(task, split, limit)
-    if unread:
-        view.notes.append(f"{name}: shown on one example: {unread}")
+    texts = list(inputs) or (task.texts(split, limit) if split else [task.example])
     answers = task.predict(model, texts)
     view.add_answers(answers)
     try:
         read = [_example(task, model, name, *pair) for pair in list(zip(texts, answers, strict=True))[:SHOWN]]
         view.add_examples([example for example, _ in read])
-        view.sections += _over_training(name, folder, task, model, texts[:_MEASURED], read[0][1] if read else {})
+        view.sections += _over_training(
+            name, folder, task, model, texts[:_MEASURED], read[0][1] if read else {}
+        )
     except UserError as error:
         view.notes.append(f"{name}: {error}")
     return view
@@ -104,17 +104,12 @@ def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str])
         view.notes.append(f"{name} brings no example: give an --input")
     found = answers.predict(texts)
     view.add_answers(found)
-    view.add_examples([Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer)) for answer in found])
+    view.add_examples(
+        [Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer)) for answer in found]
+    )
     if not view.texts and not view.examples:
         view.notes.append(f"{name} answers without its weights: nothing to show of its attention")
     return view
-
-
-def _texts(task: Task, split: str, limit: int) -> tuple[list[str], str | None]:
-    try:
-        return task.texts(split, limit), None
-    except (UserError, OSError) as error:  # data that are neither here nor to be fetched
-        return [task.example], str(error).splitlines()[0]
 
 
 def _example(
@@ -135,13 +130,21 @@ def _is_text(shown: Any, answer: dict[str, Any]) -> bool:
 
 
 def _over_training(
-    name: str, folder: RunFolder, task: Task, model: keras.Model, texts: Sequence[str], titles: dict[str, dict[str, str]]
+    name: str,
+    folder: RunFolder,
+    task: Task,
+    model: keras.Model,
+    texts: Sequence[str],
+    titles: dict[str, dict[str, str]],
 ) -> list[Section]:
-    rows, source = read_attention(folder.path), "as recorded at the end of every period on a batch of validation data"
+    rows, source = (
+        read_attention(folder.path),
+        "as recorded at the end of every period on a batch of validation data",
+    )
     checkpoints = Checkpoints(folder.checkpoints, keep=0)
     if not rows and checkpoints.steps():
         figures = AttentionFigures(model, task.read(texts).argument)
-        rows, source = [], f"from the saved checkpoints, on {len(texts)} texts"
+        rows, source = [], f"from the saved checkpoints, on {len(texts)} text{'s' if len(texts) > 1 else ''}"
         for step in checkpoints.steps():
             for group, variables in (
                 ("trainable", model.trainable_variables),
@@ -172,5 +175,3 @@ def slug(name: str) -> str:
     'trec-bilstm_gated-attention-MultiHeadCoDA'
     """
     return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")
-
-

@@ -53,7 +53,9 @@ class SavedAnswers:
         if listed:
             parts = [*parts[: len(names) - 1], parts[len(names) - 1 :]]
         if len(parts) != len(names) or (listed and not parts[-1]):
-            raise UserError(f"the input {text!r} has {len(parts)} texts: {', '.join(names)}, parted by tabs, is right")
+            raise UserError(
+                f"the input {text!r} has {len(parts)} texts: {', '.join(names)}, parted by tabs, is right"
+            )
         given = {name: tf.constant([part]) for name, part in zip(names, parts, strict=True)}
         row = {name: value.numpy()[0] for name, value in self._signature(**given).items()}
         return {"input": text, **{name: _readable(row, name) for name in row}}

@@ -225,7 +225,9 @@ class Mlu(Task):
     def read(self, texts: Sequence[str]) -> Reading:
         """The bytes of the questions, and those of their right answers as the decoder is given them."""
         sides = {"source": list(texts), "target": [str(self.grammar.evaluate(text)) for text in texts]}
-        examples = {key: tf.constant(sides[side]) for key, side in (("expression", "source"), ("answer", "target"))}
+        examples = {
+            key: tf.constant(sides[side]) for key, side in (("expression", "source"), ("answer", "target"))
+        }
         ids = {side: one.numpy() for side, one in self._encode()(examples)[0].items()}
         tokens = {
             "source": [[*text, "⟨end⟩"] for text in sides["source"]],

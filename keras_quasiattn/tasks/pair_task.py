@@ -118,7 +118,9 @@ class PairTask(VocabularyTask):
     def read(self, texts: Sequence[str]) -> Reading:
         """The ids of the pairs, with their tokens; of several candidates the first."""
         parted = [columns_of(text, ("first", "second"), more=True) for text in texts]
-        return self._reading({side: as_bytes([one[n] for one in parted]) for n, side in enumerate(("first", "second"))})
+        return self._reading(
+            {side: as_bytes([one[n] for one in parted]) for n, side in enumerate(("first", "second"))}
+        )
 
     def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
         """(pairs, classes), asked for in batches of like length."""

@@ -2,13 +2,19 @@
 
 import json
 import shutil
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import keras
-import tensorflow as tf
+import numpy as np
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.plugins.histogram import metadata
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.util.tensor_util import make_tensor_proto
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training.attention_figures import AttentionFigures, scalars_of
@@ -47,7 +53,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         self.inputs = inputs
         self.steps_per_epoch = steps_per_epoch
         self.rows = [row for row in read_attention(self.folder) if row["step"] <= start]
-        self._writer: Any = None
+        self._writer: EventFileWriter | None = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         """Draw the rows so far anew."""
@@ -79,20 +85,25 @@ class AttentionSummaries(keras.callbacks.Callback):
         return self.folder / "tensorboard" / "attention"
 
     def _draw(self, row: Mapping[str, Any]) -> None:
+        # TensorBoard's own writer: `tf.summary` runs several operations for every value.
+        values = [scalar_pb(name, value).value[0] for name, value in scalars_of(row).items()]
+        values += [_histogram(name, counts) for name, counts in row["matrices"].items()]
         try:
             if self._writer is None:
-                self._writer = tf.summary.create_file_writer(str(self._curves))
-            with self._writer.as_default(step=row["step"]):
-                for name, value in scalars_of(row).items():
-                    tf.summary.scalar(name, value)
-                for name, counts in row["matrices"].items():
-                    edges = tf.linspace(-1.0, 1.0, len(counts) + 1)
-                    buckets = tf.stack([edges[:-1], edges[1:], tf.cast(counts, tf.float32)], axis=1)
-                    described = metadata.create_summary_metadata(display_name=None, description=None)
-                    tf.summary.write(name, tf.cast(buckets, tf.float64), metadata=described)
+                self._writer = EventFileWriter(str(self._curves))
+            self._writer.add_event(
+                Event(step=row["step"], wall_time=time.time(), summary=Summary(value=values))
+            )
             self._writer.flush()
-        except tf.errors.OpError as error:
-            raise UserError(f"cannot write {self._curves}: {error.message.splitlines()[0]}") from error
+        except OSError as error:
+            raise UserError(f"cannot write {self._curves}: {error.strerror}") from error
+
+
+def _histogram(name: str, counts: Sequence[float]) -> Summary.Value:
+    edges = np.linspace(-1, 1, len(counts) + 1)
+    described = metadata.create_summary_metadata(display_name=None, description=None)
+    buckets = make_tensor_proto(np.stack([edges[:-1], edges[1:], counts], axis=1))
+    return Summary.Value(tag=name, tensor=buckets, metadata=described)
 
 
 def read_attention(folder: Path) -> list[dict[str, Any]]:

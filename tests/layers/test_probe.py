@@ -34,7 +34,12 @@ PAIRS = [
     ConflictAttention(6),
     AttentionConflict(6),
 ]
-HEADED = [MultiHeadCoDA(**HEADS), MultiHeadSoftmax(**HEADS), MultiHeadConflict(**HEADS), MultiHeadGated(**HEADS)]
+HEADED = [
+    MultiHeadCoDA(**HEADS),
+    MultiHeadSoftmax(**HEADS),
+    MultiHeadConflict(**HEADS),
+    MultiHeadGated(**HEADS),
+]
 POOLING = [SoftAttention(), LocalAttention(), GatedAttention(units=3), IntraSentenceAttention(6)]
 
 
@@ -50,13 +55,17 @@ def check(layer, *args, **kwargs):
     for got, expected in zip(keras.tree.flatten(output), plain, strict=True):
         np.testing.assert_allclose(array(got), array(expected), atol=1e-5)
     assert "call" not in vars(layer)
-    recorded = [one for found in maps for name, one in found.matrices.items() if name not in ("similarity", "gate")]
+    recorded = [
+        one for found in maps for name, one in found.matrices.items() if name not in ("similarity", "gate")
+    ]
     for one, score in zip(sorted(recorded, key=lambda r: r.label != "gates"), scores, strict=True):
         values = array(one.values).astype("float32")
         visible = np.broadcast_to(True if one.visible is None else array(one.visible), values.shape)
         if values.shape != tuple(score.shape):  # weights of the second text, the other way round
             values, visible = np.swapaxes(values, -1, -2), np.swapaxes(visible, -1, -2)
-        np.testing.assert_allclose(np.where(visible, values, 0), np.where(visible, array(score), 0), atol=1e-5)
+        np.testing.assert_allclose(
+            np.where(visible, values, 0), np.where(visible, array(score), 0), atol=1e-5
+        )
     return maps
 
 
@@ -84,7 +93,9 @@ def test_one_sequence(layer):
 def test_factors_multiply_to_the_weights_and_say_what_they_are():
     _, (found,) = probe_built(CoDA(gate_range="raw", gate="arctan", similarity="sigmoid"), [A, B])
     similarity, gate, weights = found.matrices.values()
-    np.testing.assert_allclose(array(similarity.values) * array(gate.values), array(weights.values), atol=1e-6)
+    np.testing.assert_allclose(
+        array(similarity.values) * array(gate.values), array(weights.values), atol=1e-6
+    )
     assert (similarity.label, gate.label, weights.label) == ("sigmoid(E)", "arctan(N)", "M")
 
 
@@ -94,12 +105,16 @@ def probe_built(layer, *args):
 
 
 def test_layers_within_a_model_are_found_by_path_and_told_by_call():
-    block = TransformerEncoder(intermediate_dim=4, num_heads=2, attention="coda", attention_options={"alpha": "learned"})
+    block = TransformerEncoder(
+        intermediate_dim=4, num_heads=2, attention="coda", attention_options={"alpha": "learned"}
+    )
     x = keras.Input((None, 8))
     model = keras.Model(x, block(block(x)))
     _, maps = probe(model, A)
     (path,) = attention_layers(model)
-    assert [(one.layer, one.call) for one in maps] == [(path, 0), (path, 1)] and maps[0].kind == "MultiHeadCoDA"
+    assert [(one.layer, one.call) for one in maps] == [(path, 0), (path, 1)] and maps[
+        0
+    ].kind == "MultiHeadCoDA"
     np.testing.assert_allclose(array(temperatures(model)[f"{path}/alpha"]), [1, 1])
 
 

@@ -46,14 +46,22 @@ def test_counts_are_those_of_the_scores_at_real_pairs(model: keras.Model) -> Non
 def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model: keras.Model, tmp_path: Path) -> None:
     def fit(start: int, epochs: int) -> None:
         callback = AttentionSummaries(tmp_path, IDS, steps_per_epoch=10, start=start)
-        model.fit(IDS, np.ones((2, 1)), epochs=epochs, initial_epoch=start // 10, verbose=0, callbacks=[callback])
+        model.fit(
+            IDS, np.ones((2, 1)), epochs=epochs, initial_epoch=start // 10, verbose=0, callbacks=[callback]
+        )
 
     fit(0, 3)
     fit(20, 4)  # the third epoch was undone by a kill
     rows = [json.loads(line) for line in (tmp_path / "attention.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [10, 20, 30, 40]
     found = drawn(tmp_path)
-    names = {"coda/weights/near_zero", "coda/alpha/1", "gated/density", "gated/temperature", "coda/similarity"}
+    names = {
+        "coda/weights/near_zero",
+        "coda/alpha/1",
+        "gated/density",
+        "gated/temperature",
+        "coda/similarity",
+    }
     assert names <= set(found)
     for tag, events in found.items():
         assert [event.step for event in events] == [10, 20, 30, 40], tag
