@@ -20,6 +20,9 @@ from keras_quasiattn.training.attention_figures import AttentionFigures, shares
 from keras_quasiattn.training.attention_summaries import read_attention
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
 
+# By layer the titles of its matrices, by name.
+Titles = dict[str, dict[str, str]]
+
 SHOWN = 5  # texts whose maps and tokens are on the page
 _MEASURED = 32  # texts that saved checkpoints are measured on
 
@@ -85,14 +88,20 @@ def view_of_run(
     texts = list(inputs) or (task.texts(split, limit) if split else [task.example])
     answers = task.predict(model, texts)
     view.add_answers(answers)
+    titles: Titles = {}
     try:
         read = [_example(task, model, name, *pair) for pair in list(zip(texts, answers, strict=True))[:SHOWN]]
         view.add_examples([example for example, _ in read])
-        view.sections += _over_training(
-            name, folder, task, model, texts[:_MEASURED], read[0][1] if read else {}
-        )
-    except UserError as error:
+        titles = read[0][1]
+    except UserError as error:  # a task that reads no text
         view.notes.append(f"{name}: {error}")
+    rows = read_attention(folder.path)
+    told = "as recorded at the end of every period on a batch of validation data"
+    if titles and not rows:
+        rows = _from_checkpoints(folder, model, task.read(texts[:_MEASURED]).argument)
+        told = f"from the saved checkpoints, on {len(texts[:_MEASURED])} of the texts"
+    if rows and rows[-1]["matrices"]:
+        view.sections.append(_over_training(name, told, rows, titles))
     return view
 
 
@@ -114,8 +123,8 @@ def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str])
 
 def _example(
     task: Task, model: keras.Model, name: str, text: str, answer: dict[str, Any]
-) -> tuple[Example, dict[str, dict[str, str]]]:
-    """The example, and by layer the titles of its matrices by name."""
+) -> tuple[Example, Titles]:
+    """The example, and the titles of its matrices."""
     reading = task.read([text])
     _, maps = probe(model, reading.argument)
     sides = [(ids.shape[1], reading.tokens[side][0]) for side, ids in reading.inputs.items()]
@@ -129,33 +138,21 @@ def _is_text(shown: Any, answer: dict[str, Any]) -> bool:
     return "tokens" in answer and "weights" in answer and all(len(panel.rows) == 1 for panel in shown.panels)
 
 
-def _over_training(
-    name: str,
-    folder: RunFolder,
-    task: Task,
-    model: keras.Model,
-    texts: Sequence[str],
-    titles: dict[str, dict[str, str]],
-) -> list[Section]:
-    rows, source = (
-        read_attention(folder.path),
-        "as recorded at the end of every period on a batch of validation data",
-    )
-    checkpoints = Checkpoints(folder.checkpoints, keep=0)
-    if not rows and checkpoints.steps():
-        figures = AttentionFigures(model, task.read(texts).argument)
-        rows, source = [], f"from the saved checkpoints, on {len(texts)} text{'s' if len(texts) > 1 else ''}"
-        for step in checkpoints.steps():
-            for group, variables in (
-                ("trainable", model.trainable_variables),
-                ("state", model.non_trainable_variables),
-            ):
-                assign(variables, checkpoints.read(step, group), checkpoints.file(step))
-            rows.append({"step": step, **figures.measure()})
-    if not rows or not rows[-1]["matrices"]:
-        return []
+def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> list[dict[str, Any]]:
+    """What a run without records can still say; the model is left with the last checkpoint's weights."""
+    figures, checkpoints = AttentionFigures(model, inputs), Checkpoints(folder.checkpoints, keep=0)
+    groups = {"trainable": model.trainable_variables, "state": model.non_trainable_variables}
+    rows: list[dict[str, Any]] = []
+    for step in checkpoints.steps():
+        for group, variables in groups.items():
+            assign(variables, checkpoints.read(step, group), checkpoints.file(step))
+        rows.append({"step": step, **figures.measure()})
+    return rows
+
+
+def _over_training(name: str, told: str, rows: list[dict[str, Any]], titles: Titles) -> Section:
     drawings, table = [], [["layer", "matrix", "near −1", "near 0", "near 1"]]
-    layers: dict[str, dict[str, str]] = {}
+    layers: Titles = {}
     for key in rows[-1]["matrices"]:
         layer, _, matrix = key.rpartition("/")
         layers.setdefault(layer, {})[matrix] = titles.get(layer, {}).get(matrix, matrix)
@@ -164,8 +161,8 @@ def _over_training(
         for matrix, label in labels.items():
             last = shares(rows[-1]["matrices"][f"{layer}/{matrix}"]).values()
             table.append([layer, label, *(f"{share:.3f}" for share in last)])
-    text = f"Histograms {source}; the table is of the last, step {rows[-1]['step']}."
-    return [Section(f"Matrices over training: {name}", drawings, text, table)]
+    text = f"Histograms {told}; the table is of the last, step {rows[-1]['step']}."
+    return Section(f"Matrices over training: {name}", drawings, text, table)
 
 
 def slug(name: str) -> str:

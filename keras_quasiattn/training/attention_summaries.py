@@ -24,7 +24,7 @@ FILE = "attention.jsonl"
 
 
 class AttentionSummaries(keras.callbacks.Callback):
-    """Writes after every epoch how the attention layers of a model weigh one fixed batch.
+    """Writes, before training and after every epoch, how the attention layers of a model weigh one fixed batch.
 
     For TensorBoard, under `folder/tensorboard/attention`: a histogram of every matrix (tanh(E), the gate, M, softmax
     weights) and the shares of its entries near −1, 0 and 1; the density of gates and their temperature; learned α
@@ -61,14 +61,23 @@ class AttentionSummaries(keras.callbacks.Callback):
         shutil.rmtree(self._curves, ignore_errors=True)
         for row in self.rows:
             self._draw(row)
+        if not self.rows:
+            self._keep(self._updates)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Measure, keep and draw."""
+        steps = self.steps_per_epoch
+        self._keep((epoch + 1) * steps if steps else self._updates)
+
+    @property
+    def _updates(self) -> int:
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+
+    def _keep(self, step: int) -> None:
         figures = self._figures.measure()
         if not figures["matrices"]:
             return
-        steps = self.steps_per_epoch
-        row = {"step": (epoch + 1) * steps if steps else int(self.model.optimizer.iterations), **figures}
+        row = {"step": step, **figures}
         self.rows.append(row)
         with replacing(self.folder / FILE) as temporary:
             temporary.write_text("".join(json.dumps(one) + "\n" for one in self.rows), encoding="utf-8")

@@ -36,7 +36,7 @@ def report(run_cli: Any, target: Path, *arguments: str | Path) -> tuple[str, dic
 
 def test_a_run_of_a_transformer(run_cli: Any, mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (mlu_run / "attention.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == [10, 20]
+    assert [row["step"] for row in rows] == [0, 10, 20]
     question = tiny_mlu.QUESTION
     html, maps, figures = report(run_cli, tmp_path / "page.html", mlu_run, "--input", question)
     (example,) = maps["examples"]

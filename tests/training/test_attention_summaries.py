@@ -53,7 +53,7 @@ def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model: keras.Mode
     fit(0, 3)
     fit(20, 4)  # the third epoch was undone by a kill
     rows = [json.loads(line) for line in (tmp_path / "attention.jsonl").read_text().splitlines()]
-    assert [row["step"] for row in rows] == [10, 20, 30, 40]
+    assert [row["step"] for row in rows] == [0, 10, 20, 30, 40]
     found = drawn(tmp_path)
     names = {
         "coda/weights/near_zero",
@@ -64,7 +64,7 @@ def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model: keras.Mode
     }
     assert names <= set(found)
     for tag, events in found.items():
-        assert [event.step for event in events] == [10, 20, 30, 40], tag
+        assert [event.step for event in events] == [0, 10, 20, 30, 40], tag
     value = float(tf.make_ndarray(found["coda/gate/near_one"][-1].tensor_proto))
     assert value == pytest.approx(shares(rows[-1]["matrices"]["coda/gate"])["near_one"])
 
