@@ -51,8 +51,7 @@ def attention_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
     """Calls a layer or model and tells, beside its output, what every attention layer in it computed.
 
-    The output is that of the plain call. It works eagerly and while a `tf.function` is traced (the matrices are then
-    tensors of that graph), on every backend; not from two threads at once on one layer.
+    The output is that of the plain call; the rest is as in `watching`.
 
     Args:
         layer: any built Keras layer or model.
@@ -70,12 +69,23 @@ def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[Atte
     >>> one.layer, one.kind, one.call, list(one.matrices)
     ('coda', 'CoDA', 0, ['similarity', 'gate', 'weights'])
     """
+    with watching(layer) as maps:
+        output = layer(*args, **kwargs)
+    return output, maps
+
+
+@contextlib.contextmanager
+def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
+    """What every attention layer in a built layer or model computes in the body, however it comes to be called.
+
+    It works eagerly and while a `tf.function` is traced (the matrices are then tensors of that graph), on every
+    backend; not from two threads at once on one layer.
+    """
     maps: list[AttentionMap] = []
     with contextlib.ExitStack() as stack:
         for path, one in attention_layers(layer).items():
             stack.enter_context(_watched(path, one, maps))
-        output = layer(*args, **kwargs)
-    return output, maps
+        yield maps
 
 
 @contextlib.contextmanager

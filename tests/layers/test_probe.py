@@ -3,119 +3,55 @@
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from cases import CASES
+from tools import to_numpy
 
-from keras_quasiattn.layers import (
-    AttentionConflict,
-    CoDA,
-    ConflictAttention,
-    DecomposableAttention,
-    GatedAttention,
-    IntraSentenceAttention,
-    LocalAttention,
-    MultiHeadCoDA,
-    MultiHeadConflict,
-    MultiHeadGated,
-    MultiHeadSoftmax,
-    SoftAttention,
-    TransformerEncoder,
-)
-from keras_quasiattn.layers.probe import attention_layers, probe, temperatures
+from keras_quasiattn.layers import CoDA, GatedAttention, MultiHeadCoDA, TransformerEncoder
+from keras_quasiattn.layers.probe import attention_layers, probe, temperatures, watching
 
 RANDOM = np.random.default_rng(0)
 A, B = (RANDOM.normal(size=(2, length, 8)).astype("float32") for length in (4, 5))
-MASK_A, MASK_B = np.array([[1, 1, 1, 0], [1, 1, 1, 1]], bool), np.array([[1, 1, 0, 0, 0], [1] * 5], bool)
-HEADS = {"num_heads": 2, "key_dim": 4}
-PAIRS = [
-    CoDA(),
-    CoDA(gate_range="centered", implementation="blockwise", alpha="learned"),
-    DecomposableAttention(6),
-    DecomposableAttention(6, attention="coda"),
-    ConflictAttention(6),
-    AttentionConflict(6),
-]
-HEADED = [
-    MultiHeadCoDA(**HEADS),
-    MultiHeadSoftmax(**HEADS),
-    MultiHeadConflict(**HEADS),
-    MultiHeadGated(**HEADS),
-]
-POOLING = [SoftAttention(), LocalAttention(), GatedAttention(units=3), IntraSentenceAttention(6)]
+ONE_OF_EACH = {case.layer: case for case in reversed(CASES) if case.has_scores}.values()
 
 
-def array(x):
-    return np.asarray(ops.convert_to_numpy(x))
-
-
-def check(layer, *args, **kwargs):
-    """The recorded weights are the returned scores wherever something is to be seen; the output is the plain one."""
-    plain = keras.tree.flatten(layer(*args, **kwargs))
-    scores = keras.tree.flatten(layer(*args, return_attention_scores=True, **kwargs))[len(plain) :]
-    output, maps = probe(layer, *args, **kwargs)
-    for got, expected in zip(keras.tree.flatten(output), plain, strict=True):
-        np.testing.assert_allclose(array(got), array(expected), atol=1e-5)
+@pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
+def test_every_layer_with_scores_is_seen(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    plain = to_numpy(case.run(layer, sequences, masks))
+    scores = to_numpy(case.run(layer, sequences, masks, return_attention_scores=True))[-1]
+    with watching(layer) as maps:
+        watched = to_numpy(case.run(layer, sequences, masks))
+    for got, expected in zip(watched, plain, strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-5)
     assert "call" not in vars(layer)
-    recorded = [
-        one for found in maps for name, one in found.matrices.items() if name not in ("similarity", "gate")
-    ]
-    for one, score in zip(sorted(recorded, key=lambda r: r.label != "gates"), scores, strict=True):
-        values = array(one.values).astype("float32")
-        visible = np.broadcast_to(True if one.visible is None else array(one.visible), values.shape)
-        if values.shape != tuple(score.shape):  # weights of the second text, the other way round
-            values, visible = np.swapaxes(values, -1, -2), np.swapaxes(visible, -1, -2)
-        np.testing.assert_allclose(
-            np.where(visible, values, 0), np.where(visible, array(score), 0), atol=1e-5
-        )
-    return maps
-
-
-@pytest.mark.parametrize("layer", PAIRS, ids=lambda layer: layer.name)
-def test_pairs(layer):
-    check(layer, [A, B[:, :5]], mask=[MASK_A, MASK_B])
-
-
-@pytest.mark.parametrize("layer", HEADED, ids=lambda layer: layer.name)
-def test_heads(layer):
-    if isinstance(layer, MultiHeadGated):
-        layer(A, A)
-        _, (found,) = probe(layer, A, A)
-        assert set(found.matrices) == {"gates", "weights"}
-    else:
-        maps = check(layer, A, B, query_mask=MASK_A, value_mask=MASK_B)
-        assert not np.broadcast_to(array(maps[0].matrices["weights"].visible), (2, 2, 4, 5))[0, :, 3].any()
-
-
-@pytest.mark.parametrize("layer", POOLING, ids=lambda layer: layer.name)
-def test_one_sequence(layer):
-    check(layer, A, mask=MASK_A)
+    name, last = list(maps[-1].matrices.items())[-1]
+    values, visible = to_numpy(last.values), True if last.visible is None else to_numpy(last.visible)
+    values = np.where(visible, values, 0)
+    if name == "weights_second":  # seen from the second sequence
+        values = np.swapaxes(values, -1, -2)
+    # What is hidden, rows of padding among it, weighs nothing.
+    np.testing.assert_allclose(values, scores, atol=1e-5)
 
 
 def test_factors_multiply_to_the_weights_and_say_what_they_are():
-    _, (found,) = probe_built(CoDA(gate_range="raw", gate="arctan", similarity="sigmoid"), [A, B])
+    layer = CoDA(gate_range="raw", gate="arctan", similarity="sigmoid")
+    layer([A, B])
+    _, (found,) = probe(layer, [A, B])
     similarity, gate, weights = found.matrices.values()
-    np.testing.assert_allclose(
-        array(similarity.values) * array(gate.values), array(weights.values), atol=1e-6
-    )
+    product = to_numpy(similarity.values) * to_numpy(gate.values)
+    np.testing.assert_allclose(product, to_numpy(weights.values), atol=1e-6)
     assert (similarity.label, gate.label, weights.label) == ("sigmoid(E)", "arctan(N)", "M")
 
 
-def probe_built(layer, *args):
-    layer(*args)
-    return probe(layer, *args)
-
-
 def test_layers_within_a_model_are_found_by_path_and_told_by_call():
-    block = TransformerEncoder(
-        intermediate_dim=4, num_heads=2, attention="coda", attention_options={"alpha": "learned"}
-    )
+    options = {"attention": "coda", "attention_options": {"alpha": "learned"}}
+    block = TransformerEncoder(intermediate_dim=4, num_heads=2, **options)
     x = keras.Input((None, 8))
     model = keras.Model(x, block(block(x)))
     _, maps = probe(model, A)
     (path,) = attention_layers(model)
-    assert [(one.layer, one.call) for one in maps] == [(path, 0), (path, 1)] and maps[
-        0
-    ].kind == "MultiHeadCoDA"
-    np.testing.assert_allclose(array(temperatures(model)[f"{path}/alpha"]), [1, 1])
+    assert [(one.layer, one.call) for one in maps] == [(path, 0), (path, 1)] and maps[0].kind == "MultiHeadCoDA"
+    np.testing.assert_allclose(to_numpy(temperatures(model)[f"{path}/alpha"]), [1, 1])
 
 
 def test_temperature_of_gates():
@@ -128,14 +64,14 @@ def test_nothing_is_left_behind_by_an_error():
     layer = CoDA()
     layer([A, B])
     with pytest.raises(ValueError):
-        probe(layer, [A, B], mask=[MASK_A.astype("float32"), None])
+        probe(layer, [A, B], mask=[np.ones((2, 4), "float32"), None])
     assert "call" not in vars(layer)
 
 
 def test_a_graph_that_does_not_know_the_lengths(tensorflow_only):
     import tensorflow as tf
 
-    layer = MultiHeadCoDA(**HEADS)
+    layer = MultiHeadCoDA(num_heads=2, key_dim=4)
     layer(A, B)
 
     @tf.function(input_signature=[tf.TensorSpec((None, None, 8))] * 2)

@@ -12,6 +12,7 @@ import pytest
 
 from keras_quasiattn.report.heat_maps import Example, HeatMap, Panel
 from keras_quasiattn.report.page_writer import Section, page
+from keras_quasiattn.report.show import AttentionView
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
@@ -177,6 +178,17 @@ def test_texts_never_run_as_markup(browser: Any, small: Path) -> None:
         opened.page.locator("script:not([type])").count() == 1 and opened.page.locator("main b").count() == 0
     )
     opened.check_quiet()
+
+
+def test_a_notebook_frame_draws(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "notebook.html"
+    file.write_text(AttentionView([HeatMap("layer", panels(ROWS, COLUMNS, 2))], EVIL)._repr_html_(), encoding="utf-8")
+    opened = Opened(browser, file)
+    frame = opened.page.frame_locator("iframe")
+    frame.locator(".panel canvas").nth(2).focus()
+    opened.page.keyboard.press("ArrowRight")
+    assert frame.locator("#reading").inner_text().startswith(f"{EVIL} → &amp;: tanh(E) ")
+    assert opened.trouble == [] and set(opened.requests) <= {file.as_uri(), "about:srcdoc"}
 
 
 CONTRAST = """(selector) => {
