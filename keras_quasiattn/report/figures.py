@@ -1,6 +1,7 @@
 """Figures of a report, each for light and for dark pages, drawn with Matplotlib."""
 
 import dataclasses
+import functools
 import io
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,6 @@ from keras_quasiattn.training.files import replacing
 
 _LABELLED = 60  # tokens of a side that still have room for their labels
 _SHOWN_STEPS = 6
-_SIZE = (6.2, 3.6)
 _SETTINGS = {
     "svg.fonttype": "none",  # text stays text, in whatever script
     "svg.hashsalt": "keras_quasiattn",
@@ -30,29 +30,54 @@ _LINES = {"near_minus_one": "near −1", "near_zero": "near 0", "near_one": "nea
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """A figure.
+    """A figure, drawn when it is asked for.
 
     Args:
         name: of its files, without ending.
         caption: what it shows.
         description: the same for people who cannot see it.
-        light: SVG on white.
-        dark: SVG on black.
-        png: PNG on white.
+        draw: draws on an empty `matplotlib.figure.Figure`.
+        size: width and height, in inches.
     """
 
     name: str
     caption: str
     description: str
-    light: bytes
-    dark: bytes
-    png: bytes
+    draw: Callable[[Any], None]
+    size: tuple[float, float] = (6.2, 3.6)
+
+    @functools.cached_property
+    def light(self) -> bytes:
+        """SVG on white."""
+        return self._drawn("default", "svg")
+
+    @functools.cached_property
+    def dark(self) -> bytes:
+        """SVG on black."""
+        return self._drawn("dark_background", "svg")
+
+    @functools.cached_property
+    def png(self) -> bytes:
+        """PNG on white."""
+        return self._drawn("default", "png")
 
     def save(self, folder: Path) -> None:
         """Write name.svg and name.png."""
         for ending, data in (("svg", self.light), ("png", self.png)):
             with replacing(folder / f"{self.name}.{ending}") as temporary:
                 temporary.write_bytes(data)
+
+    def _drawn(self, sheet: str, ending: str) -> bytes:
+        matplotlib = needed("matplotlib")
+        style, figures = needed("matplotlib.style"), needed("matplotlib.figure")
+        with style.context(sheet), matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the PNG shows a box
+            figure = figures.Figure(figsize=self.size)
+            self.draw(figure)
+            stream = io.BytesIO()
+            details = {"Date": None} if ending == "svg" else None
+            figure.savefig(stream, format=ending, dpi=120, metadata=details)
+            return stream.getvalue()
 
 
 def learning_curves(name: str, figure: str, curves: Mapping[str, Curve]) -> Drawing:
@@ -71,7 +96,7 @@ def learning_curves(name: str, figure: str, curves: Mapping[str, Curve]) -> Draw
 
     last = ", ".join(f"{model} {curve[-1]['mean']:.3f}" for model, curve in curves.items())
     caption = f"{figure}: the mean of the runs, shaded from the lowest to the highest."
-    return _drawing(name, caption, f"{caption} At the end: {last}.", lambda f: draw(f.subplots()), _SIZE)
+    return Drawing(name, caption, f"{caption} At the end: {last}.", lambda f: draw(f.subplots()))
 
 
 def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
@@ -100,7 +125,7 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
     caption = (
         f"{shown.name}, head {head + 1} of {shown.heads}: {', '.join(panel.title for panel in shown.panels)}."
     )
-    return _drawing(name, caption, caption, draw, (width, height))
+    return Drawing(name, caption, caption, draw, (width, height))
 
 
 def histograms(
@@ -136,7 +161,7 @@ def histograms(
         grid[1][-1].legend(fontsize="small")
 
     caption = f"{layer}: histograms of its matrices over training, and the shares within 0.1 of −1, 0 and 1."
-    return _drawing(name, caption, caption, draw, (3.6 * len(labels) + 0.5, 6))
+    return Drawing(name, caption, caption, draw, (3.6 * len(labels) + 0.5, 6))
 
 
 def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[float]) -> Drawing:
@@ -158,7 +183,7 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
 
     caption = f"Density of open gates by length, {len(lengths)} texts."
     mean = f"On average {np.mean(densities):.2f} of a text's gates are open."
-    return _drawing(name, f"{caption} {mean}", f"{caption} {mean}", lambda f: draw(f.subplots()), _SIZE)
+    return Drawing(name, f"{caption} {mean}", f"{caption} {mean}", lambda f: draw(f.subplots()))
 
 
 def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
@@ -172,25 +197,4 @@ def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing
         axes.legend()
 
     caption = f"Accuracy against density, {len(rows)} recorded runs."
-    return _drawing(name, caption, caption, lambda f: draw(f.subplots()), _SIZE)
-
-
-def _drawing(
-    name: str, caption: str, description: str, draw: Callable[[Any], None], size: tuple[float, float]
-) -> Drawing:
-    matplotlib = needed("matplotlib")
-    style, figures = needed("matplotlib.style"), needed("matplotlib.figure")
-    made = {}
-    for kind, sheet in (("light", "default"), ("dark", "dark_background")):
-        with style.context(sheet), matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the PNG shows a box
-            figure = figures.Figure(figsize=size)
-            draw(figure)
-            for ending, details in (("svg", {"Date": None}), ("png", None)):
-                if (kind, ending) != ("dark", "png"):
-                    stream = io.BytesIO()
-                    figure.savefig(stream, format=ending, dpi=120, metadata=details)
-                    made[kind, ending] = stream.getvalue()
-    return Drawing(
-        name, caption, description, made["light", "svg"], made["dark", "svg"], made["light", "png"]
-    )
+    return Drawing(name, caption, caption, lambda f: draw(f.subplots()))

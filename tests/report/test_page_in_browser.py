@@ -182,7 +182,9 @@ def test_texts_never_run_as_markup(browser: Any, small: Path) -> None:
 
 def test_a_notebook_frame_draws(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "notebook.html"
-    file.write_text(AttentionView([HeatMap("layer", panels(ROWS, COLUMNS, 2))], EVIL)._repr_html_(), encoding="utf-8")
+    file.write_text(
+        AttentionView([HeatMap("layer", panels(ROWS, COLUMNS, 2))], EVIL)._repr_html_(), encoding="utf-8"
+    )
     opened = Opened(browser, file)
     frame = opened.page.frame_locator("iframe")
     frame.locator(".panel canvas").nth(2).focus()

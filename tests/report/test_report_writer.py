@@ -34,6 +34,7 @@ def report(run_cli: Any, target: Path, *arguments: str | Path) -> tuple[str, dic
     return html, json.loads(found[1]) if found else {}, {Path(name).stem for name in files}
 
 
+@pytest.mark.long
 def test_a_run_of_a_transformer(run_cli: Any, mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (mlu_run / "attention.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [0, 10, 20]
@@ -48,7 +49,7 @@ def test_a_run_of_a_transformer(run_cli: Any, mlu_run: Path, mlu_data: Path, tmp
     assert {"mlu-demo-loss", "mlu-demo-val_loss"} <= figures and sum(
         "histograms" in name for name in figures
     ) == len(layers)
-    assert "near −1" in html and "http" not in re.sub(r"data:image[^\"]*", "", html)
+    assert "near −1" in html and "://" not in html
     refused = run_cli("report", str(mlu_run), "--to", str(tmp_path / "x.html"), "--input", "what?")
     assert refused[0] == 1 and refused[2].count("\n") == 1 and not (tmp_path / "x.html").exists()
 
