@@ -1,5 +1,6 @@
 import html
 import re
+import sys
 from pathlib import Path
 
 import keras
@@ -8,6 +9,7 @@ import pytest
 
 import keras_quasiattn
 from keras_quasiattn import layers
+from keras_quasiattn.errors import UserError
 
 pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')")
 pytest.importorskip(
@@ -42,3 +44,11 @@ def test_every_attention_layer_of_a_model_is_shown() -> None:
 def test_a_layer_without_attention_is_refused() -> None:
     with pytest.raises(ValueError, match="must have attention of this package inside"):
         keras_quasiattn.report.show(keras.layers.Dense(2), A)
+
+
+def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B])
+    for module, use in (("jinja2", view.html), ("matplotlib", lambda: view.figure().png)):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(UserError, match=rf"{module} is not installed .*keras-quasiattn\[report\]"):
+            use()
