@@ -147,8 +147,8 @@ def test_keyboard(browser: Any, small: Path) -> None:
                 "document.activeElement.id || document.activeElement.className || document.activeElement.tagName"
             )
         )
-    assert visited[:4] == ["example", "layer", "head", "stretch"]
-    assert visited[4:8] == ["CANVAS", "CANVAS", "CANVAS", "tokens"], visited
+    assert visited[:5] == ["SUMMARY", "example", "layer", "head", "stretch"]
+    assert visited[5:] == ["CANVAS", "CANVAS", "CANVAS", "tokens"]
     tab.locator(".panel canvas").nth(2).focus()
     for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Home"):
         tab.keyboard.press(key)
