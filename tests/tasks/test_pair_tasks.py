@@ -230,8 +230,11 @@ def test_a_reading_tells_the_sides_apart_by_their_lengths(pairs: tuple[Task, ker
     text, *_ = task.texts("test", 3)
     assert text.count("\t") == 1
     reading = task.read(["the cat saw\ta cat ran"])
-    assert reading.tokens == {"first": [["the", "cat", "saw"]], "second": [["a", "cat", "ran"]]}
-    assert [ids.shape for ids in reading.inputs.values()] == [(1, 3), (1, 4)]
+    assert reading.tokens == {
+        "first": [["[NULL]", "the", "cat", "saw"]],
+        "second": [["[NULL]", "a", "cat", "ran"]],
+    }
+    assert [ids.shape for ids in reading.inputs.values()] == [(1, 4), (1, 5)]
     logits = keras.ops.convert_to_numpy(model(reading.argument))
     probabilities = task.predict(model, ["the cat saw\ta cat ran"])[0]["probabilities"]
     np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(), [probabilities], atol=1e-5)
