@@ -1,6 +1,6 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
-`keras_quasiattn.ops` and `keras_quasiattn.layers` need Keras alone; `models` and `tasks` are imported on
+`keras_quasiattn.ops` and `keras_quasiattn.layers` need Keras alone; `models`, `tasks` and `report` are imported on
 first use, because tasks bring TensorFlow Text and TensorFlow Datasets with them.
 """
 
@@ -10,10 +10,10 @@ from types import ModuleType
 from keras_quasiattn import layers, ops
 from keras_quasiattn._version import __version__
 
-__all__ = ["__version__", "layers", "models", "ops", "tasks"]
+__all__ = ["__version__", "layers", "models", "ops", "report", "tasks"]
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in ("models", "tasks"):
+    if name in ("models", "report", "tasks"):
         return importlib.import_module(f"keras_quasiattn.{name}")
     raise AttributeError(f"module 'keras_quasiattn' has no attribute {name!r}")

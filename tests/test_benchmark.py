@@ -91,3 +91,15 @@ def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
     times = found["step_ms"]
     assert found["softmax_of_plain"]["ratio"] == times["softmax"] / times["plain"]
     assert found["coda_of_softmax"]["ratio"] == times["coda"] / times["softmax"]
+
+
+@pytest.mark.long
+def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
+    output = tmp_path / "summaries.json"
+    command = "-m benchmarks.summaries --batch 2 --length 4 --width 8 --vocabulary 20 --steps 2 --repeats 1"
+    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    found = json.loads(output.read_text())["models"]
+    assert set(found) == {"pairs", "transformer", "gated"}
+    for row in found.values():
+        assert row["share_of_step_time"] == pytest.approx(row["epoch_ms_with"] / row["epoch_ms_without"] - 1)
+        assert row["first_ms"] > 0

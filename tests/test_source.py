@@ -39,6 +39,11 @@ def test_no_private_keras(path):
 
 
 @every_source
+def test_what_reports_are_drawn_with_is_imported_when_something_is_drawn(path):
+    assert not {name.split(".")[0] for name in imports(path) if name} & {"jinja2", "matplotlib", "playwright"}
+
+
+@every_source
 def test_files_are_small(path):
     assert len(path.read_text().splitlines()) <= 350
 

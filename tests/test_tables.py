@@ -86,6 +86,7 @@ def test_rows_that_are_there_are_not_trained_again(tmp_path: Path) -> None:
     assert call("rank_tables.py", "train", *chosen) == ""
 
 
+@pytest.mark.long
 def test_loss_curves_have_the_mean_and_the_spread_of_the_seeds(tmp_path: Path) -> None:
     for seed, losses in enumerate([(3.0, 1.0), (5.0, 2.0, 1.0)]):
         run = tmp_path / f"run{seed}"

@@ -1,5 +1,5 @@
 """The command line, `quasiattn`."""
 
-from keras_quasiattn.cli.commands import main
+from keras_quasiattn.cli.entry import main
 
 __all__ = ["main"]

@@ -16,6 +16,7 @@ from keras_quasiattn.ops.masking import (
     zero_masked,
     zero_padding,
 )
+from keras_quasiattn.ops.recording import hide
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -170,6 +171,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             return_scores=return_attention_scores,
             is_causal=use_causal_mask,
         )
+        hide(axes.target_mask(query_mask))
         if self._use_gate:
             output = output * self._gate_dense(query)
         output = self.output_dense(output)

@@ -96,9 +96,12 @@ def alignment_pair(
     b, value_b = sides("b", b, mask_b, value_b=value_b)
     check_features(a, b, "a", "b")
     products = dot_products(a, b)
-    beta, to_b = attend(products, value_b, pair_mask(mask_a, mask_b), return_scores=True)
+    beta, to_b = attend(
+        products, value_b, pair_mask(mask_a, mask_b), return_scores=True, name="weights_first"
+    )
+    products = ops.swapaxes(products, -1, -2)
     alpha, to_a = attend(
-        ops.swapaxes(products, -1, -2), value_a, pair_mask(mask_b, mask_a), return_scores=True
+        products, value_a, pair_mask(mask_b, mask_a), return_scores=True, name="weights_second"
     )
     return (beta, alpha, to_b, ops.swapaxes(to_a, -1, -2)) if return_scores else (beta, alpha)
 

@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.executor import runs_op_by_op
+from keras_quasiattn.ops.recording import is_recording
 
 Tensor = Any
 
@@ -75,7 +76,8 @@ def compute_by_choice(
     """
     chosen = choose_implementation(implementation, query, key, alpha=alpha, beta=beta, training=training)
     known = None not in (query.shape[-2], key.shape[-2])
-    if implementation != "auto" or chosen == "reference" or known or not runs_op_by_op():
+    decided = implementation != "auto" or chosen == "reference" or known or not runs_op_by_op()
+    if decided or is_recording():  # what one branch records is not to be had outside of it
         return compute(chosen)
     few = ops.shape(query)[-2] * ops.shape(key)[-2] <= _FEW_PAIRS
     return ops.cond(few, lambda: compute("reference"), lambda: compute(chosen))

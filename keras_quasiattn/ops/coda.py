@@ -12,6 +12,7 @@ from keras_quasiattn.ops.distance import check_features, check_rank
 from keras_quasiattn.ops.dropout import check_dropout, drop_weights
 from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, pair_mask, zero_padding
 from keras_quasiattn.ops.precision import weighted_sum
+from keras_quasiattn.ops.recording import is_recording
 
 Tensor = Any
 
@@ -99,7 +100,7 @@ def coda_attention(
     mean_per_query = is_causal or center_per_query
 
     def compute(implementation: str) -> Any:
-        if implementation != "reference" and not return_scores:
+        if implementation != "reference" and not return_scores and not is_recording():
             (output,) = blockwise_sums(
                 (query, key),
                 (query, key),
@@ -202,7 +203,7 @@ def coda_pair(
     check_features(distance_a, distance_b, "distance_a", "distance_b")
 
     def compute(implementation: str) -> tuple[Tensor, ...]:
-        if implementation != "reference" and not return_scores:
+        if implementation != "reference" and not return_scores and not is_recording():
             outputs = blockwise_sums(
                 (a, b),
                 (distance_a, distance_b),

@@ -8,6 +8,7 @@ from keras_quasiattn.ops.composition import Composition
 from keras_quasiattn.ops.distance import pairwise_l1
 from keras_quasiattn.ops.masking import masked_mean, zero_masked
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
+from keras_quasiattn.ops.recording import record
 
 Tensor = Any
 
@@ -48,4 +49,13 @@ def quasi_attention_weights(
         similarity = similarity - masked_mean(similarity, mask, mean_axis)
     if composition.center_gate:
         negative_distance = negative_distance - masked_mean(negative_distance, mask, mean_axis)
-    return zero_masked(composition.weights(similarity, negative_distance), mask)
+    similarity, gate = composition.factors(similarity, negative_distance)
+    weights = zero_masked(similarity * gate, mask)
+    for name, values, label in zip(
+        ("similarity", "gate", "weights"),
+        (similarity, gate, weights),
+        (*composition.labels, "M"),
+        strict=True,
+    ):
+        record(name, values, mask, label)
+    return weights

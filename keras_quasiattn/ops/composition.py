@@ -70,9 +70,22 @@ class Composition:
         """Whether a weight depends on other pairs than its own."""
         return self.center_gate or self.center_similarity
 
-    def weights(self, similarity: Tensor, negative_distance: Tensor) -> Tensor:
-        """M from E and N, both already centred where that is asked for; all of one shape."""
+    @property
+    def doubles_gate(self) -> bool:
+        """Whether the gate is 2·sigmoid(N)."""
+        return self.gate == "sigmoid" and self.gate_range == "scaled"
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The two factors of M in the paper's letters."""
+        return f"{self.similarity}(E)", f"{'2·' if self.doubles_gate else ''}{self.gate}(N)"
+
+    def factors(self, similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor]:
+        """Of E and N, both already centred where that is asked for, the two whose product is M; all of one shape."""
         gate = GATES[self.gate](negative_distance)
-        if self.gate == "sigmoid" and self.gate_range == "scaled":
-            gate = 2 * gate
-        return SIMILARITIES[self.similarity](similarity) * gate
+        return SIMILARITIES[self.similarity](similarity), 2 * gate if self.doubles_gate else gate
+
+    def weights(self, similarity: Tensor, negative_distance: Tensor) -> Tensor:
+        """M from E and N, as `factors` takes them."""
+        similarity, gate = self.factors(similarity, negative_distance)
+        return similarity * gate

@@ -41,8 +41,7 @@ class WeightRule:
     @classmethod
     def of(cls, composition: Composition) -> "WeightRule":
         """The rule that `composition` states, for E and N that are already centred."""
-        doubled = composition.gate == "sigmoid" and composition.gate_range == "scaled"
-        return cls(composition.similarity, composition.gate, 2 if doubled else 1)
+        return cls(composition.similarity, composition.gate, 2 if composition.doubles_gate else 1)
 
     def __call__(self, similarity: Tensor | None, negative_distance: Tensor | None) -> tuple[Tensor, ...]:
         """M, dM/dE and dM/dN; E or N is None where the rule does not use it."""

@@ -6,6 +6,7 @@ from keras import ops
 
 from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, masked_softmax
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
+from keras_quasiattn.ops.recording import record
 
 Tensor = Any
 
@@ -133,4 +134,6 @@ def hard_gates(probability: Tensor, threshold: float | Tensor = 0.5, mask: Tenso
     highest = ops.max(probability, axis=-1, keepdims=True, initial=-1.0)
     best = ops.logical_and(ops.equal(probability, highest), ops.greater_equal(probability, 0))
     first = ops.logical_and(best, ops.equal(ops.cumsum(ops.cast(best, "int32"), axis=-1), 1))
-    return ops.where(ops.any(gates, axis=-1, keepdims=True), gates, first)
+    gates = ops.where(ops.any(gates, axis=-1, keepdims=True), gates, first)
+    record("gates", gates, mask, "gates")
+    return gates

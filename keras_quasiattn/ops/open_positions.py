@@ -7,6 +7,7 @@ from keras import ops
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.masking import as_boolean_mask
 from keras_quasiattn.ops.pooling import check_states, position_scores, soft_attention
+from keras_quasiattn.ops.recording import is_recording, record
 from keras_quasiattn.ops.segments import needs_static_shapes, segment_max, segment_sum
 
 Tensor = Any
@@ -84,8 +85,10 @@ def _gathered(
     weights = exponential / total
     products = ops.expand_dims(weights, 1) * ops.cast(rows, weights.dtype)
     output = ops.cast(segment_sum(products, example, batch), states.dtype)
-    if not return_scores:
+    if not return_scores and not is_recording():
         return output
     size = batch * length
     spread = ops.scatter(ops.expand_dims(index, 1), ops.cast(weights, states.dtype), (size,))
-    return output, ops.reshape(spread, (batch, length))
+    spread = ops.reshape(spread, (batch, length))
+    record("weights", spread, open_positions, "weights")
+    return (output, spread) if return_scores else output

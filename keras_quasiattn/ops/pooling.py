@@ -15,6 +15,7 @@ from keras_quasiattn.ops.masking import (
     zero_padding,
 )
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype, weighted_sum
+from keras_quasiattn.ops.recording import record
 
 Tensor = Any
 
@@ -70,6 +71,7 @@ def soft_attention(
     states = zero_padding(states, mask)
     scores = position_scores(states, kernel)
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
+    record("weights", weights, mask, "weights")
     return _pooled(weights, states, return_scores)
 
 
@@ -126,7 +128,9 @@ def local_attention(
     distance = count - 1 - position
     near = combine_masks(real, ops.less_equal(ops.abs(distance), window))
     bell = ops.exp(-2 * ops.square(zero_masked(distance, near) / window))  # 2σ² = D²/2
-    return _pooled(masked_softmax(scores, near) * bell, states, return_scores)
+    weights = masked_softmax(scores, near) * bell
+    record("weights", weights, mask, "weights")
+    return _pooled(weights, states, return_scores)
 
 
 def _pooled(weights: Tensor, states: Tensor, return_scores: bool) -> Tensor | tuple[Tensor, Tensor]:

@@ -10,6 +10,7 @@ from keras_quasiattn.ops.dropout import check_dropout, drop_weights
 from keras_quasiattn.ops.gates import gated_softmax
 from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, masked_softmax
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype, weighted_sum
+from keras_quasiattn.ops.recording import record
 
 Tensor = Any
 
@@ -93,8 +94,11 @@ def attend(
     dropout_seed: Tensor | None = None,
     gates: Tensor | None = None,
     return_scores: bool = False,
+    name: str = "weights",
 ) -> Tensor | tuple[Tensor, Tensor]:
     """What follows any scores (..., T, S): their softmax over the keys of a boolean mask, and the sums of values.
+
+    A recording gets the weights by `name`.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S) before dropout.
@@ -102,5 +106,6 @@ def attend(
     if is_causal:
         mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
+    record(name, weights, mask, f"softmax {name.replace('_', ' of the ')}")
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output

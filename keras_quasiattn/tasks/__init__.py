@@ -4,10 +4,11 @@ import importlib
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.task import ServingSignature, Task
 
-__all__ = ["Preset", "ServingSignature", "Task", "TrainingSettings", "available", "get"]
+__all__ = ["Preset", "Reading", "ServingSignature", "Task", "TrainingSettings", "available", "get"]
 
 # Name to "module:class"; a task's module is imported when the task is asked for, since some bring much along.
 _TASKS: dict[str, str] = {

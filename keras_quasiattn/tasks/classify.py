@@ -15,8 +15,9 @@ from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import ServingSignature
-from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, in_batches, plain
+from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches, plain
 
 # Which argument of its layer an option of a model is.
 _ATTENTION_OPTIONS = {
@@ -160,6 +161,14 @@ class Classify(VocabularyTask):
 
     def check_input(self, text: str | bytes) -> None:
         """Every text has a class."""
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """The first texts of a split."""
+        return as_texts(self._chosen(split, limit).texts)
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """The ids of the texts, with their tokens."""
+        return self._reading({"text": as_bytes(texts)})
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """`text` in; `label`, `classes` and their `probabilities`, `weights` and `gates`, and `tokens` out."""

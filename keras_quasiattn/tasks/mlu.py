@@ -22,6 +22,7 @@ from keras_quasiattn.metrics import SequenceAccuracy, exact_match
 from keras_quasiattn.models import TRANSFORMER_SIZES, SequenceCrossentropy, Transformer, greedy_search
 from keras_quasiattn.tasks.coda_options import attention_of
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.task import ServingSignature, Task
 from keras_quasiattn.text import ByteTokenizer
@@ -213,6 +214,25 @@ class Mlu(Task):
             }
             for text, got, log_probability in rows
         ]
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """The first questions of a split."""
+        if split not in SPLITS:
+            raise UserError.unknown("split", split, SPLITS)
+        return [row["expression"].decode() for row in self._examples(split).take(limit).as_numpy_iterator()]
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """The bytes of the questions, and those of their right answers as the decoder is given them."""
+        sides = {"source": list(texts), "target": [str(self.grammar.evaluate(text)) for text in texts]}
+        examples = {
+            key: tf.constant(sides[side]) for key, side in (("expression", "source"), ("answer", "target"))
+        }
+        ids = {side: one.numpy() for side, one in self._encode()(examples)[0].items()}
+        tokens = {
+            "source": [[*text, "⟨end⟩"] for text in sides["source"]],
+            "target": [["⟨start⟩", *text] for text in sides["target"]],
+        }
+        return Reading.of(ids, tokens)
 
     def check_input(self, text: str | bytes) -> None:
         """Refuse what is not a question of the range and operators this model learned."""

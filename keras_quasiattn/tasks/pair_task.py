@@ -12,7 +12,8 @@ from keras_quasiattn.data import TextPairs, evaluation_batches, training_batches
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 from keras_quasiattn.tasks.coda_options import attention_of
-from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, in_batches
+from keras_quasiattn.tasks.reading import Reading
+from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches
 
 NULL = "[NULL]"  # no text is split into it: cleanings drop brackets or part them from the word
 _NETWORK_OPTIONS = ("units", "num_layers", "projection_dim", "dropout")
@@ -107,6 +108,18 @@ class PairTask(VocabularyTask):
     def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         ids = {side: self._ids(examples[side]) for side in ("first", "second")}
         return ids, self._target(examples)
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """The first pairs of a split, parted by tabs."""
+        chosen = self._chosen(split, limit)
+        return list(map("\t".join, zip(as_texts(chosen.first), as_texts(chosen.second), strict=True)))
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """The ids of the pairs, with their tokens; of several candidates the first."""
+        parted = [columns_of(text, ("first", "second"), more=True) for text in texts]
+        return self._reading(
+            {side: as_bytes([one[n] for one in parted]) for n, side in enumerate(("first", "second"))}
+        )
 
     def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
         """(pairs, classes), asked for in batches of like length."""

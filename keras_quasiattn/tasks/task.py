@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.reading import Reading
 
 
 class ServingSignature(NamedTuple):
@@ -221,6 +222,22 @@ class Task(abc.ABC):
         Raises:
             UserError: naming the input and what would be right.
         """
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """The first inputs of a part of the data, as `predict` and `read` take them.
+
+        Raises:
+            UserError: an unknown split, or data that are not there. The default has none.
+        """
+        raise UserError(f"task {self.name} has no texts to list")
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Inputs as the model is given them, with the tokens at their positions.
+
+        Raises:
+            UserError: an input that `check_input` refuses. The default reads none.
+        """
+        raise UserError(f"task {self.name} cannot show what its model attends to")
 
     @abc.abstractmethod
     def serving_signature(self, model: keras.Model) -> ServingSignature:

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from keras_quasiattn.data import LabelledTextSet
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import Task
 from keras_quasiattn.text import (
     CLEANINGS,
@@ -206,6 +207,14 @@ class VocabularyTask(Task):
         known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
         return tf.where(known, ids, tokenizer.unknown_id)[..., : self.options.data["max_length"]]
 
+    def _reading(self, columns: Mapping[str, np.ndarray]) -> Reading:
+        """The reading of a column of texts a side."""
+        tokens, ids = {}, {}
+        for side, column in columns.items():
+            tokens[side] = self._tokens(tf.constant(column.tolist(), tf.string))
+            ids[side] = self.tokenizer.pad(tokens[side])[1].numpy()
+        return Reading.of(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
+
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         """Tokens of each text, as many as the model reads."""
         return counted(self._count, texts)
@@ -250,6 +259,12 @@ def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.nd
     return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
 
 
+def as_texts(array: np.ndarray) -> list[str]:
+    """The inverse of `as_bytes`, on one line and with no tab, which would part one text into two."""
+    texts = (text.decode("utf-8", "surrogateescape") for text in array.tolist())
+    return [text.replace("\t", " ").replace("\n", " ") for text in texts]
+
+
 def in_batches(
     answer: Callable[..., Mapping[str, tf.Tensor]],
     columns: Sequence[np.ndarray],
@@ -272,6 +287,11 @@ def in_batches(
         for place, row in enumerate(rows):
             answers[row] = {name: value[place] for name, value in values.items()}
     return answers
+
+
+def plain_tokens(rows: tf.RaggedTensor) -> list[list[str]]:
+    """Ragged tokens as texts."""
+    return [[token.decode("utf-8", "replace") for token in row] for row in rows.to_list()]
 
 
 def plain(value: Any) -> Any:

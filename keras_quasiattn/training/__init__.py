@@ -1,7 +1,8 @@
 """From a task to a run folder: strategies, precision, checkpoints, resume."""
 
+from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.result import append_result, result_row
 from keras_quasiattn.training.run_folder import RunFolder
 from keras_quasiattn.training.trainer import train
 
-__all__ = ["RunFolder", "append_result", "result_row", "train"]
+__all__ = ["AttentionSummaries", "RunFolder", "append_result", "result_row", "train"]

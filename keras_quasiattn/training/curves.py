@@ -17,7 +17,7 @@ class Curves:
     It begins from nothing with the rows so far, so that after a kill the curves miss no row and double none.
 
     Args:
-        folder: where the event files go; what lies there is removed.
+        folder: where the event files go; earlier ones are removed.
         rows: the history so far.
 
     Raises:
@@ -26,12 +26,14 @@ class Curves:
 
     def __init__(self, folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
         self._folder = folder
-        shutil.rmtree(folder, ignore_errors=True)
         with self._writing():
-            self._training = tf.summary.create_file_writer(str(folder / "training"))
-            self._validation = tf.summary.create_file_writer(str(folder / "validation"))
+            self._training, self._validation = map(self._writer, ("training", "validation"))
         for row in rows:
             self.add(row)
+
+    def _writer(self, name: str) -> Any:
+        shutil.rmtree(self._folder / name, ignore_errors=True)
+        return tf.summary.create_file_writer(str(self._folder / name))
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Draw one row's values at its step."""

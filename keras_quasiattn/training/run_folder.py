@@ -27,6 +27,7 @@ class RunFolder:
     ```
     config.json       format, versions, task with all its options, precision, strategy, command line
     history.jsonl     a row for every checkpoint period: step, losses, metrics, learning rate, seconds
+    attention.jsonl   a row a period: histograms of the attention's matrices, α, β, temperatures
     checkpoints/      the last checkpoints, whole state of the training
     tensorboard/      the history as curves
     metrics.json      figures of the finished model, by split

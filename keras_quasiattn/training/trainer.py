@@ -4,11 +4,13 @@ import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from keras_quasiattn.tasks import Task
+from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.averaging import average
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
 from keras_quasiattn.training.period_end import PeriodEnd
@@ -23,6 +25,8 @@ from keras_quasiattn.training.schedules import WarmupSchedule
 from keras_quasiattn.training.selection import check_selection, is_over, selected_step
 from keras_quasiattn.training.strategy import make_strategy
 from keras_quasiattn.training.workers import Workers
+
+_LOOKED_AT = 32  # examples that the attention is followed on
 
 
 def train(
@@ -130,13 +134,20 @@ def _fit(
         fit_among_workers(model)
     period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
     if not is_over(period_end.rows, settings):
+        validation_data = task.validation_data()
+        callbacks: list[keras.callbacks.Callback] = [period_end]
+        if workers.is_chief:
+            examples = _middle_batch(validation_data)
+            every = settings.checkpoint_every
+            # Before the checkpoint, which then has all that a measurement may have drawn.
+            callbacks.insert(0, AttentionSummaries(folder.path, examples, steps_per_epoch=every, start=start))
         model.fit(
             task.training_data(start),
             initial_epoch=start // settings.checkpoint_every,
             epochs=settings.periods,
             steps_per_epoch=settings.checkpoint_every,
-            validation_data=task.validation_data(),
-            callbacks=[period_end],
+            validation_data=validation_data,
+            callbacks=callbacks,
             shuffle=False,
             verbose=_verbosity(progress),
         )
@@ -160,6 +171,13 @@ def _compiled(task: Task, policy: str) -> keras.Model:
     model.compile(optimizer, loss=task.loss(), metrics=task.metrics(), jit_compile=settings.jit_compile)
     optimizer.build(model.trainable_variables)
     return model
+
+
+def _middle_batch(data: tf.data.Dataset) -> Any:
+    """What the model is called with for some examples of middling length: batches may lie in order of length."""
+    batches = max(int(data.cardinality()), 1)
+    inputs = next(iter(data.skip(batches // 2)))[0]
+    return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)
 
 
 def _finish(task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd) -> None:

@@ -1,0 +1,56 @@
+"""The command line as a whole: errors are one line, and an exit code."""
+
+import logging
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+import tensorflow as tf
+
+from keras_quasiattn.cli import run_commands  # noqa: F401 (adds its commands)
+from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.errors import UserError
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line: an error is one line on standard error and an exit code that is not 0.
+
+    Args:
+        arguments: what follows the program's name; default those of the process.
+
+    Raises:
+        SystemExit: always, with the exit code.
+    """
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    logging.getLogger("absl").setLevel(logging.ERROR)  # TFDS warns of every config that has no fixed name
+    sys.exit(
+        _run(lambda: cli.main(list(arguments), prog_name="quasiattn", obj=arguments, standalone_mode=False))
+    )
+
+
+def _run(command: Callable[[], Any]) -> int:
+    try:
+        result = command()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return error.exit_code
+    except click.ClickException as error:
+        return _fail(error.format_message(), error.exit_code)
+    except UserError as error:
+        return _fail(str(error), 1)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
+    except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.ResourceExhaustedError) as error:
+        # Data files that were damaged or removed, or not enough memory.
+        return _fail(f"TensorFlow stopped: {error.message}", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    click.echo(f"quasiattn: {' '.join(message.splitlines())}", err=True)
+    return code

@@ -1,0 +1,185 @@
+"""The commands that read runs and exported models."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_quasiattn import tasks
+from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath, lines_of
+from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.errors import UserError
+
+
+@cli.command(
+    epilog="quasiattn evaluate runs/mlu-coda\nquasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
+    "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
+)
+@RUN
+@click.option("--split", default="test", show_default=True, help="Part of the data to measure on.")
+@click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    help="Add a row to this file of JSON lines, for a table of results.",
+)
+@DATA_DIR
+def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
+    """Measure the finished run in folder RUN and keep the figures there."""
+    from keras_quasiattn import training
+
+    folder, made = _finished(run, data_dir)
+    made.prepare()
+    figures = made.evaluate(folder.load_model(), split, limit)
+    folder.write_metrics(split, figures)
+    if record is not None:
+        training.append_result(record, training.result_row(folder, split, figures))
+    click.echo(json.dumps({"run": str(run), "split": split, **figures, **folder.noted}))
+
+
+@cli.command(
+    epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
+    "quasiattn predict runs/mlu-coda - < questions.txt\n"
+    "quasiattn predict runs/multi30k 'Two dogs run.' --weights\n"
+    "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'"
+)
+@RUN
+@click.argument("inputs", nargs=-1, required=True)
+@click.option("--weights", is_flag=True, help="Give where the model looked, too.")
+def predict(run: Path, inputs: tuple[str, ...], weights: bool) -> None:
+    """Ask the finished run in folder RUN; '-' reads one input a line from standard input.
+
+    Prints one JSON object an input.
+    """
+    for answer in _answers(run, inputs, weights):
+        click.echo(json.dumps(answer))
+
+
+@cli.command(
+    epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\nquasiattn show runs/trec - < texts.txt"
+)
+@RUN
+@click.argument("inputs", nargs=-1, required=True)
+def show(run: Path, inputs: tuple[str, ...]) -> None:
+    """Show what the finished run in folder RUN reads in a text: every token, its gate and its weight.
+
+    '-' reads one text a line from standard input. `predict` gives the same as data.
+    """
+    from keras_quasiattn.report import token_table
+
+    for answer in _answers(run, inputs):
+        if "tokens" not in answer:
+            raise UserError(f"the answers of {run} have no tokens to show: use predict")
+        click.echo(token_table(answer))
+
+
+@cli.command(
+    epilog="quasiattn export runs/mlu-coda\n"
+    "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2"
+)
+@RUN
+@click.option(
+    "--to",
+    "target",
+    default="saved_models",
+    show_default=True,
+    type=TensorFlowPath(),
+    help="Folder of all exported models.",
+)
+@click.option("--name", help="Name of the model; default that of the run folder.")
+@click.option("--version", type=int, help="Number of the version; default the next.")
+def export(run: Path, target: Path, name: str | None, version: int | None) -> None:
+    """Write the finished run in folder RUN as a SavedModel for TensorFlow Serving; prints its folder.
+
+    Beside the model's folder lie models.config and batching_parameters.txt, for a server of all models.
+    """
+    from keras_quasiattn import serving
+
+    folder, made = _finished(run)
+    click.echo(serving.export(folder, made, target, name=name, version=version))
+
+
+@cli.command(
+    "serve-check",
+    epilog="quasiattn serve-check saved_models/trec/1\n"
+    "for version in saved_models/*/[0-9]*; do quasiattn serve-check $version; done",
+)
+@click.argument("path", type=TensorFlowPath())
+@click.option(
+    "--repetitions",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How often each batch is timed.",
+)
+def serve_check(path: Path, repetitions: int) -> None:
+    """Check the exported version in folder PATH as a stock model server would load it.
+
+    TensorFlow's C library loads it, without Python; its ops are compared with those that a server links, the
+    recorded requests are asked again, and latencies for batches of 1, 8 and 64 printed.
+    """
+    from keras_quasiattn import serving
+
+    for line in serving.serve_check(path, repetitions=repetitions):
+        click.echo(line)
+
+
+@cli.command(
+    epilog="quasiattn report runs/trec-gated runs/trec-soft --to report.html\n"
+    "quasiattn report runs/snli --to snli.html --input $'A man plays.\\tA man makes music.'\n"
+    "quasiattn report runs/*-seed? --to all.html --split test --results results/classify.jsonl\n"
+    "quasiattn report saved_models/trec/1 --to trec.html --input 'Who was Galileo ?'"
+)
+@click.argument("runs", nargs=-1, required=True, type=TensorFlowPath())
+@click.option(
+    "--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write."
+)
+@click.option("--input", "inputs", multiple=True, help="A text to show; repeatable; default one example.")
+@click.option("--split", help="Show texts from this part of the data instead, and densities over it.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    help="Texts to measure densities on.",
+)
+@click.option(
+    "--results", type=click.Path(path_type=Path), help="Recorded results, for accuracy against density."
+)
+@DATA_DIR
+def report(
+    runs: tuple[Path, ...],
+    target: Path,
+    inputs: tuple[str, ...],
+    split: str | None,
+    limit: int,
+    results: Path | None,
+    data_dir: Path,
+) -> None:
+    """Draw what the models in folders RUNS attend to and how they learned, as one HTML page.
+
+    RUNS are run folders or exported models. Figures go beside the page, as SVG and PNG.
+    """
+    from keras_quasiattn.report import write_report
+
+    page, *figures = write_report(
+        runs, target, inputs=inputs, split=split, limit=limit, results=results, data_dir=data_dir
+    )
+    click.echo(json.dumps({"page": str(page), "figures": len(figures)}))
+
+
+def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:
+    from keras_quasiattn.training import RunFolder
+
+    folder = RunFolder.open(run, finished=True)
+    return folder, folder.task(data_dir)
+
+
+def _answers(run: Path, inputs: Iterable[str], explained: bool = False) -> list[dict[str, Any]]:
+    folder, made = _finished(run)
+    texts = list(lines_of(inputs))
+    for text in texts:
+        made.check_input(text)
+    return (made.explain if explained else made.predict)(folder.load_model(), texts)

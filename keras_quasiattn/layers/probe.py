@@ -1,0 +1,121 @@
+"""Looking at what the attention layers of a model compute, whatever they are."""
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import keras
+
+from keras_quasiattn.layers.gates import Gates
+from keras_quasiattn.ops.recording import Recorded, recording
+
+Tensor = Any
+
+
+class AttentionMap(NamedTuple):
+    """What one call of one attention layer computed.
+
+    Args:
+        layer: path of the layer in the model; its name where it has none.
+        kind: class of the layer.
+        call: 0 for the layer's first call, 1 for the second and so on.
+        matrices: by name, "similarity", "gate" and "weights" of CoDA, "weights" or "weights_first" and
+            "weights_second" of softmax attention, "gates"; each (B, ..., N, T, S), (B, T, S) or (B, T).
+    """
+
+    layer: str
+    kind: str
+    call: int
+    matrices: dict[str, Recorded]
+
+
+def attention_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
+    """Every layer that can return attention scores, by path: the layer itself and all within it.
+
+    >>> from keras_quasiattn.models import TextClassifier
+    >>> list(attention_layers(TextClassifier(vocabulary_size=9, num_classes=2, units=2)))
+    ['attention']
+    """
+    found: dict[str, keras.Layer] = {}
+    for one in layer._flatten_layers():  # Keras has no public way to list the layers in a layer
+        if "return_attention_scores" in inspect.signature(one.call).parameters and one.built:
+            path = name = one.path or one.name
+            number = 2
+            while path in found:
+                path, number = f"{name}_{number}", number + 1
+            found[path] = one
+    return found
+
+
+def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
+    """Calls a layer or model and tells, beside its output, what every attention layer in it computed.
+
+    The output is that of the plain call; the rest is as in `watching`.
+
+    Args:
+        layer: any built Keras layer or model.
+        *args: what it is called with.
+        **kwargs: likewise.
+
+    Returns:
+        The output, and the maps in the order in which the calls ended.
+
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import CoDA
+    >>> layer = CoDA(name="coda")
+    >>> layer.build([(1, 3, 4), (1, 5, 4)])
+    >>> _, (one,) = probe(layer, [np.ones((1, 3, 4), "float32"), np.ones((1, 5, 4), "float32")])
+    >>> one.layer, one.kind, one.call, list(one.matrices)
+    ('coda', 'CoDA', 0, ['similarity', 'gate', 'weights'])
+    """
+    with watching(layer) as maps:
+        output = layer(*args, **kwargs)
+    return output, maps
+
+
+@contextlib.contextmanager
+def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
+    """What every attention layer in a built layer or model computes in the body, however it comes to be called.
+
+    It works eagerly and while a `tf.function` is traced (the matrices are then tensors of that graph), on every
+    backend; not from two threads at once on one layer.
+    """
+    maps: list[AttentionMap] = []
+    with contextlib.ExitStack() as stack:
+        for path, one in attention_layers(layer).items():
+            stack.enter_context(_watched(path, one, maps))
+        yield maps
+
+
+@contextlib.contextmanager
+def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterator[None]:
+    """For the time of the body, `layer.call` adds what it records to `maps`."""
+    call: Callable[..., Any] = layer.call
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        with recording() as found:
+            output = call(*args, **kwargs)
+        if found:
+            earlier = sum(one.layer == path for one in maps)
+            maps.append(AttentionMap(path, type(layer).__name__, earlier, found))
+        return output
+
+    # Not through Keras' own `__setattr__`, which would track the function as a part of the layer.
+    object.__setattr__(layer, "call", watched)
+    try:
+        yield
+    finally:
+        object.__delattr__(layer, "call")
+
+
+def temperatures(layer: keras.Layer) -> dict[str, Tensor]:
+    """Learned α and β, and the current τ of gates, of every attention layer: by "path/name", () or one a head."""
+    found: dict[str, Tensor] = {}
+    for path, one in attention_layers(layer).items():
+        own = [sub for sub in one._flatten_layers() if isinstance(sub, Gates)]
+        found |= {f"{path}/temperature": gates.current_temperature() for gates in own}
+        for weight in one.trainable_weights:
+            if weight.name in ("alpha", "beta"):
+                found[f"{path}/{weight.name}"] = keras.ops.reshape(weight, (-1,))
+    return found

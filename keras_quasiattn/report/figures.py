@@ -1,0 +1,200 @@
+"""Figures of a report, each for light and for dark pages, drawn with Matplotlib."""
+
+import dataclasses
+import functools
+import io
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_quasiattn.report.extras import needed
+from keras_quasiattn.report.heat_maps import HeatMap
+from keras_quasiattn.report.learning_curves import Curve
+from keras_quasiattn.training.attention_figures import shares
+from keras_quasiattn.training.files import replacing
+
+_LABELLED = 60  # tokens of a side that still have room for their labels
+_SHOWN_STEPS = 6
+_SETTINGS = {
+    "svg.fonttype": "none",  # text stays text, in whatever script
+    "svg.hashsalt": "keras_quasiattn",
+    "text.parse_math": False,  # a token may be a dollar
+    "figure.constrained_layout.use": True,
+    "savefig.transparent": False,
+}
+_LINES = {"near_minus_one": "near −1", "near_zero": "near 0", "near_one": "near 1"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Drawing:
+    """A figure, drawn when it is asked for.
+
+    Args:
+        name: of its files, without ending.
+        caption: what it shows.
+        description: the same for people who cannot see it.
+        draw: draws on an empty `matplotlib.figure.Figure`.
+        size: width and height, in inches.
+    """
+
+    name: str
+    caption: str
+    description: str
+    draw: Callable[[Any], None]
+    size: tuple[float, float] = (6.2, 3.6)
+
+    @functools.cached_property
+    def light(self) -> bytes:
+        """SVG on white."""
+        return self._drawn("default", "svg")
+
+    @functools.cached_property
+    def dark(self) -> bytes:
+        """SVG on black."""
+        return self._drawn("dark_background", "svg")
+
+    @functools.cached_property
+    def png(self) -> bytes:
+        """PNG on white."""
+        return self._drawn("default", "png")
+
+    def save(self, folder: Path) -> None:
+        """Write name.svg and name.png."""
+        for ending, data in (("svg", self.light), ("png", self.png)):
+            with replacing(folder / f"{self.name}.{ending}") as temporary:
+                temporary.write_bytes(data)
+
+    def _drawn(self, sheet: str, ending: str) -> bytes:
+        matplotlib = needed("matplotlib")
+        style, figures = needed("matplotlib.style"), needed("matplotlib.figure")
+        with style.context(sheet), matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the PNG shows a box
+            figure = figures.Figure(figsize=self.size)
+            self.draw(figure)
+            stream = io.BytesIO()
+            details = {"Date": None} if ending == "svg" else None
+            figure.savefig(stream, format=ending, dpi=120, metadata=details)
+            return stream.getvalue()
+
+
+def learning_curves(name: str, figure: str, curves: Mapping[str, Curve]) -> Drawing:
+    """A line a model, the spread of its runs shaded (Conflict's figures 4 and 5)."""
+
+    def draw(axes: Any) -> None:
+        for model, curve in curves.items():
+            steps = [row["step"] for row in curve]
+            seeds = curve[0]["runs"]
+            label = f"{model} ({seeds} run{'s' if seeds > 1 else ''})"
+            (line,) = axes.plot(steps, [row["mean"] for row in curve], label=label)
+            low, high = ([row[bound] for row in curve] for bound in ("least", "largest"))
+            axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.2)
+        axes.set(xlabel="updates", ylabel=figure)
+        axes.legend()
+
+    last = ", ".join(f"{model} {curve[-1]['mean']:.3f}" for model, curve in curves.items())
+    caption = f"{figure}: the mean of the runs, shaded from the lowest to the highest."
+    return Drawing(name, caption, f"{caption} At the end: {last}.", lambda f: draw(f.subplots()))
+
+
+def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
+    """The matrices of one head side by side, red above zero and blue below, zero white (CoDA's figure 1)."""
+    colors = needed("matplotlib.colors")
+
+    def draw(figure: Any) -> None:
+        for axes, panel in zip(
+            figure.subplots(1, len(shown.panels), squeeze=False)[0], shown.panels, strict=True
+        ):
+            values = panel.values[min(head, len(panel.values) - 1)]
+            limit = max(1.0, float(np.nanmax(np.abs(values), initial=0.0)))
+            image = axes.imshow(
+                np.ma.masked_invalid(values), cmap="RdBu_r", norm=colors.CenteredNorm(0, limit), aspect="auto"
+            )
+            axes.set_title(panel.title)
+            for side, tokens in (("x", panel.columns), ("y", panel.rows)):
+                ticks = range(len(tokens)) if len(tokens) <= _LABELLED else range(0)
+                turned = {"rotation": 90} if side == "x" else {}
+                getattr(axes, f"set_{side}ticks")(ticks, [tokens[tick] for tick in ticks], **turned)
+            figure.colorbar(image, ax=axes, shrink=0.7)
+
+    rows, columns = (max(len(getattr(panel, side)) for panel in shown.panels) for side in ("rows", "columns"))
+    height = min(12.0, max(3.0, 1.5 + 0.22 * rows))
+    width = len(shown.panels) * min(10.0, max(3.5, 2 + 0.22 * columns))
+    caption = (
+        f"{shown.name}, head {head + 1} of {shown.heads}: {', '.join(panel.title for panel in shown.panels)}."
+    )
+    return Drawing(name, caption, caption, draw, (width, height))
+
+
+def histograms(
+    name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
+) -> Drawing:
+    """How the matrices of a layer fill [−1, 1] as training goes on, and the shares near −1, 0 and 1 (figure 2).
+
+    Args:
+        name: of the figure.
+        layer: the layer's path.
+        rows: `step`, and `matrices` with the counts by "layer/matrix".
+        labels: titles of the matrices, by name, in the order in which they stand.
+    """
+    chosen = [
+        rows[i] for i in sorted({*np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int).tolist()})
+    ]
+
+    def draw(figure: Any) -> None:
+        grid = figure.subplots(2, len(labels), squeeze=False)
+        colours = needed("matplotlib").colormaps["viridis"](np.linspace(0.1, 0.9, len(chosen)))
+        for column, (matrix, label) in enumerate(labels.items()):
+            above, below = grid[0][column], grid[1][column]
+            for row, colour in zip(chosen, colours, strict=True):
+                counts = np.asarray(row["matrices"][f"{layer}/{matrix}"], float)
+                edges = np.linspace(-1, 1, len(counts) + 1)
+                above.stairs(counts / max(counts.sum(), 1), edges, color=colour, label=f"{row['step']}")
+            above.set(title=label, xlabel="value", ylabel="share of the entries" if column == 0 else "")
+            found = [shares(row["matrices"][f"{layer}/{matrix}"]) for row in rows]
+            for share, line in _LINES.items():
+                below.plot([row["step"] for row in rows], [one[share] for one in found], ".-", label=line)
+            below.set(xlabel="updates", ylabel="share" if column == 0 else "", ylim=(-0.03, 1.03))
+        grid[0][-1].legend(title="updates", fontsize="small")
+        grid[1][-1].legend(fontsize="small")
+
+    caption = f"{layer}: histograms of its matrices over training, and the shares within 0.1 of −1, 0 and 1."
+    return Drawing(name, caption, caption, draw, (3.6 * len(labels) + 0.5, 6))
+
+
+def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[float]) -> Drawing:
+    """Which share of a text's gates is open, against its length."""
+
+    def draw(axes: Any) -> None:
+        axes.plot(lengths, densities, ".", alpha=0.35)
+        edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 9)))
+        places = np.clip(np.searchsorted(edges, lengths, side="right") - 1, 0, max(len(edges) - 2, 0))
+        groups = [places == place for place in np.unique(places)]
+        axes.plot(
+            [np.mean(np.asarray(lengths)[group]) for group in groups],
+            [np.mean(np.asarray(densities)[group]) for group in groups],
+            "o-",
+            label="mean of texts of like length",
+        )
+        axes.set(xlabel="tokens", ylabel="density of open gates", ylim=(-0.03, 1.03))
+        axes.legend()
+
+    caption = f"Density of open gates by length, {len(lengths)} texts."
+    mean = f"On average {np.mean(densities):.2f} of a text's gates are open."
+    return Drawing(name, f"{caption} {mean}", f"{caption} {mean}", lambda f: draw(f.subplots()))
+
+
+def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
+    """Accuracy of recorded runs against their density, a colour a data set."""
+
+    def draw(axes: Any) -> None:
+        for preset in dict.fromkeys(row["preset"] for row in rows):
+            own = [row for row in rows if row["preset"] == preset]
+            axes.plot([row["density"] for row in own], [row["accuracy"] for row in own], "o", label=preset)
+        axes.set(xlabel="density of open gates", ylabel="accuracy")
+        axes.legend()
+
+    caption = f"Accuracy against density, {len(rows)} recorded runs."
+    return Drawing(name, caption, caption, lambda f: draw(f.subplots()))

@@ -1,0 +1,171 @@
+"""From what a probe saw to matrices with tokens on both axes, small enough for a page."""
+
+import base64
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+import keras
+import numpy as np
+
+from keras_quasiattn.layers.probe import AttentionMap
+
+# Bytes of all matrices of a page. Beyond it several pairs share a cell.
+BUDGET = 24_000_000
+_HIDDEN = -32768
+_LARGEST = 32767
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """One matrix, all heads.
+
+    Args:
+        title: the matrix in the paper's letters, or what it weighs.
+        values: (N, T, S), NaN at pairs that are masked.
+        rows: T tokens.
+        columns: S tokens.
+    """
+
+    title: str
+    values: np.ndarray
+    rows: list[str]
+    columns: list[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class HeatMap:
+    """The matrices that belong side by side: of one call of one layer, or of attention beside conflict."""
+
+    name: str
+    panels: list[Panel]
+
+    @property
+    def heads(self) -> int:
+        """The most heads that a panel has."""
+        return max(len(panel.values) for panel in self.panels)
+
+
+@dataclasses.dataclass(frozen=True)
+class Example:
+    """One text or pair with what was answered and all that attended to it."""
+
+    name: str
+    answer: str
+    maps: list[HeatMap]
+
+
+def heat_maps(
+    maps: Iterable[AttentionMap], sides: Sequence[tuple[int, Sequence[str]]], index: int = 0
+) -> list[HeatMap]:
+    """The heat maps of one example of a batch.
+
+    Args:
+        maps: what `layers.probe` gave.
+        sides: for each sequence its padded length and the example's tokens. An axis has the tokens of the side of its
+            length; where two have it, rows take the first of them and columns the last. Where none has it, its
+            positions are numbered.
+        index: which example.
+    """
+    found: list[tuple[tuple[str, int], HeatMap]] = []
+    for one in maps:
+        panels = []
+        for recorded in one.matrices.values():
+            values = keras.ops.convert_to_numpy(keras.ops.cast(recorded.values, "float32"))
+            visible = True
+            if recorded.visible is not None:
+                visible = keras.ops.convert_to_numpy(recorded.visible)
+            values = np.where(visible, values, np.nan)
+            values = values[min(index, len(values) - 1)]
+            pooled = values.ndim == 1
+            values = values.reshape((-1, *((1, *values.shape) if pooled else values.shape[-2:])))
+            rows = [""] if values.shape[1] == 1 else _tokens(sides, values.shape[1], 0)
+            columns = _tokens(sides, values.shape[2], -1)
+            panels.append(Panel(recorded.label, values[:, : len(rows), : len(columns)], rows, columns))
+        parent = one.layer.rpartition("/")[0]
+        name = f"{one.layer} ({one.kind})" + (f", call {one.call + 1}" if one.call else "")
+        beside = found[-1] if found and parent and found[-1][0] == (parent, one.call) else None
+        if beside and _one_alike(beside[1].panels, panels):
+            # Attention and conflict of one pair.
+            first = beside[1]
+            both = [
+                dataclasses.replace(panel, title=f"{title}: {panel.title}")
+                for title, panel in zip((first.name, name), (*first.panels, *panels), strict=True)
+            ]
+            found[-1] = (
+                beside[0],
+                HeatMap(f"{parent}{', call ' + str(one.call + 1) if one.call else ''}", both),
+            )
+        else:
+            found.append(((parent, one.call), HeatMap(name, panels)))
+    return [one for _, one in found]
+
+
+def _one_alike(one: list[Panel], other: list[Panel]) -> bool:
+    return len(one) == len(other) == 1 and one[0].values.shape == other[0].values.shape
+
+
+def _tokens(sides: Sequence[tuple[int, Sequence[str]]], length: int, which: int) -> list[str]:
+    fitting = [tokens for padded, tokens in sides if padded == length]
+    return list(fitting[which]) if fitting else [str(position + 1) for position in range(length)]
+
+
+def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
+    """The heat maps of an answer that has its weights with it, as `predict` and exported models give them."""
+    tokens = {side: answer.get(f"{side}_tokens") or [] for side in ("first", "second")}
+    made: dict[str, list[Panel]] = {}
+    for name, values in answer.items():
+        array = (
+            np.asarray(values, "float32")
+            if name.split("_")[0] in ("weights", "attention", "conflict")
+            else None
+        )
+        if array is None or array.ndim != 2 or not array.size:
+            continue
+        side = "second" if name.endswith("_second") else "first"
+        other = "first" if side == "second" else "second"
+        rows, columns = (
+            _filled(tokens[one], size) for one, size in zip((side, other), array.shape, strict=True)
+        )
+        made.setdefault(side, []).append(Panel(name.replace("_", " of the ", 1), array[None], rows, columns))
+    return [HeatMap(f"weights of the {side} text", panels) for side, panels in made.items()]
+
+
+def _filled(tokens: object, size: int) -> list[str]:
+    listed = list(tokens) if isinstance(tokens, list) else []
+    return [*listed, *[""] * (size - len(listed))][:size]
+
+
+def block_size(examples: Iterable[Example], budget: int = BUDGET) -> int:
+    """How many positions a side share a cell, so that all matrices take at most `budget` bytes."""
+    entries = sum(panel.values.size for one in examples for shown in one.maps for panel in shown.panels)
+    return max(1, math.ceil(math.sqrt(2 * entries / budget)))
+
+
+def pooled(values: np.ndarray, block: int) -> np.ndarray:
+    """(T, S) in cells of block × block pairs, each with its strongest value; NaN where all are masked.
+
+    >>> pooled(np.array([[0.1, -0.9, 0.2], [0.0, 0.3, np.nan]]), 2).tolist()
+    [[-0.9, 0.2]]
+    """
+    if block == 1:
+        return values
+    rows, columns = (-(-size // block) for size in values.shape)
+    padding = [(0, count * block - size) for count, size in zip((rows, columns), values.shape, strict=True)]
+    parted = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
+    cells = parted.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
+    strongest = np.argmax(np.where(np.isnan(cells), -1, np.abs(cells)), axis=-1)
+    return np.take_along_axis(cells, strongest[..., None], axis=-1)[..., 0]
+
+
+def encoded(values: np.ndarray) -> tuple[str, float]:
+    """Little-endian 16-bit integers in base64, and the factor that makes them values again.
+
+    >>> data, factor = encoded(np.array([[0.5, np.nan]]))
+    >>> np.frombuffer(base64.b64decode(data), "<i2").tolist(), round(factor * 32767, 6)
+    ([32767, -32768], 0.5)
+    """
+    hidden = np.isnan(values)
+    largest = float(np.max(np.abs(values), where=~hidden, initial=0.0)) or 1.0
+    whole = np.where(hidden, _HIDDEN, np.rint(np.nan_to_num(values) * (_LARGEST / largest)))
+    return base64.b64encode(whole.astype("<i2").tobytes()).decode(), largest / _LARGEST

@@ -1,0 +1,143 @@
+"""The report of several runs: one page, and its figures beside it."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves
+from keras_quasiattn.report.learning_curves import curves_of
+from keras_quasiattn.report.page_writer import Section, page
+from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_saved_model
+from keras_quasiattn.report.saved_answers import SavedAnswers
+from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.files import replacing
+
+
+def write_report(
+    sources: Sequence[str | Path],
+    to: str | Path,
+    *,
+    inputs: Sequence[str] = (),
+    split: str | None = None,
+    limit: int = 200,
+    results: str | Path | None = None,
+    data_dir: str | Path = "data",
+) -> list[Path]:
+    """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
+
+    Learning curves are of all runs, the runs of one model together. Heat maps, texts, densities and histograms are of
+    the first finished run of each model. The page needs no network and no other file.
+
+    Args:
+        sources: folders of runs, finished or not, and of exported models (a version's folder).
+        to: the page; the figures go to a folder of its name without ending, and "_figures".
+        inputs: texts to show, the texts of a pair parted by tabs; default the first of `split`.
+        split: part of the data that texts come from; default one example, and the data are not read.
+        limit: how many texts densities are measured on.
+        results: a file of recorded results, for accuracy against density.
+        data_dir: where the data of the runs lie.
+
+    Returns:
+        The page and all figures.
+
+    Raises:
+        UserError: a folder is neither, an input does not suit, the data are not there, a file cannot be read or
+            written, or jinja2 or matplotlib is not installed.
+
+    ```python
+    write_report(["runs/coda-seed0", "runs/coda-seed1", "runs/softmax-seed0"], "report.html", data_dir="data")
+    ```
+    """
+    to = Path(to)
+    folders: list[RunFolder] = []
+    views: list[View] = []
+    seen: set[tuple[str, str, str]] = set()
+    for source in map(Path, sources):
+        if (source / "saved_model.pb").is_file():
+            name = f"{source.resolve().parent.name}/{source.name} (exported)"
+            views.append(view_of_saved_model(name, SavedAnswers(source), inputs))
+            continue
+        folder = RunFolder.open(source)
+        folders.append(folder)
+        if folder.finished and _model(folder) not in seen:
+            seen.add(_model(folder))
+            name = " ".join(_model(folder))
+            views.append(view_of_run(name, folder, Path(data_dir), inputs, split, limit))
+    sections = _curves(folders) + [section for view in views for section in view.sections]
+    if results is not None:
+        sections.append(
+            Section(
+                "Accuracy against density", [accuracy_by_density("accuracy_by_density", _rows(Path(results)))]
+            )
+        )
+    drawn = [figure for view in views for figure in view.figures]
+    drawn += [figure for section in sections for figure in section.figures]
+    html = page(
+        "Report: "
+        + ", ".join(dict.fromkeys(view.name for view in views) or [folder.path.name for folder in folders]),
+        facts=[fact for folder in folders for fact in _facts(folder)],
+        notes=[note for view in views for note in view.notes],
+        examples=[example for view in views for example in view.examples],
+        texts=[text for view in views for text in view.texts],
+        sections=sections,
+    )
+    with replacing(to) as temporary:
+        temporary.write_text(html, encoding="utf-8", errors="replace")
+    return [to, *_save(drawn, to.with_name(f"{to.stem}_figures"))]
+
+
+def _save(drawn: Sequence[Drawing], folder: Path) -> list[Path]:
+    for figure in drawn:
+        figure.save(folder)
+    return [folder / f"{figure.name}.{ending}" for figure in drawn for ending in ("svg", "png")]
+
+
+def _model(folder: RunFolder) -> tuple[str, str, str]:
+    config = folder.config["task_config"]
+    return folder.config["task"], config.get("preset", ""), config.get("model", "")
+
+
+def _facts(folder: RunFolder) -> list[tuple[str, str]]:
+    figures = [
+        f"{split} {name} {value:.4g}"
+        for split, all_ in folder.metrics().items()
+        for name, value in all_.items()
+    ]
+    data = folder.noted.get("data", {})
+    told = [
+        folder.config.get("command", ""),
+        " ".join(data.values()) if isinstance(data, dict) else "",
+        ", ".join(figures),
+    ]
+    return [(folder.path.name, "; ".join(filter(None, told)))]
+
+
+def _curves(folders: Sequence[RunFolder]) -> list[Section]:
+    """A section a data set, in it a figure for the loss and each validation figure."""
+    sections = []
+    for preset in dict.fromkeys(_model(folder)[:2] for folder in folders):
+        histories = [(_model(one)[2], one.history()) for one in folders if _model(one)[:2] == preset]
+        named = {name for _, rows in histories for row in rows for name in row}
+        wanted = ["loss", *sorted(name for name in named if name.startswith("val_"))]
+        drawn = []
+        for figure in wanted:
+            if curves := curves_of(histories, figure):
+                drawn.append(learning_curves(slug(" ".join((*preset, figure))), figure, curves))
+        if drawn:
+            sections.append(Section(f"Learning curves: {' '.join(preset)}", drawn))
+    return sections
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    try:
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        found = [row for row in rows if {"density", "accuracy", "preset"} <= row.keys()]
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from error
+    except (ValueError, AttributeError):
+        raise UserError(f"{file} is damaged: its lines are not JSON objects") from None
+    if not found:
+        raise UserError(f"{file} has no row with density, accuracy and preset")
+    return found

@@ -1,0 +1,174 @@
+"""What a report shows of one model: its heat maps, the texts it reads, its matrices over training."""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.layers.probe import probe
+from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
+from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
+from keras_quasiattn.report.page_writer import Section, summary
+from keras_quasiattn.report.saved_answers import SavedAnswers
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.attention_figures import AttentionFigures, shares
+from keras_quasiattn.training.attention_summaries import read_attention
+from keras_quasiattn.training.checkpoints import Checkpoints, assign
+
+# By layer the titles of its matrices, by name.
+Titles = dict[str, dict[str, str]]
+
+SHOWN = 5  # texts whose maps and tokens are on the page
+_MEASURED = 32  # texts that saved checkpoints are measured on
+
+
+@dataclasses.dataclass
+class View:
+    """The parts of a page that come from one model.
+
+    Args:
+        name: of the model, before everything that is its own.
+        examples: texts with their heat maps.
+        texts: answers with tokens and weights.
+        sections: further sections.
+        figures: figures beside the page that are in no section.
+        notes: what is missing and why.
+    """
+
+    name: str
+    examples: list[Example] = dataclasses.field(default_factory=list)
+    texts: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    sections: list[Section] = dataclasses.field(default_factory=list)
+    figures: list[Drawing] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+
+    def add_answers(self, answers: Sequence[dict[str, Any]]) -> None:
+        """Take in texts with gates or weights, and the densities where there are gates."""
+        pooled = [answer for answer in answers if answer.get("tokens") and "weights" in answer]
+        self.texts += [{**answer, "model": self.name} for answer in pooled[:SHOWN]]
+        gated = [answer for answer in pooled if "gates" in answer]
+        if len(gated) > 1:
+            lengths = [len(answer["tokens"]) for answer in gated]
+            densities = [sum(map(bool, answer["gates"])) / len(answer["tokens"]) for answer in gated]
+            drawn = density_by_length(slug(f"{self.name} density"), lengths, densities)
+            self.sections.append(Section(f"Density by length: {self.name}", [drawn]))
+
+    def add_examples(self, examples: Sequence[Example]) -> None:
+        """Take in examples, and draw the first one's maps."""
+        kept = [one for one in examples if one.maps]
+        self.examples += kept
+        for one in kept[0].maps if kept else []:
+            self.figures.append(heat_map(slug(f"{self.name} {one.name}"), one))
+
+
+def view_of_run(
+    name: str, folder: RunFolder, data_dir: Path, inputs: Sequence[str], split: str | None, limit: int
+) -> View:
+    """What there is to see of a finished run.
+
+    Args:
+        name: what the page calls it.
+        folder: the run.
+        data_dir: where its data lie.
+        inputs: texts to show.
+        split: part of the data that they come from, if there are no inputs; default the task's one example.
+        limit: how many texts of the split to ask for densities, the first few of which are shown.
+
+    Raises:
+        UserError: an input that the task refuses, data that are not there, or a run that does not load.
+    """
+    view, task, model = View(name), folder.task(data_dir), folder.load_model()
+    for text in inputs:
+        task.check_input(text)
+    texts = list(inputs) or (task.texts(split, limit) if split else [task.example])
+    answers = task.predict(model, texts)
+    view.add_answers(answers)
+    titles: Titles = {}
+    try:
+        read = [_example(task, model, name, *pair) for pair in list(zip(texts, answers, strict=True))[:SHOWN]]
+        view.add_examples([example for example, _ in read])
+        titles = read[0][1]
+    except UserError as error:  # a task that reads no text
+        view.notes.append(f"{name}: {error}")
+    rows = read_attention(folder.path)
+    told = "as recorded at the end of every period on a batch of validation data"
+    if titles and not rows:
+        rows = _from_checkpoints(folder, model, task.read(texts[:_MEASURED]).argument)
+        told = f"from the saved checkpoints, on {len(texts[:_MEASURED])} of the texts"
+    if rows and rows[-1]["matrices"]:
+        view.sections.append(_over_training(name, told, rows, titles))
+    return view
+
+
+def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str]) -> View:
+    """What the outputs of an exported model show; default on the example it was exported with."""
+    view = View(name)
+    texts = list(inputs) or [answers.about["example"]] if inputs or "example" in answers.about else []
+    if not texts:
+        view.notes.append(f"{name} brings no example: give an --input")
+    found = answers.predict(texts)
+    view.add_answers(found)
+    view.add_examples(
+        [Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer)) for answer in found]
+    )
+    if not view.texts and not view.examples:
+        view.notes.append(f"{name} answers without its weights: nothing to show of its attention")
+    return view
+
+
+def _example(
+    task: Task, model: keras.Model, name: str, text: str, answer: dict[str, Any]
+) -> tuple[Example, Titles]:
+    """The example, and the titles of its matrices."""
+    reading = task.read([text])
+    _, maps = probe(model, reading.argument)
+    sides = [(ids.shape[1], reading.tokens[side][0]) for side, ids in reading.inputs.items()]
+    shown = [one for one in heat_maps(maps, sides) if not _is_text(one, answer)]
+    titles = {one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps}
+    return Example(f"{name}: {text}", summary(answer), shown), titles
+
+
+def _is_text(shown: Any, answer: dict[str, Any]) -> bool:
+    """Whether the tokens of the answer show it already: one row of weights."""
+    return "tokens" in answer and "weights" in answer and all(len(panel.rows) == 1 for panel in shown.panels)
+
+
+def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> list[dict[str, Any]]:
+    """What a run without records can still say; the model is left with the last checkpoint's weights."""
+    figures, checkpoints = AttentionFigures(model, inputs), Checkpoints(folder.checkpoints, keep=0)
+    groups = {"trainable": model.trainable_variables, "state": model.non_trainable_variables}
+    rows: list[dict[str, Any]] = []
+    for step in checkpoints.steps():
+        for group, variables in groups.items():
+            assign(variables, checkpoints.read(step, group), checkpoints.file(step))
+        rows.append({"step": step, **figures.measure()})
+    return rows
+
+
+def _over_training(name: str, told: str, rows: list[dict[str, Any]], titles: Titles) -> Section:
+    drawings, table = [], [["layer", "matrix", "near −1", "near 0", "near 1"]]
+    layers: Titles = {}
+    for key in rows[-1]["matrices"]:
+        layer, _, matrix = key.rpartition("/")
+        layers.setdefault(layer, {})[matrix] = titles.get(layer, {}).get(matrix, matrix)
+    for layer, labels in layers.items():
+        drawings.append(histograms(slug(f"{name} {layer} histograms"), layer, rows, labels))
+        for matrix, label in labels.items():
+            last = shares(rows[-1]["matrices"][f"{layer}/{matrix}"]).values()
+            table.append([layer, label, *(f"{share:.3f}" for share in last)])
+    text = f"Histograms {told}; the table is of the last, step {rows[-1]['step']}."
+    return Section(f"Matrices over training: {name}", drawings, text, table)
+
+
+def slug(name: str) -> str:
+    """A name for a file.
+
+    >>> slug("trec bilstm_gated/attention (MultiHeadCoDA)")
+    'trec-bilstm_gated-attention-MultiHeadCoDA'
+    """
+    return re.sub(r"[^A-Za-z0-9_.]+", "-", name).strip("-")

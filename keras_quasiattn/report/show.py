@@ -1,0 +1,91 @@
+"""What a layer attends to, in a notebook."""
+
+import html
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_quasiattn.layers.probe import probe
+from keras_quasiattn.report.figures import Drawing, heat_map
+from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
+from keras_quasiattn.report.page_writer import page
+from keras_quasiattn.training.files import replacing
+
+_HEIGHT = 620
+
+
+class AttentionView:
+    """The heat maps of one call; a notebook shows them with pickers for layer and head.
+
+    Args:
+        maps: what to show.
+        title: a heading.
+    """
+
+    def __init__(self, maps: Sequence[HeatMap], title: str) -> None:
+        self.maps = list(maps)
+        self.title = title
+
+    def html(self) -> str:
+        """The whole page."""
+        return page(self.title, examples=[Example(self.title, "", self.maps)])
+
+    def save(self, file: str | Path) -> None:
+        """Write the page, which opens from disk."""
+        with replacing(Path(file)) as temporary:
+            temporary.write_text(self.html(), encoding="utf-8")
+
+    def figure(self, number: int = 0, head: int = 0) -> Drawing:
+        """One map as SVG and PNG."""
+        return heat_map("attention", self.maps[number], head)
+
+    def _repr_html_(self) -> str:
+        # A frame of its own: the page's script and style meet nothing of the notebook's.
+        return (
+            f'<iframe sandbox="allow-scripts" style="width: 100%; height: {_HEIGHT}px; border: 0" '
+            f'title="{html.escape(self.title)}" srcdoc="{html.escape(self.html())}"></iframe>'
+        )
+
+
+def show(
+    layer: keras.Layer,
+    *args: Any,
+    tokens: Sequence[Sequence[str]] = (),
+    index: int = 0,
+    title: str | None = None,
+    **kwargs: Any,
+) -> AttentionView:
+    """Calls a layer or a whole model and shows what every attention layer in it computed.
+
+    Args:
+        layer: any Keras layer or model with attention of this package inside.
+        *args: what it is called with.
+        tokens: a list of tokens for each sequence, by which an axis of its length is labelled: where two have that
+            length, rows take the first and columns the last. Default numbers.
+        index: which example of the batch.
+        title: a heading; default the layer's name.
+        **kwargs: further arguments of the call, masks for instance.
+
+    Returns:
+        An object that a notebook shows, with `save(file)` and `figure(number, head)`.
+
+    Raises:
+        ValueError: no attention layer of this package was called.
+        UserError: when it is shown: jinja2 (or for `figure` matplotlib) is not installed.
+
+    Example:
+    >>> from keras_quasiattn.layers import CoDA
+    >>> a, b = np.ones((1, 2, 4), "float32"), np.ones((1, 3, 4), "float32")
+    >>> view = show(CoDA(name="coda"), [a, b], tokens=[["who", "?"], ["it", "was", "she"]])
+    >>> [panel.title for panel in view.maps[0].panels], view.maps[0].panels[2].columns
+    (['tanh(E)', '2·sigmoid(N)', 'M'], ['it', 'was', 'she'])
+    """
+    if not layer.built:
+        layer(*args, **kwargs)
+    _, seen = probe(layer, *args, **kwargs)
+    if not seen:
+        raise ValueError(f"`layer` must have attention of this package inside. Received: {layer.name!r}")
+    maps = heat_maps(seen, [(len(one), one) for one in tokens], index)
+    return AttentionView(maps, layer.name if title is None else title)

@@ -1,0 +1,107 @@
+"""How saturated the matrices of a model's attention are, in figures."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.layers.probe import probe, temperatures
+from keras_quasiattn.ops.recording import Recorded
+
+# Of [−1, 1]; values beyond, which an arctan gate can have, count with the outermost.
+BINS = 40
+NEAR = 0.1
+_NEAR_BINS = round(NEAR * BINS / 2)
+
+
+class AttentionFigures:
+    """Counts, on one fixed batch, how many entries of every matrix stand where between −1 and 1.
+
+    Masked pairs are left out. The model runs once a measurement, without dropout and in one graph; nothing that
+    training depends on changes, but for the draws of gates with `inference="sample"`.
+
+    Args:
+        model: a built model.
+        inputs: a batch of what it is called with.
+
+    ```python
+    figures = AttentionFigures(model, first_batch).measure()
+    shares(figures["matrices"]["attention/weights"])
+    ```
+    """
+
+    def __init__(self, model: keras.Model, inputs: Any) -> None:
+        self._model = model
+        self._inputs = keras.tree.map_structure(tf.convert_to_tensor, inputs)
+        self._counted = tf.function(self._count)
+
+    def measure(self) -> dict[str, dict[str, list[float]]]:
+        """The figures now; empty for a model without attention.
+
+        Returns:
+            `matrices`: by "layer/matrix" the counts of `BINS` bins of equal width over [−1, 1], all calls of the
+            layer together; `scalars`: by "layer/name" learned α and β (one a head) and the gates' temperature.
+        """
+        counts = {name: count.numpy().tolist() for name, count in self._counted(self._inputs).items()}
+        scalars = {
+            name: np.ravel(keras.ops.convert_to_numpy(value)).tolist()
+            for name, value in temperatures(self._model).items()
+        }
+        return {"matrices": counts, "scalars": scalars}
+
+    def _count(self, inputs: Any) -> dict[str, tf.Tensor]:
+        _, maps = probe(self._model, inputs)
+        counts: dict[str, tf.Tensor] = {}
+        for one in maps:
+            for name, recorded in one.matrices.items():
+                key = f"{one.layer}/{name}"
+                counts[key] = counts.get(key, 0) + _histogram(recorded)
+        return counts
+
+
+def _histogram(recorded: Recorded) -> tf.Tensor:
+    values = tf.cast(recorded.values, tf.float32)
+    bins = tf.cast(tf.floor((values + 1) * (BINS / 2)), tf.int32)
+    bins = tf.clip_by_value(bins, 0, BINS - 1)
+    if recorded.visible is not None:
+        # Hidden pairs get a bin of their own, which is dropped.
+        bins = tf.where(recorded.visible, bins, BINS)
+    return tf.math.bincount(tf.reshape(bins, (-1,)), minlength=BINS + 1, maxlength=BINS + 1)[:BINS]
+
+
+def shares(counts: list[float]) -> dict[str, float]:
+    """Which shares of the entries lie within 0.1 of −1, of 0 and of 1.
+
+    >>> shares([3, *[0] * 38, 1])
+    {'near_minus_one': 0.75, 'near_zero': 0.0, 'near_one': 0.25}
+    """
+    total, middle = max(sum(counts), 1), len(counts) // 2
+    near = {
+        "near_minus_one": counts[:_NEAR_BINS],
+        "near_zero": counts[middle - _NEAR_BINS : middle + _NEAR_BINS],
+        "near_one": counts[-_NEAR_BINS:],
+    }
+    return {name: sum(part) / total for name, part in near.items()}
+
+
+def scalars_of(figures: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
+    """All of a measurement as single numbers: shares, the density of gates, α and β of each head, temperatures.
+
+    >>> sorted(scalars_of({"matrices": {"a/gates": [0] * 39 + [4]}, "scalars": {"a/alpha": [1.0, 2.0]}}))
+    ['a/alpha/0', 'a/alpha/1', 'a/density']
+    """
+    found: dict[str, float] = {}
+    for name, counts in figures["matrices"].items():
+        layer, _, matrix = name.rpartition("/")
+        if matrix == "gates":
+            found[f"{layer}/density"] = shares(counts)["near_one"]
+        else:
+            found |= {f"{name}/{share}": value for share, value in shares(counts).items()}
+    for name, values in figures["scalars"].items():
+        if len(values) == 1:
+            found[name] = values[0]
+        else:
+            found |= {f"{name}/{head}": value for head, value in enumerate(values)}
+    return found

@@ -1,0 +1,130 @@
+"""What attention does while it is trained, for TensorBoard and for reports."""
+
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from tensorboard.compat.proto.event_pb2 import Event
+from tensorboard.compat.proto.summary_pb2 import Summary
+from tensorboard.plugins.histogram import metadata
+from tensorboard.plugins.scalar.summary_v2 import scalar_pb
+from tensorboard.summary.writer.event_file_writer import EventFileWriter
+from tensorboard.util.tensor_util import make_tensor_proto
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.attention_figures import AttentionFigures, scalars_of
+from keras_quasiattn.training.files import replacing
+
+FILE = "attention.jsonl"
+
+
+class AttentionSummaries(keras.callbacks.Callback):
+    """Writes, before training and after every epoch, how the attention layers of a model weigh one fixed batch.
+
+    For TensorBoard, under `folder/tensorboard/attention`: a histogram of every matrix (tanh(E), the gate, M, softmax
+    weights) and the shares of its entries near −1, 0 and 1; the density of gates and their temperature; learned α
+    and β of each head. The same goes to `folder/attention.jsonl`, a row an epoch, which `quasiattn report` draws.
+    A model without attention leaves neither.
+
+    Args:
+        folder: where both go; the folder of a run, or any other.
+        inputs: a batch of what the model is called with; 32 examples say enough and cost little.
+        steps_per_epoch: updates in an epoch, so that rows are told by step; default the optimizer's count.
+        start: rows beyond this step, which a kill undid, are dropped.
+
+    Raises:
+        UserError: the folder cannot be written.
+
+    ```python
+    model.fit(x, y, callbacks=[AttentionSummaries("logs", x[:32])])
+    ```
+    """
+
+    def __init__(
+        self, folder: str | Path, inputs: Any, *, steps_per_epoch: int | None = None, start: int = 0
+    ) -> None:
+        super().__init__()
+        self.folder = Path(folder)
+        self.inputs = inputs
+        self.steps_per_epoch = steps_per_epoch
+        self.rows = [row for row in read_attention(self.folder) if row["step"] <= start]
+        self._writer: EventFileWriter | None = None
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Draw the rows so far anew."""
+        self._figures = AttentionFigures(self.model, self.inputs)
+        shutil.rmtree(self._curves, ignore_errors=True)
+        for row in self.rows:
+            self._draw(row)
+        if not self.rows:
+            self._keep(self._updates)
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Measure, keep and draw."""
+        steps = self.steps_per_epoch
+        self._keep((epoch + 1) * steps if steps else self._updates)
+
+    @property
+    def _updates(self) -> int:
+        return int(keras.ops.convert_to_numpy(self.model.optimizer.iterations))
+
+    def _keep(self, step: int) -> None:
+        figures = self._figures.measure()
+        if not figures["matrices"]:
+            return
+        row = {"step": step, **figures}
+        self.rows.append(row)
+        with replacing(self.folder / FILE) as temporary:
+            temporary.write_text("".join(json.dumps(one) + "\n" for one in self.rows), encoding="utf-8")
+        self._draw(row)
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Close the event file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    @property
+    def _curves(self) -> Path:
+        return self.folder / "tensorboard" / "attention"
+
+    def _draw(self, row: Mapping[str, Any]) -> None:
+        # TensorBoard's own writer: `tf.summary` runs several operations for every value.
+        values = [scalar_pb(name, value).value[0] for name, value in scalars_of(row).items()]
+        values += [_histogram(name, counts) for name, counts in row["matrices"].items()]
+        try:
+            if self._writer is None:
+                self._writer = EventFileWriter(str(self._curves))
+            self._writer.add_event(
+                Event(step=row["step"], wall_time=time.time(), summary=Summary(value=values))
+            )
+            self._writer.flush()
+        except OSError as error:
+            raise UserError(f"cannot write {self._curves}: {error.strerror}") from error
+
+
+def _histogram(name: str, counts: Sequence[float]) -> Summary.Value:
+    edges = np.linspace(-1, 1, len(counts) + 1)
+    described = metadata.create_summary_metadata(display_name=None, description=None)
+    buckets = make_tensor_proto(np.stack([edges[:-1], edges[1:], counts], axis=1))
+    return Summary.Value(tag=name, tensor=buckets, metadata=described)
+
+
+def read_attention(folder: Path) -> list[dict[str, Any]]:
+    """The rows that `AttentionSummaries` left in a folder; none where it was not there.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    file = folder / FILE
+    if not file.exists():
+        return []
+    try:
+        return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError):
+        raise UserError(f"{file} is damaged: its lines are not JSON") from None

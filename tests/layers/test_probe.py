@@ -1,0 +1,83 @@
+"""What a probe sees is what the layers return as their scores, and looking on changes nothing."""
+
+import keras
+import numpy as np
+import pytest
+from cases import CASES
+from tools import to_numpy
+
+from keras_quasiattn.layers import CoDA, GatedAttention, MultiHeadCoDA, TransformerEncoder
+from keras_quasiattn.layers.probe import attention_layers, probe, temperatures, watching
+
+RANDOM = np.random.default_rng(0)
+A, B = (RANDOM.normal(size=(2, length, 8)).astype("float32") for length in (4, 5))
+ONE_OF_EACH = {case.layer: case for case in reversed(CASES) if case.has_scores}.values()
+
+
+@pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
+def test_every_layer_with_scores_is_seen(case):
+    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    plain = to_numpy(case.run(layer, sequences, masks))
+    scores = to_numpy(case.run(layer, sequences, masks, return_attention_scores=True))[-1]
+    with watching(layer) as maps:
+        watched = to_numpy(case.run(layer, sequences, masks))
+    for got, expected in zip(watched, plain, strict=True):
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+    assert "call" not in vars(layer)
+    name, last = list(maps[-1].matrices.items())[-1]
+    values, visible = to_numpy(last.values), True if last.visible is None else to_numpy(last.visible)
+    values = np.where(visible, values, 0)
+    if name == "weights_second":  # seen from the second sequence
+        values = np.swapaxes(values, -1, -2)
+    # What is hidden, rows of padding among it, weighs nothing.
+    np.testing.assert_allclose(values, scores, atol=1e-5)
+
+
+def test_factors_multiply_to_the_weights_and_say_what_they_are():
+    layer = CoDA(gate_range="raw", gate="arctan", similarity="sigmoid")
+    layer([A, B])
+    _, (found,) = probe(layer, [A, B])
+    similarity, gate, weights = found.matrices.values()
+    product = to_numpy(similarity.values) * to_numpy(gate.values)
+    np.testing.assert_allclose(product, to_numpy(weights.values), atol=1e-6)
+    assert (similarity.label, gate.label, weights.label) == ("sigmoid(E)", "arctan(N)", "M")
+
+
+def test_layers_within_a_model_are_found_by_path_and_told_by_call():
+    options = {"attention": "coda", "attention_options": {"alpha": "learned"}}
+    block = TransformerEncoder(intermediate_dim=4, num_heads=2, **options)
+    x = keras.Input((None, 8))
+    model = keras.Model(x, block(block(x)))
+    _, maps = probe(model, A)
+    (path,) = attention_layers(model)
+    assert [(one.layer, one.call) for one in maps] == [(path, 0), (path, 1)] and maps[
+        0
+    ].kind == "MultiHeadCoDA"
+    np.testing.assert_allclose(to_numpy(temperatures(model)[f"{path}/alpha"]), [1, 1])
+
+
+def test_temperature_of_gates():
+    layer = GatedAttention(units=2, temperature=2.0, name="gated")
+    layer.build((None, None, 8), (None, None, 8))
+    assert temperatures(layer) == {"gated/temperature": 2.0}
+
+
+def test_nothing_is_left_behind_by_an_error():
+    layer = CoDA()
+    layer([A, B])
+    with pytest.raises(ValueError):
+        probe(layer, [A, B], mask=[np.ones((2, 4), "float32"), None])
+    assert "call" not in vars(layer)
+
+
+def test_a_graph_that_does_not_know_the_lengths(tensorflow_only):
+    import tensorflow as tf
+
+    layer = MultiHeadCoDA(num_heads=2, key_dim=4)
+    layer(A, B)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 8))] * 2)
+    def weights(a, b):
+        return probe(layer, a, b)[1][0].matrices["weights"].values
+
+    np.testing.assert_allclose(weights(A, B), layer(A, B, return_attention_scores=True)[1], atol=1e-5)

@@ -1,0 +1,103 @@
+import numpy as np
+
+from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
+from keras_quasiattn.layers.probe import AttentionMap, probe
+from keras_quasiattn.ops.recording import Recorded
+from keras_quasiattn.report.heat_maps import Example, block_size, encoded, from_answer, heat_maps, pooled
+
+FIRST, SECOND = ["a", "b", "c"], ["v", "w"]
+
+
+def one(
+    matrix: np.ndarray, visible: np.ndarray | None = None, layer: str = "layer", call: int = 0
+) -> AttentionMap:
+    return AttentionMap(layer, "Kind", call, {"weights": Recorded(matrix, visible, "M")})
+
+
+def test_an_axis_has_the_tokens_of_the_side_of_its_length() -> None:
+    sides = [(4, FIRST), (3, SECOND)]
+    for rows, columns, expected in ((4, 3, (FIRST, SECOND)), (3, 4, (SECOND, FIRST)), (4, 4, (FIRST, FIRST))):
+        (shown,) = heat_maps(
+            [one(np.arange(rows * columns, dtype="float32").reshape(1, rows, columns))], sides
+        )
+        (panel,) = shown.panels
+        assert (panel.rows, panel.columns) == expected
+        # The padding of either side is cut off.
+        assert (
+            panel.values.shape == (1, len(expected[0]), len(expected[1]))
+            and panel.values[0, 1, 1] == columns + 1
+        )
+
+
+def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
+    (shown,) = heat_maps([one(np.zeros((1, 2, 2)))], [(2, ["a", "b"]), (2, ["v", "w"])])
+    assert shown.panels[0].rows == ["a", "b"] and shown.panels[0].columns == ["v", "w"]
+    (shown,) = heat_maps([one(np.zeros((1, 5, 6)))], [])
+    assert shown.panels[0].columns == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_masked_pairs_and_pooled_sequences() -> None:
+    (shown,) = heat_maps(
+        [one(np.ones((2, 3)), np.array([[1, 1, 0], [1, 0, 0]], bool))], [(3, FIRST)], index=1
+    )
+    (panel,) = shown.panels
+    assert panel.rows == [""] and panel.columns == FIRST
+    np.testing.assert_array_equal(panel.values, [[[1, np.nan, np.nan]]])
+
+
+def test_heads_and_free_axes_become_heads() -> None:
+    (shown,) = heat_maps([one(np.zeros((1, 5, 2, 4, 3)))], [])
+    assert shown.panels[0].values.shape == (10, 4, 3) and shown.heads == 10
+
+
+def test_attention_and_conflict_of_one_pair_stand_side_by_side() -> None:
+    layer = AttentionConflict(2, name="both")
+    u, v = np.ones((1, 3, 2), "float32"), np.ones((1, 2, 2), "float32")
+    layer([u, v])
+    (shown,) = heat_maps(probe(layer, [u, v])[1], [(3, FIRST), (2, SECOND)])
+    assert shown.name == "both"
+    assert ["AlignmentAttention" in panel.title for panel in shown.panels] == [True, False]
+
+
+def test_factors_of_a_head_stand_beside_m() -> None:
+    layer = MultiHeadCoDA(num_heads=2, key_dim=2)
+    x = np.random.default_rng(0).normal(size=(1, 3, 4)).astype("float32")
+    layer(x, x)
+    (shown,) = heat_maps(probe(layer, x, x)[1], [(3, FIRST)])
+    similarity, gate, weights = shown.panels
+    np.testing.assert_allclose(similarity.values * gate.values, weights.values, atol=1e-6)
+
+
+def test_answers_bring_their_maps() -> None:
+    weights = {
+        "weights_first": [[0.1, 0.9], [0.5, 0.5], [1, 0]],
+        "weights_second": [[0.2, 0.3, 0.5], [0, 0, 1]],
+    }
+    first, second = from_answer({"label": "a", "first_tokens": FIRST, "second_tokens": SECOND, **weights})
+    assert (first.panels[0].rows, first.panels[0].columns) == (FIRST, SECOND)
+    assert (second.panels[0].rows, second.panels[0].columns) == (SECOND, FIRST)
+    both = {"attention_first": weights["weights_first"], "conflict_first": weights["weights_first"]}
+    (side_by_side,) = from_answer({**both, "first_tokens": FIRST, "second_tokens": SECOND})
+    assert [panel.title for panel in side_by_side.panels] == [
+        "attention of the first",
+        "conflict of the first",
+    ]
+    assert from_answer({"tokens": FIRST, "weights": [0.1, 0.2, 0.7], "label": "a"}) == []
+
+
+def test_large_maps_share_cells_within_the_budget() -> None:
+    maps = heat_maps([one(np.zeros((1, 4, 30, 50), "float32"))], [])
+    block = block_size([Example("", "", maps)], budget=3000)
+    cells = [pooled(values, block) for values in maps[0].panels[0].values]
+    assert block == 2 and cells[0].shape == (15, 25) and 2 * sum(cell.size for cell in cells) <= 3000
+    assert block_size([Example("", "", maps)]) == 1
+
+
+def test_values_survive_the_page_to_four_digits() -> None:
+    values = np.random.default_rng(0).normal(size=(9, 7))
+    data, factor = encoded(values)
+    import base64
+
+    decoded = np.frombuffer(base64.b64decode(data), "<i2").reshape(9, 7) * factor
+    np.testing.assert_allclose(decoded, values, atol=1e-4)
+    assert encoded(np.zeros((1, 1)))[1] > 0

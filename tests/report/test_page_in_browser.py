@@ -1,0 +1,263 @@
+"""The page as a browser shows it: Debian's Chromium, driven by Playwright through its executable path."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keras_quasiattn.report.heat_maps import Example, HeatMap, Panel
+from keras_quasiattn.report.page_writer import Section, page
+from keras_quasiattn.report.show import AttentionView
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("chromium is not installed (Debian: apt-get install chromium)", allow_module_level=True)
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
+)
+pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')")
+figures = pytest.importorskip("keras_quasiattn.report.figures")
+
+EVIL = "<script>document.title='run'</script>"
+ROWS, COLUMNS = [EVIL, "</script>", "$x$", "näher"], ["&amp;", "日本", "<img src=x onerror=alert(1)>"]
+ANSWER = {"label": EVIL, "classes": [EVIL], "probabilities": [1.0], "model": "<b>"}
+TEXT = {**ANSWER, "tokens": [EVIL, "is", "read"], "gates": [True, False, True], "weights": [0.8, 0.0, 0.2]}
+
+
+def panels(rows: list[str], columns: list[str], heads: int, seed: int = 0) -> list[Panel]:
+    """tanh(E), the gate and M, the first column of the last row masked."""
+    one = np.random.default_rng(seed).uniform(-1, 1, (2, len(rows), len(columns))).astype("float32")
+    one[:, -1, 0] = np.nan
+    similarity, gate = (np.broadcast_to(x, (heads, *x.shape)) for x in (one[0], np.abs(one[1])))
+    if heads < 4:
+        similarity = similarity / (1 + np.arange(heads)[:, None, None])
+    titles = ("tanh(E)", "2·sigmoid(N)", "M")
+    matrices = (similarity, gate, similarity * gate if heads < 4 else similarity)
+    return [Panel(title, values, rows, columns) for title, values in zip(titles, matrices, strict=True)]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        started = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    maps = [
+        HeatMap("first <layer>", panels(ROWS, COLUMNS, 2)),
+        HeatMap("second", panels(COLUMNS, COLUMNS, 3, 1)),
+    ]
+    curve = [{"step": 1, "mean": 1.0, "least": 0.5, "largest": 2.0, "runs": 2}]
+    drawn = figures.learning_curves("loss", "loss $x$", {EVIL: curve * 2})
+    html = page(
+        f"Report {EVIL}",
+        facts=[(EVIL, EVIL)],
+        notes=[EVIL],
+        examples=[Example(f"text {EVIL}", EVIL, maps), Example("other", "", maps[1:])],
+        texts=[TEXT],
+        sections=[Section(EVIL, [drawn], EVIL, [[EVIL], ["1"]])],
+    )
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    file.write_text(html, encoding="utf-8")
+    return file
+
+
+class Opened:
+    """A page from disk, with all that it did beside showing itself."""
+
+    def __init__(self, browser: Any, file: Path, scheme: str = "light") -> None:
+        context = browser.new_context(color_scheme=scheme, viewport={"width": 1300, "height": 900})
+        self.page = context.new_page()
+        self.requests: list[str] = []
+        self.trouble: list[str] = []
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.on("console", lambda message: self.trouble.append(message.text))
+        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.trouble.append(dialog.message))
+        self.page.goto(file.as_uri())
+        self.file = file
+
+    def check_quiet(self) -> None:
+        """Nothing but the file and what it holds was asked for, and nothing was said on the console."""
+        assert [url for url in self.requests if not url.startswith("data:")] == [self.file.as_uri()]
+        assert self.trouble == []
+
+    def text(self, selector: str) -> str:
+        return self.page.inner_text(selector)
+
+    def painted(self, number: int = 0) -> str:
+        return self.page.locator(".panel canvas").nth(number).evaluate("canvas => canvas.toDataURL()")
+
+
+def keep(opened: Opened, name: str) -> None:
+    """For the documentation: where QUASIATTN_SCREENSHOTS names a folder."""
+    if folder := os.environ.get("QUASIATTN_SCREENSHOTS"):
+        opened.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
+
+
+def test_pickers_and_hover(browser: Any, small: Path) -> None:
+    opened = Opened(browser, small)
+    tab = opened.page
+    assert [tab.inner_text(f"figure.panel >> nth={n} >> figcaption") for n in range(3)] == [
+        "tanh(E)",
+        "2·sigmoid(N)",
+        "M",
+    ]
+    first = opened.painted()
+    tab.select_option("#head", index=1)
+    assert opened.painted() != first
+    tab.select_option("#layer", index=1)
+    assert tab.locator("#head option").count() == 3
+    tab.select_option("#example", index=1)
+    assert tab.locator("#layer option").count() == 1 and tab.locator("#head option").count() == 3
+    tab.select_option("#example", index=0)
+    tab.select_option("#layer", index=0)
+    tab.select_option("#head", index=0)
+    assert opened.painted() == first
+    tab.check("#stretch")
+    assert opened.painted(2) != first and opened.text("#most") == "largest"
+    box = tab.locator(".panel canvas").nth(0).bounding_box()
+    tab.mouse.move(box["x"] + box["width"] - 5, box["y"] + 0.99 * box["height"] - 30)
+    values = panels(ROWS, COLUMNS, 2)
+    row = next(row for row, token in enumerate(ROWS) if opened.text("#reading").startswith(f"{token} → "))
+    told = re.findall(r"(−?\d\.\d{3})", opened.text("#reading"))
+    expected = [panel.values[0, row, len(COLUMNS) - 1] for panel in values]
+    np.testing.assert_allclose([float(number.replace("−", "-")) for number in told], expected, atol=6e-4)
+    keep(opened, "heat_maps")
+    opened.check_quiet()
+
+
+def test_keyboard(browser: Any, small: Path) -> None:
+    opened = Opened(browser, small)
+    tab = opened.page
+    visited = []
+    for _ in range(9):
+        tab.keyboard.press("Tab")
+        visited.append(
+            tab.evaluate(
+                "document.activeElement.id || document.activeElement.className || document.activeElement.tagName"
+            )
+        )
+    assert visited[:5] == ["SUMMARY", "example", "layer", "head", "stretch"]
+    assert visited[5:] == ["CANVAS", "CANVAS", "CANVAS", "tokens"]
+    tab.locator(".panel canvas").nth(2).focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Home"):
+        tab.keyboard.press(key)
+    assert opened.text("#reading").startswith("näher → &amp;: tanh(E) masked")
+    tab.keyboard.press("End")
+    assert opened.text("#reading").startswith(f"näher → {COLUMNS[-1]}: tanh(E) ")
+    tab.locator(".tokens").focus()
+    tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("ArrowRight")
+    assert opened.text(".texts output") == "is: closed, weight 0.0000"
+    tab.focus("#head")
+    tab.keyboard.press("ArrowDown")
+    assert tab.evaluate("document.querySelector('#head').selectedIndex") == 1
+    opened.check_quiet()
+
+
+def test_texts_never_run_as_markup(browser: Any, small: Path) -> None:
+    opened = Opened(browser, small)
+    assert opened.page.title() == f"Report {EVIL}"
+    assert opened.text(".tokens span >> nth=0") == EVIL
+    assert EVIL in opened.text("#answer") and EVIL in opened.text("#example option >> nth=0")
+    assert opened.text("dd") == EVIL and opened.text("td") == "1"
+    opened.page.locator(".panel canvas").nth(0).focus()
+    opened.page.keyboard.press("ArrowRight")
+    assert opened.text("#reading").startswith(f"{EVIL} → &amp;: ")
+    assert (
+        opened.page.locator("script:not([type])").count() == 1 and opened.page.locator("main b").count() == 0
+    )
+    opened.check_quiet()
+
+
+def test_a_notebook_frame_draws(browser: Any, tmp_path: Path) -> None:
+    file = tmp_path / "notebook.html"
+    file.write_text(
+        AttentionView([HeatMap("layer", panels(ROWS, COLUMNS, 2))], EVIL)._repr_html_(), encoding="utf-8"
+    )
+    opened = Opened(browser, file)
+    frame = opened.page.frame_locator("iframe")
+    frame.locator(".panel canvas").nth(2).focus()
+    opened.page.keyboard.press("ArrowRight")
+    assert frame.locator("#reading").inner_text().startswith(f"{EVIL} → &amp;: tanh(E) ")
+    assert opened.trouble == [] and set(opened.requests) <= {file.as_uri(), "about:srcdoc"}
+
+
+CONTRAST = """(selector) => {
+  const channels = (text) => text.match(/[\\d.]+/g).map(Number);
+  const light = (rgb) => rgb.slice(0, 3).map((c) => c / 255)
+    .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+    .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+  const paper = channels(getComputedStyle(document.body).backgroundColor);
+  const own = getComputedStyle(document.querySelector(selector));
+  const [r, g, b, alpha = 1] = channels(own.backgroundColor);
+  const behind = [r, g, b].map((c, i) => c * alpha + paper[i] * (1 - alpha));
+  const [low, high] = [light(channels(own.color)), light(behind)].sort((x, y) => x - y);
+  return (high + 0.05) / (low + 0.05);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_readable_in_both_schemes(browser: Any, small: Path, scheme: str) -> None:
+    opened = Opened(browser, small, scheme)
+    for selector in (
+        "h1",
+        "dd",
+        "dt",
+        ".note",
+        "figcaption",
+        ".tokens .closed",
+        ".tokens span:not(.closed)",
+        "#head",
+    ):
+        assert opened.page.evaluate(CONTRAST, selector) >= 4.5, selector
+    # Zero has the colour of the page, and the figures have one of their own for either scheme.
+    middle = (
+        "[...document.querySelector('#scale').getContext('2d').getImageData(100, 6, 1, 1).data].slice(0, 3)"
+    )
+    paper = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+    np.testing.assert_allclose(opened.page.evaluate(middle), opened.page.evaluate(paper), atol=3)
+    source = opened.page.evaluate("document.querySelector('picture img').currentSrc")
+    shown = opened.page.get_attribute(
+        *(("picture source", "srcset") if scheme == "dark" else ("picture img", "src"))
+    )
+    assert source == shown
+    keep(opened, f"page_{scheme}")
+    opened.check_quiet()
+
+
+@pytest.mark.long
+def test_2000_tokens_and_16_heads(browser: Any, tmp_path: Path) -> None:
+    tokens = [f"token{number}" for number in range(2000)]
+    text = {
+        **ANSWER,
+        "tokens": tokens,
+        "gates": [number % 3 == 0 for number in range(2000)],
+        "weights": [5e-4] * 2000,
+    }
+    example = Example("long", "", [HeatMap("layer", panels(tokens, tokens, 16))])
+    file = tmp_path / "long.html"
+    file.write_text(page("long", examples=[example], texts=[text]), encoding="utf-8")
+    assert file.stat().st_size < 40e6
+    opened = Opened(browser, file)
+    first = opened.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    drawn = float(opened.page.get_attribute("html", "data-painted"))
+    assert first < 3000 and drawn < 3000, (first, drawn)
+    begun = opened.page.evaluate("performance.now()")
+    opened.page.select_option("#head", index=15)
+    assert opened.page.evaluate("performance.now()") - begun < 1000
+    opened.page.locator(".panel canvas").nth(0).focus()
+    opened.page.keyboard.press("ArrowRight")
+    opened.page.keyboard.press("End")
+    assert "token0 … token" in opened.text("#reading") and "token1999" in opened.text("#reading")
+    opened.check_quiet()

@@ -1,0 +1,54 @@
+import html
+import re
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+import keras_quasiattn
+from keras_quasiattn import layers
+from keras_quasiattn.errors import UserError
+
+pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')")
+pytest.importorskip(
+    "matplotlib", reason="matplotlib is not installed (pip install 'keras-quasiattn[report]')"
+)
+
+A, B = np.ones((2, 2, 4), "float32"), np.ones((2, 3, 4), "float32")
+TOKENS = [["<b>", "?"], ["it", "was", "she"]]
+
+
+def test_a_notebook_gets_a_frame_with_the_whole_page(tmp_path: Path) -> None:
+    view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B], tokens=TOKENS, title="<i>")
+    frame = view._repr_html_()
+    (attribute,) = re.findall(r'srcdoc="([^"]*)"', frame)
+    assert (
+        html.unescape(attribute) == view.html() and 'sandbox="allow-scripts"' in frame and "<i>" not in frame
+    )
+    view.save(tmp_path / "view.html")
+    assert (tmp_path / "view.html").read_text() == view.html()
+    assert view.figure().png.startswith(b"\x89PNG") and b"was" in view.figure().light
+
+
+def test_every_attention_layer_of_a_model_is_shown() -> None:
+    x = keras.Input((None, 4))
+    attended = layers.MultiHeadCoDA(num_heads=2, key_dim=2, name="coda")(x, x)
+    model = keras.Model(x, layers.GatedAttention(units=2, name="gated")(attended))
+    first, second = keras_quasiattn.report.show(model, B, tokens=TOKENS[1:], index=1).maps
+    assert first.heads == 2 and first.panels[0].rows == TOKENS[1]
+    assert [panel.title for panel in second.panels] == ["gates", "weights"]
+
+
+def test_a_layer_without_attention_is_refused() -> None:
+    with pytest.raises(ValueError, match="must have attention of this package inside"):
+        keras_quasiattn.report.show(keras.layers.Dense(2), A)
+
+
+def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B])
+    for module, use in (("jinja2", view.html), ("matplotlib", lambda: view.figure().png)):
+        monkeypatch.setitem(sys.modules, module, None)
+        with pytest.raises(UserError, match=rf"{module} is not installed .*keras-quasiattn\[report\]"):
+            use()

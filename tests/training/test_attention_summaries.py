@@ -1,0 +1,83 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.layers import GatedAttention, MultiHeadCoDA
+from keras_quasiattn.training import AttentionSummaries
+from keras_quasiattn.training.attention_figures import BINS, AttentionFigures, shares
+
+IDS = np.array([[3, 4, 5, 0], [6, 7, 0, 0]], "int32")
+
+
+@pytest.fixture(scope="module")
+def model() -> keras.Model:
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(9, 8, mask_zero=True)(ids)
+    coda = MultiHeadCoDA(num_heads=2, key_dim=4, alpha="learned", name="coda")(x, x)
+    model = keras.Model(ids, keras.layers.Dense(1)(GatedAttention(units=2, name="gated")(coda)))
+    model.compile("sgd", "mse")
+    return model
+
+
+def drawn(folder: Path) -> dict[str, Any]:
+    (file,) = (folder / "tensorboard" / "attention").iterdir()
+    events = EventAccumulator(str(file), size_guidance={"tensors": 0})
+    events.Reload()
+    return {tag: events.Tensors(tag) for tag in events.Tags()["tensors"]}
+
+
+def test_counts_are_those_of_the_scores_at_real_pairs(model: keras.Model) -> None:
+    counts = AttentionFigures(model, IDS).measure()["matrices"]["coda/weights"]
+    embedded = model.layers[1](IDS)
+    weights = np.asarray(model.get_layer("coda")(embedded, embedded, return_attention_scores=True)[1])
+    real = IDS != 0
+    visible = np.broadcast_to(real[:, None, :, None] & real[:, None, None, :], weights.shape)
+    expected, _ = np.histogram(weights[visible], bins=BINS, range=(-1, 1))
+    assert counts == expected.tolist() and sum(counts) == 2 * (9 + 4)
+
+
+def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model: keras.Model, tmp_path: Path) -> None:
+    def fit(start: int, epochs: int) -> None:
+        callback = AttentionSummaries(tmp_path, IDS, steps_per_epoch=10, start=start)
+        model.fit(
+            IDS, np.ones((2, 1)), epochs=epochs, initial_epoch=start // 10, verbose=0, callbacks=[callback]
+        )
+
+    fit(0, 3)
+    fit(20, 4)  # the third epoch was undone by a kill
+    rows = [json.loads(line) for line in (tmp_path / "attention.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [0, 10, 20, 30, 40]
+    found = drawn(tmp_path)
+    names = {
+        "coda/weights/near_zero",
+        "coda/alpha/1",
+        "gated/density",
+        "gated/temperature",
+        "coda/similarity",
+    }
+    assert names <= set(found)
+    for tag, events in found.items():
+        assert [event.step for event in events] == [0, 10, 20, 30, 40], tag
+    value = float(tf.make_ndarray(found["coda/gate/near_one"][-1].tensor_proto))
+    assert value == pytest.approx(shares(rows[-1]["matrices"]["coda/gate"])["near_one"])
+
+
+def test_a_model_without_attention_leaves_nothing(tmp_path: Path) -> None:
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    x = np.ones((2, 2))
+    model.fit(x, x[:, :1], verbose=0, callbacks=[AttentionSummaries(tmp_path / "logs", x)])
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "attention.jsonl").write_text("{")
+    with pytest.raises(UserError, match=r"attention.jsonl is damaged"):
+        AttentionSummaries(tmp_path, IDS)
