@@ -45,6 +45,7 @@ def test_means_and_spreads_stand_beside_the_papers_figures(tmp_path: Path) -> No
         "2.0000",
         "±0.0000",
         ".9008",
+        "1.4M",
     ]
     assert printed.splitlines()[-1] == "trec: published splits"
 

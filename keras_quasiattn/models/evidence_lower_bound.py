@@ -38,10 +38,8 @@ def evidence_lower_bound(
     Source: Kingma and Welling 2014, "Auto-Encoding Variational Bayes", eq. 3; Williams 1992, "Simple statistical
     gradient-following algorithms for connectionist reinforcement learning".
     """
-    log_likelihood, log_posterior = (
-        ops.convert_to_tensor(log_likelihood),
-        ops.convert_to_tensor(log_posterior),
-    )
+    # PyTorch warns where one of its tensors meets a NumPy array.
+    log_likelihood, log_posterior = map(ops.convert_to_tensor, (log_likelihood, log_posterior))
     size = log_likelihood.shape[-1]
     q = ops.exp(log_posterior)
     divergence = ops.sum(q * log_posterior, axis=-1) + math.log(size)
