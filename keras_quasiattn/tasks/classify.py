@@ -14,6 +14,7 @@ from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
+from keras_quasiattn.tasks.coda_options import attention_of
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import ServingSignature
@@ -28,8 +29,6 @@ _ATTENTION_OPTIONS = {
     "gate_inference": "inference",
     "window": "window",
     "num_heads": "num_heads",
-    "coda_scaling": "scaling",
-    "coda_gate_range": "gate_range",
 }
 
 
@@ -77,8 +76,8 @@ class Classify(VocabularyTask):
         return self._data.splits["train"].texts.tolist()
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
-        options = dict(self.options.model)
-        attention = {
+        options, attention = attention_of(self.options.model)
+        unit = attention.pop("attention_options", {}) | {
             argument: options.pop(option)
             for option, argument in _ATTENTION_OPTIONS.items()
             if option in options and not (option == "num_heads" and self.model.startswith("transformer"))
@@ -87,11 +86,10 @@ class Classify(VocabularyTask):
             "vocabulary_size": vocabulary_size,
             "num_classes": num_classes,
             **options,
-            "attention_options": attention or None,
+            "attention_options": unit or None,
         }
         if self.model.startswith("transformer"):
-            kind = "coda" if self.model == "transformer_coda" else "softmax"
-            return TransformerClassifier(attention=kind, **common)
+            return TransformerClassifier(**attention, **common)
         return TextClassifier(attention=self.model.removeprefix("bilstm_"), **common)
 
     def training_data(self, first_step: int) -> tf.data.Dataset:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.models import TRANSFORMER_SIZES
+from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -34,7 +35,6 @@ _GATES = {
     "gate_cost": 1e-4,
     "gate_inference": "threshold",
 }
-_CODA = {"coda_scaling": "mean", "coda_gate_range": "scaled"}
 # Tensor2Tensor's: subwords, 2000 updates of about 4096 tokens, the usual schedule.
 _TENSOR2TENSOR = {
     **TRANSFORMER_SIZES["tiny"],
@@ -80,8 +80,8 @@ def _preset(
             "bilstm_soft": recurrent,
             "bilstm_local": {**recurrent, "window": window},
             "bilstm_none": recurrent,
-            "bilstm_coda": {**recurrent, **_CODA, "num_heads": 4},
-            "transformer_coda": {**encoder, **_CODA},
+            "bilstm_coda": {**recurrent, **CODA_OPTIONS, "num_heads": 4},
+            "transformer_coda": {**encoder, **CODA_OPTIONS},
             "transformer": encoder,
         },
         training=training,

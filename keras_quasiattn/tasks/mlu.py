@@ -20,7 +20,7 @@ from keras_quasiattn.data import (
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SequenceAccuracy, exact_match
 from keras_quasiattn.models import TRANSFORMER_SIZES, SequenceCrossentropy, Transformer, greedy_search
-from keras_quasiattn.tasks.coda_options import attention_of
+from keras_quasiattn.tasks.coda_options import CODA_OPTIONS, attention_of
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -30,8 +30,7 @@ from keras_quasiattn.text import ByteTokenizer
 _SHUFFLE_BUFFER = 16_000  # the rows lie shuffled on disk already
 _DECODING_BATCH = 500
 _UNIVERSAL = {"num_layers": TRANSFORMER_SIZES["universal_tiny"]["num_layers"]}
-_CODA = {"coda_scaling": "mean", "coda_gate_range": "scaled"}
-_BY_MODEL = {"coda": _CODA, "universal": _UNIVERSAL, "universal_coda": {**_UNIVERSAL, **_CODA}}
+_BY_MODEL = {"coda": CODA_OPTIONS, "universal": _UNIVERSAL, "universal_coda": {**_UNIVERSAL, **CODA_OPTIONS}}
 _EXAMPLE = "x=85,y=-52,y-x"
 
 

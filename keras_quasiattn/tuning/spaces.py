@@ -13,6 +13,8 @@ CHOICES: Mapping[str, Sequence[Any]] = {
     "training.batch_size": (8, 16, 32, 64, 128),
     "model.gate_temperature": (0.5, 1.0, 1.5, 2.0),
     "model.gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
+    "model.coda_alpha": (0.5, 1.0, 2.0),
+    "model.coda_beta": (0.5, 1.0, 2.0),
     "model.coda_scaling": ("mean", "paper", "none"),
     "model.coda_similarity": ("tanh", "sigmoid"),
     "model.coda_gate": ("sigmoid", "tanh", "arctan", "algebraic"),

@@ -1,0 +1,31 @@
+"""CoDA's options of a task: temperatures, and every task's CoDA model has all of them."""
+
+import pytest
+
+from keras_quasiattn import tasks
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.coda_options import CODA_OPTIONS, attention_of
+
+
+def test_learned_temperatures_are_the_layers_own() -> None:
+    options = {**CODA_OPTIONS, "coda_learned": True}
+    arguments = attention_of(options)[1]["attention_options"]
+    assert (arguments["alpha"], arguments["beta"]) == ("learned", "learned")
+    assert "learned" not in arguments
+
+
+def test_a_temperature_is_given_or_learned_but_not_both() -> None:
+    with pytest.raises(UserError, match="model.coda_beta is 2.0: it must be 1"):
+        attention_of({**CODA_OPTIONS, "coda_beta": 2.0, "coda_learned": True})
+
+
+@pytest.mark.parametrize("name", tasks.available())
+def test_every_coda_model_has_every_option(name: str) -> None:
+    task = tasks.get(name)
+    for preset in task.presets.values():
+        for model in task.models:
+            options = preset.for_model(model).model
+            found = {option for option in options if option.startswith("coda_")}
+            assert found in (set(), set(CODA_OPTIONS)), model
+            if "coda" in model:
+                assert found, model
