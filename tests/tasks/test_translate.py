@@ -70,7 +70,8 @@ def test_predict_is_the_served_function_and_a_batch_its_items(trained: tuple[Tas
     task, model = trained
     texts = [*SOURCES[:3], "dog", "a a a a a a a a a"]
     rows = task.predict(model, texts)
-    function, (spec,), resources, _ = task.serving_signature(model)
+    signature = task.serving_signature(model)
+    function, (spec,), resources = signature.function, signature.input_signature, signature.resources
     assert (spec.name, spec.shape.as_list(), resources) == ("text", [None], [])
     served = {name: value.numpy() for name, value in function(tf.constant(texts)).items()}
     assert [row["answer"].encode() for row in rows] == served["answer"].tolist()
