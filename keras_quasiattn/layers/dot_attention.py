@@ -8,6 +8,7 @@ from keras_quasiattn import ops
 from keras_quasiattn.layers.coda_options import options_of
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
+from keras_quasiattn.ops.recording import hide
 
 Tensor = Any
 
@@ -115,6 +116,7 @@ class DotAttention(PairAttention):
     ) -> Any:
         """What every real position of u finds."""
         results = self.pool(a, self.project(b), b, mask_b, **options)
+        hide(None if mask_a is None else mask_a[..., None])
         if not options["return_scores"]:
             return zero_padding(results, mask_a)
         return tuple(zero_padding(x, mask_a) for x in results)

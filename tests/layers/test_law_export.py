@@ -57,6 +57,7 @@ def server(case, layer, names):
     return serve
 
 
+@pytest.mark.long
 def test_every_layer_answers_without_keras(tmp_path):
     import tensorflow as tf
 

@@ -63,7 +63,11 @@ def searches(model):
     ("attention", "options"),
     [
         ("softmax", {}),
-        ("coda", {"attention_options": {"gate_range": "centered", "center_similarity": True}}),
+        pytest.param(
+            "coda",
+            {"attention_options": {"gate_range": "centered", "center_similarity": True}},
+            marks=pytest.mark.long,
+        ),
         ("coda", {"universal": True, "dtype": "mixed_bfloat16"}),
         pytest.param("softmax", {"universal": True, "adaptive": True}, marks=pytest.mark.long),
         pytest.param("recurrent_", {}, marks=pytest.mark.long),

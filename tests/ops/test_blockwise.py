@@ -258,7 +258,8 @@ def test_lengths_unknown_before_run_time(implementation, centered):
     "heads,length,features,limit",
     [
         (1, 8192, 4, 256),  # one (T, S) matrix
-        (8, 2048, 64, 512),  # many features: steps of a loop that overlap took 4 GiB here
+        # Many features: steps of a loop that overlap took 4 GiB here.
+        pytest.param(8, 2048, 64, 512, marks=pytest.mark.long),
     ],
 )
 def test_memory_of_both_passes_is_linear(heads, length, features, limit):

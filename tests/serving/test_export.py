@@ -143,7 +143,8 @@ def test_saved_model_cli_runs_it(
 def test_signatures(mlu_saved_model: Path) -> None:
     signatures = tf.saved_model.load(str(mlu_saved_model)).signatures
     inputs = {
-        name: list(signature.structured_input_signature[1].values()) for name, signature in signatures.items()
+        name: sorted(signature.structured_input_signature[1].values(), key=lambda spec: spec.name)
+        for name, signature in signatures.items()
     }
     assert inputs == {
         "serving_default": [tf.TensorSpec((None,), tf.string, name="text")],

@@ -62,7 +62,10 @@ def tried(trainings: Trainings) -> list[tuple[float, int]]:
     return [(options["training.learning_rate"], options["model.units"]) for _, options in trainings.asked]
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    ["random", *(pytest.param(name, marks=pytest.mark.long) for name in METHODS if name != "random")],
+)
 def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
     task: Task, trainings: Trainings, tmp_path: Path, method: str
 ) -> None:
@@ -79,6 +82,7 @@ def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
     assert folder.path == tmp_path / "two" / "best"
 
 
+@pytest.mark.long
 def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: Path) -> None:
     for seed in (1, 2):
         search(
@@ -105,6 +109,7 @@ def test_a_search_goes_on_where_it_stopped(task: Task, trainings: Trainings, tmp
     assert tried(trainings) == whole
 
 
+@pytest.mark.long
 def test_a_trial_begun_in_one_file_alone_is_drawn_again(
     task: Task, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +150,7 @@ def test_a_search_without_success_says_why(task: Task, trainings: Trainings, tmp
         search(task, {"training.warmup_steps": [-2, -2]}, tmp_path / "search", trials=1, progress=False)
 
 
+@pytest.mark.long
 def test_hyperband_trains_longer_what_was_good(task: Task, trainings: Trainings, tmp_path: Path) -> None:
     search(task, SPACE, tmp_path / "search", method="hyperband", progress=False)
     steps = {options["training.steps"] for _, options in trainings.asked}
