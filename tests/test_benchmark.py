@@ -103,3 +103,23 @@ def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
     for row in found.values():
         assert row["share_of_step_time"] == pytest.approx(row["epoch_ms_with"] / row["epoch_ms_without"] - 1)
         assert row["first_ms"] > 0
+
+
+@pytest.mark.long
+def test_decoding_with_coda_beside_softmax(tmp_path):
+    output = tmp_path / "decoding.json"
+    command = "-m benchmarks.decoding --batch 2 --vocabulary 30 --source-length 4 --length 3 --repeats 1"
+    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    found = json.loads(output.read_text())
+    rates = found["tokens_per_second"]
+    assert found["coda_of_softmax"]["ratio"] == pytest.approx(rates["softmax"] / rates["coda"])
+
+
+@pytest.mark.long
+def test_workers_are_timed_beside_one(tmp_path):
+    output = tmp_path / "workers.json"
+    command = "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1"
+    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    found = json.loads(output.read_text())
+    rates = found["steps_per_second"]
+    assert found["two_to_one"] == rates["2"] / rates["1"]
