@@ -118,7 +118,9 @@ def test_decoding_with_coda_beside_softmax(tmp_path):
 @pytest.mark.long
 def test_workers_are_timed_beside_one(tmp_path):
     output = tmp_path / "workers.json"
-    command = "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1"
+    command = (
+        "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1"
+    )
     subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
     found = json.loads(output.read_text())
     rates = found["steps_per_second"]

@@ -58,6 +58,22 @@ def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], 
     assert figures["word_perplexity"] == pytest.approx(np.exp(total / words), rel=1e-4)
 
 
+def test_new_lengths_trace_nothing_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So the memory of a training does not grow with the lengths that it meets."""
+    task = tiny_sequences.make(folder, training__jit_compile=False)
+    task.prepare()
+    model = task.build_model()
+    model.compile("adam", task.loss(), metrics=task.metrics(), jit_compile=False)
+    step, traced = model.train_step, []
+    monkeypatch.setattr(model, "train_step", lambda data: traced.append(data) or step(data))
+    data = task.training_data(0).take(30)
+    model.fit(data.take(1), verbose=0)
+    before = len(traced)  # TensorFlow traces twice where variables are made
+    model.fit(data, verbose=0)
+    assert len({batch[0]["source"].shape[1] for batch in data}) > 1
+    assert len(traced) == before
+
+
 def test_a_run_keeps_its_figures_by_loss(run: Path) -> None:
     rows = RunFolder.open(run).history()
     assert rows[-1]["val_perplexity"] < rows[0]["val_perplexity"] < 320
