@@ -111,7 +111,8 @@ class RunFolder:
         """
         path = Path(path)
         if not path.is_dir():
-            raise UserError(f"{path} is not there: name the folder of a training run")
+            state = "no folder" if path.exists() else "not there"
+            raise UserError(f"{path} is {state}: name the folder of a training run")
         file = path / "config.json"
         try:
             config = json.loads(file.read_text(encoding="utf-8"))

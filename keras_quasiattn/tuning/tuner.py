@@ -89,8 +89,8 @@ def search(
         raise UserError(
             f"training.average_checkpoints is {settings.average_checkpoints}: Hyperband needs 1, for its short trials"
         )
+    task.prepare()  # before the folder is bound to data that cannot be had
     _require_same(path, task, {"space": dict(space), "method": method, "trials": trials, "folds": folds})
-    task.prepare()
     name, direction = ("loss", "min") if settings.select in ("last", "loss") else (settings.select, "max")
     hyperparameters = keras_tuner.HyperParameters()
     for option, values in space.items():

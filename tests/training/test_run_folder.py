@@ -54,6 +54,9 @@ def test_kill_before_the_config_counts_leaves_an_empty_folder(tmp_path: Path) ->
 
 
 def test_missing_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file is no folder: name the folder of a training run"):
+        RunFolder.open(tmp_path / "file")
     with pytest.raises(UserError, match="nowhere is not there: name the folder of a training run"):
         RunFolder.open(tmp_path / "nowhere")
 

@@ -9,7 +9,7 @@ import pytest
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks import Task, get
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.tuning import oracles, search, search_space
 from keras_quasiattn.tuning.oracles import METHODS
@@ -185,6 +185,16 @@ def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Pa
     (tmp_path / "other" / "mine.txt").touch()
     with pytest.raises(UserError, match="holds other files and no search"):
         search(task, SPACE, tmp_path / "other", trials=1, progress=False)
+
+
+def test_data_that_cannot_be_had_bind_no_folder(tmp_path: Path) -> None:
+    """A search whose file was misspelt must not stand in the way of the right one."""
+    task = get("classify")(
+        preset="own", model="bilstm_none", seed=0, data_dir=tmp_path, overrides={"data.train": "misspelt.tsv"}
+    )
+    with pytest.raises(UserError, match="misspelt.tsv"):
+        search(task, SPACE, tmp_path / "search", trials=1)
+    assert not (tmp_path / "search").exists()
 
 
 @pytest.mark.parametrize(
