@@ -77,28 +77,64 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
 
 @cli.command(
     epilog="quasiattn export runs/mlu-coda\n"
-    "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2"
+    "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2\n"
+    "quasiattn export runs/snli --target onnx\n"
+    "quasiattn export runs/trec --target openvino --quantize int8"
 )
 @RUN
 @click.option(
     "--to",
-    "target",
+    "place",
     default="saved_models",
     show_default=True,
     type=TensorFlowPath(),
     help="Folder of all exported models.",
 )
+@click.option(
+    "--target", default="savedmodel", show_default=True, help="savedmodel, onnx, litert or openvino."
+)
 @click.option("--name", help="Name of the model; default that of the run folder.")
 @click.option("--version", type=int, help="Number of the version; default the next.")
-def export(run: Path, target: Path, name: str | None, version: int | None) -> None:
-    """Write the finished run in folder RUN as a SavedModel for TensorFlow Serving; prints its folder.
+@click.option("--quantize", "mode", help="int8: keep weights in 8 bits, and say what that costs.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Validation examples to measure that cost on.",
+)
+@DATA_DIR
+def export(
+    run: Path,
+    place: Path,
+    target: str,
+    name: str | None,
+    version: int | None,
+    mode: str | None,
+    limit: int,
+    data_dir: Path,
+) -> None:
+    """Write the finished run in folder RUN for TensorFlow Serving or another runtime; prints its folder.
 
-    Beside the model's folder lie models.config and batching_parameters.txt, for a server of all models.
+    A SavedModel takes strings and gives answers; beside its folder lie models.config and batching_parameters.txt,
+    for a server of all models. The other targets take ids of tokens and give logits; their folder has the target's
+    name behind the model's.
     """
     from keras_quasiattn import serving
 
-    folder, made = _finished(run)
-    click.echo(serving.export(folder, made, target, name=name, version=version))
+    folder, made = _finished(run, data_dir)
+    if target != "savedmodel":
+        serving.need_runtime(target)
+    quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
+    options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
+    if target == "savedmodel":
+        click.echo(serving.export(folder, made, place, **options))
+    else:
+        conversion = serving.convert(folder, made, place, target, **options)
+        click.echo(conversion.path)
+        click.echo(conversion.line())
+    for line in quantized.lines() if quantized else ():
+        click.echo(line)
 
 
 @cli.command(

@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, masked_mean, zero_masked, zero_padding
+from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, masked_mean, zero_padding
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -78,7 +78,9 @@ class MaskedPooling(keras.layers.Layer):
         # One position more, so that a length of 0 has a maximum too.
         guarded = ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype))
         pooled = ops.max(ops.pad(guarded, ((0, 0), (0, 1), (0, 0)), constant_values=-math.inf), axis=1)
-        return zero_masked(pooled, ops.any(real, axis=1))
+        # Not `zero_masked`, which tf2onnx makes a product of, and 0 · −∞ is NaN.
+        floor = ops.where(ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype))
+        return ops.maximum(pooled, floor)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
         """The output has no positions left to mask."""

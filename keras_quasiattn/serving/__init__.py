@@ -1,6 +1,9 @@
-"""From a run folder to a SavedModel that answers."""
+"""From a run folder to a model that answers elsewhere."""
 
 from keras_quasiattn.serving.check import serve_check
+from keras_quasiattn.serving.convert import convert
 from keras_quasiattn.serving.export import export
+from keras_quasiattn.serving.quantization import quantize
+from keras_quasiattn.serving.runtimes import need_runtime
 
-__all__ = ["export", "serve_check"]
+__all__ = ["convert", "export", "need_runtime", "quantize", "serve_check"]

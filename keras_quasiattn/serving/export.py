@@ -1,11 +1,5 @@
 """From a finished run to a versioned SavedModel that TensorFlow Serving can load."""
 
-import contextlib
-import json
-import re
-import shutil
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.serving.about import write_about
+from keras_quasiattn.serving.quantization import Quantized
 from keras_quasiattn.serving.server_files import add_model, read_models
 from keras_quasiattn.serving.signatures import example_inputs, signature_functions
+from keras_quasiattn.serving.version_folder import appearing, new_version
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
@@ -27,7 +23,13 @@ _ROUNDING = 1e-3
 
 
 def export(
-    folder: RunFolder, task: Task, target: str | Path, *, name: str | None = None, version: int | None = None
+    folder: RunFolder,
+    task: Task,
+    target: str | Path,
+    *,
+    name: str | None = None,
+    version: int | None = None,
+    quantized: Quantized | None = None,
 ) -> Path:
     """Write a finished run's model to `target/name/version/`, and name it in `target/models.config`.
 
@@ -43,6 +45,7 @@ def export(
         target: folder of all exported models; made if it is missing.
         name: name of the model; default the name of the run folder.
         version: positive number of the version; default one more than the highest there is.
+        quantized: what to write in place of the run's own model.
 
     Returns:
         The folder of the version.
@@ -58,54 +61,19 @@ def export(
     ```
     """
     name = folder.path.resolve().name if name is None else name
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise UserError(f"the model's name is {name!r}: it must be of letters, digits, '.', '_' and '-'")
-    place = Path(target) / name
-    version = _next_version(place) if version is None else version
-    if version < 1:
-        raise UserError(f"the version is {version}: it must be at least 1")
-    final = place / str(version)
-    if final.exists():
-        raise UserError(f"{final} is there already: name another version, or none for the next")
+    final = new_version(target, name, version)
     need_serving_api()
     read_models(Path(target))
-    model = folder.load_model()
-    with _appearing(final) as temporary:
+    model = quantized.model if quantized else folder.load_model()
+    with appearing(final) as temporary:
         signature = task.serving_signature(model)
         _write(signature, model, temporary)
         records = _ask(signature, task.example, temporary)
         _check(task, model, records)
         write_warm_up(temporary, name, records)
-        _describe(folder, task, temporary / ABOUT)
+        write_about(folder, task, temporary / ABOUT, quantized)
     add_model(Path(target), name)
     return final
-
-
-def _next_version(place: Path) -> int:
-    if not place.is_dir():
-        return 1
-    versions = [int(entry.name) for entry in place.iterdir() if entry.name.isdecimal()]
-    return max(versions, default=0) + 1
-
-
-@contextlib.contextmanager
-def _appearing(final: Path) -> Iterator[Path]:
-    """A folder to write in, which becomes `final` when all went well, and goes when not."""
-    # Not a number, so that a server takes it for no version.
-    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
-    missing = [parent for parent in final.parents if not parent.exists()]
-    try:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        temporary.rename(final)
-    except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise UserError(f"cannot write {final}: {reason}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        for parent in missing:  # those that another process uses by now are not empty
-            with contextlib.suppress(OSError):
-                parent.rmdir()
 
 
 def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
@@ -161,18 +129,3 @@ def _alike(got: Any, expected: Any) -> bool:
     return (
         got == expected if isinstance(expected, str) else bool(abs(float(got) - float(expected)) < _ROUNDING)
     )
-
-
-def _describe(folder: RunFolder, task: Task, file: Path) -> None:
-    about: dict[str, Any] = {
-        "keras_quasiattn": __version__,
-        "task": task.name,
-        "task_config": task.config(),
-        **folder.noted,
-        "trained_by": folder.config.get("command", ""),
-        "metrics": folder.metrics(),
-        "example": task.example,
-    }
-    for name, content in task.assets().items():
-        (file.parent / name).write_bytes(content)
-    file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

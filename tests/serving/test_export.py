@@ -251,7 +251,7 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("moment", ["_write", "_check", "write_warm_up", "_describe"])
+@pytest.mark.parametrize("moment", ["_write", "_check", "write_warm_up", "write_about"])
 @pytest.mark.parametrize("failure", FAILURES)
 def test_half_written_model_is_never_seen(
     moment: str, failure: str, folder: RunFolder, task: Task, tmp_path: Path, quick: None, monkeypatch: Any

@@ -1,0 +1,36 @@
+"""What is known of an exported model, beside it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn._version import __version__
+from keras_quasiattn.serving.quantization import Quantized
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training import RunFolder
+
+
+def write_about(folder: RunFolder, task: Task, file: Path, quantized: Quantized | None, **more: Any) -> None:
+    """Write `file`, JSON, and what the task learned from its data, such as its vocabulary, into the same folder.
+
+    Args:
+        folder: the model's run.
+        task: the run's task.
+        file: the file to write.
+        quantized: what was exported in place of the run's own model.
+        **more: further entries.
+    """
+    about: dict[str, Any] = {
+        "keras_quasiattn": __version__,
+        "task": task.name,
+        "task_config": task.config(),
+        **folder.noted,
+        "trained_by": folder.config.get("command", ""),
+        "metrics": folder.metrics(),
+        **({"quantization": quantized.record()} if quantized else {}),
+        "example": task.example,
+        **more,
+    }
+    for name, content in task.assets().items():
+        (file.parent / name).write_bytes(content)
+    file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,254 @@
+"""A run becomes a file for another runtime, which answers as the model does or is not written."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tiny_mlu
+import tiny_pairs
+import tiny_texts
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.serving import convert, export, quantize
+from keras_quasiattn.serving.runtimes import RUNTIMES, Runtime
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training import RunFolder
+
+
+def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:
+    """A run that looks trained: its weights are drawn, biases and the like too."""
+    task.prepare()
+    folder = RunFolder.create(path, task, options={})
+    folder.write_assets(task)
+    model = task.build_model()
+    generator = np.random.default_rng(1)
+    for variable in model.trainable_variables:
+        variable.assign(variable + 0.1 * generator.standard_normal(variable.shape))
+    folder.save_model(model)
+    return folder, folder.task(task.data_dir)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Task]:
+    data = tiny_pairs.files(tmp_path_factory.mktemp("data"), "pairs")
+    return finished(tmp_path_factory.mktemp("pairs") / "run", tiny_pairs.make(data, "pairs", "decomposable"))
+
+
+def runtime(key: str) -> Runtime:
+    for package in RUNTIMES[key].packages:
+        pytest.importorskip(package, reason=f"extra {key} is not installed")
+    return RUNTIMES[key]
+
+
+def loaded(key: str, folder: Path) -> Callable[[dict[str, np.ndarray]], np.ndarray]:
+    """The exported file in its runtime, by the runtime's own calls."""
+    file = str(folder / runtime(key).file)
+    if key == "onnx":
+        import onnxruntime
+
+        session = onnxruntime.InferenceSession(file)
+        return lambda ids: session.run(["logits"], ids)[0]
+    if key == "litert":
+        from ai_edge_litert.interpreter import Interpreter
+
+        answer = Interpreter(model_path=file).get_signature_runner()
+        return lambda ids: answer(**ids)["logits"]
+    import openvino
+
+    compiled = openvino.Core().compile_model(file, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return lambda ids: compiled(ids)["logits"]
+
+
+def batch(model: keras.Model, rows: int, length: int) -> dict[str, np.ndarray]:
+    """Ids of every text's own length, the last of several texts empty."""
+    generator = np.random.default_rng(length)
+    ids = {tensor.name: generator.integers(1, 15, (rows, length)).astype("int32") for tensor in model.inputs}
+    for row in range(1, rows):
+        for value in ids.values():
+            value[row, generator.integers(1, length + 1) if row < rows - 1 else 0 :] = 0
+    return ids
+
+
+def own(model: keras.Model, ids: dict[str, np.ndarray]) -> np.ndarray:
+    (alone, *others) = ids.values()
+    return np.asarray(model(ids if others else alone))
+
+
+def assert_answers_alike(
+    answer: Callable[[dict[str, np.ndarray]], np.ndarray], model: keras.Model, tolerance: float = 1e-5
+) -> None:
+    for rows, length in ((1, 2), (1, 11), (3, 9), (3, 17)):
+        ids = batch(model, rows, length)
+        np.testing.assert_allclose(answer(ids), own(model, ids), atol=tolerance, rtol=tolerance)
+        # Padding changes nothing.
+        longer = {name: np.pad(value, ((0, 0), (0, 4))) for name, value in ids.items()}
+        np.testing.assert_allclose(answer(longer), answer(ids), atol=tolerance, rtol=tolerance)
+
+
+@pytest.mark.parametrize("key", RUNTIMES)
+def test_runtime_answers_as_the_model_does(
+    key: str, pairs: tuple[RunFolder, Task], tmp_path: Path
+) -> None:
+    runtime(key)
+    folder, task = pairs
+    conversion = convert(folder, task, tmp_path, key)
+    assert conversion.path == tmp_path / f"run-{key}" / "1"
+    assert 0 <= conversion.difference < 1e-5
+    model = folder.load_model()
+    assert np.ptp(own(model, batch(model, 3, 9))) > 0.1
+    assert_answers_alike(loaded(key, conversion.path), model)
+    # The example goes in as its ids alone, and a user can make such ids from the vocabulary.
+    about = json.loads((conversion.path / "about.json").read_text())
+    words = (conversion.path / "vocabulary.txt").read_text().splitlines()
+    texts = [[words[token] for token in ids] for ids in about["example_ids"].values()]
+    assert list(about["example_ids"]) == ["first", "second"] and all(texts)
+    (expected,) = task.predict(model, [about["example"]])
+    ids = {name: np.array([value], "int32") for name, value in about["example_ids"].items()}
+    logits = loaded(key, conversion.path)(ids)
+    probabilities = np.exp(logits - logits.max()) / np.exp(logits - logits.max()).sum()
+    np.testing.assert_allclose(probabilities[0], expected["probabilities"], atol=1e-5)
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Stands for the converter and the runtime of "onnx": `change` is what the runtime does to an answer."""
+    given: dict[str, Any] = {"change": lambda logits: logits, "written": lambda: None}
+
+    def write(model: keras.Model, path: Path) -> None:
+        given["model"] = model
+        path.write_bytes(b"file")
+        given["written"]()
+
+    def load(path: Path) -> Callable[..., dict[str, np.ndarray]]:
+        assert path.read_bytes() == b"file"
+        return lambda ids: {"logits": given["change"](np.asarray(given["model"](dict(ids))["logits"]))}
+
+    monkeypatch.setitem(RUNTIMES, "onnx", Runtime("Stub", ("json",), "model.onnx", write, load))
+    return given
+
+
+def test_versions_count_on_and_nothing_is_overwritten(
+    pairs: tuple[RunFolder, Task], tmp_path: Path, stub: dict[str, Any]
+) -> None:
+    assert convert(*pairs, tmp_path, "onnx").path == tmp_path / "run-onnx" / "1"
+    assert convert(*pairs, tmp_path, "onnx").path == tmp_path / "run-onnx" / "2"
+    assert convert(*pairs, tmp_path, "onnx", name="own", version=7).path == tmp_path / "own-onnx" / "7"
+    before = tiny_mlu.contents(tmp_path)
+    with pytest.raises(UserError, match=f"{tmp_path}/run-onnx/2 is there already: name another version"):
+        convert(*pairs, tmp_path, "onnx", version=2)
+    assert tiny_mlu.contents(tmp_path) == before
+
+
+def fail(error: Exception) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("moment", "action", "message"),
+    [
+        ("change", lambda logits: logits + 0.1, r"Stub answers .* with logits that are .* from the model's own"),
+        ("change", lambda logits: logits * np.nan, "Stub answers .* with logits that are nan from the model's"),
+        ("change", lambda logits: logits[:, :1], r"Stub answers .* of shape \(1, 1\), and the model itself"),
+        (
+            "change",
+            lambda logits: fail(RuntimeError("no such op. See here")),
+            "^Stub cannot run this model: no such op$",
+        ),
+        ("written", lambda: fail(ValueError("no\nway. See here")), "^Stub cannot take this model: no way$"),
+        ("written", lambda: fail(OSError(28, "No space left on device")), "^cannot write .*: No space left"),
+    ],
+)
+def test_what_does_not_answer_alike_is_never_seen(
+    moment: str,
+    action: Callable[..., Any],
+    message: str,
+    pairs: tuple[RunFolder, Task],
+    tmp_path: Path,
+    stub: dict[str, Any],
+) -> None:
+    stub[moment] = action
+    with pytest.raises(UserError, match=message):
+        convert(*pairs, tmp_path / "new", "onnx")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("key", RUNTIMES)
+def test_missing_package_is_named(
+    key: str, pairs: tuple[RunFolder, Task], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = RUNTIMES[key].packages[0]
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(UserError, match=rf"{package}, which cannot .*: pip install 'keras-quasiattn\[{key}\]'"):
+        convert(*pairs, tmp_path, key)
+
+
+def test_int8_says_what_it_costs(pairs: tuple[RunFolder, Task], tmp_path: Path) -> None:
+    folder, task = pairs
+    quantized = quantize(folder, task, limit=40)
+    assert quantized.before == task.evaluate(folder.load_model(), "validation", 40)
+    assert quantized.after == task.evaluate(quantized.model, "validation", 40)
+    kernels = [variable for variable in quantized.model.variables if str(variable.dtype) == "int8"]
+    assert len(kernels) == 6  # embedding, projection, F, G, H and the logits
+    ids = batch(quantized.model, 3, 9)
+    rounded = np.abs(own(quantized.model, ids) - own(folder.load_model(), ids))
+    assert 1e-6 < rounded.max() < 0.1
+    path = export(folder, task, tmp_path, quantized=quantized)
+    about = json.loads((path / "assets.extra" / "about.json").read_text())
+    assert about["quantization"] == quantized.record()
+    assert about["quantization"]["after"]["accuracy"] == quantized.after["accuracy"]
+
+
+def test_command_line(
+    pairs: tuple[RunFolder, Task], tmp_path: Path, stub: dict[str, Any], run_cli: Any
+) -> None:
+    folder, _ = pairs
+    arguments = ["export", str(folder.path), "--to", str(tmp_path), "--data-dir", str(tmp_path)]
+    code, out, _ = run_cli(*arguments, "--target", "onnx", "--quantize", "int8", "--limit", "30")
+    path, compared, *cost = out.splitlines()
+    assert code == 0 and path == str(tmp_path / "run-onnx" / "1")
+    assert compared == "Stub answers 4 batches as the model does, largest difference 0"
+    assert cost[0].startswith("accuracy on the validation split: 0.")
+    for wrong, message in (
+        (["--target", "onxx"], "unknown target 'onxx' (did you mean 'onnx'?): choose from litert, onnx, openvino, "),
+        (["--quantize", "int9"], "unknown quantization 'int9' (did you mean 'int8'?): choose from int8"),
+    ):
+        code, out, error = run_cli(*arguments, *wrong)
+        assert (code, out) == (1, "") and message in error
+    assert not (tmp_path / "run").exists()
+
+
+def classify(folder: Path, model: str) -> tuple[RunFolder, Task]:
+    return finished(folder / "run", tiny_texts.make(tiny_texts.files(folder), model))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("key", ["onnx", "openvino"])
+def test_recurrent_models(key: str, tmp_path: Path) -> None:
+    runtime(key)
+    data = tiny_pairs.files(tmp_path, "pairs")
+    folder, task = finished(tmp_path / "run", tiny_pairs.make(data, "pairs", "siamese_both"))
+    conversion = convert(folder, task, tmp_path, key)
+    assert_answers_alike(loaded(key, conversion.path), folder.load_model())
+
+
+@pytest.mark.long
+def test_litert_has_no_recurrent_models(tmp_path: Path) -> None:
+    runtime("litert")
+    with pytest.raises(UserError, match=r"^LiteRT cannot run this model: Select TensorFlow op\(s\), "):
+        convert(*classify(tmp_path, "bilstm_soft"), tmp_path / "saved", "litert")
+    assert not (tmp_path / "saved").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("key", RUNTIMES)
+def test_transformers_with_weights_of_8_bits(key: str, tmp_path: Path) -> None:
+    runtime(key)
+    folder, task = classify(tmp_path, "transformer_coda")
+    quantized = quantize(folder, task)
+    conversion = convert(folder, task, tmp_path, key, quantized=quantized)
+    assert_answers_alike(loaded(key, conversion.path), quantized.model)
