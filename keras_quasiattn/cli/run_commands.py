@@ -95,7 +95,7 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
 )
 @click.option("--name", help="Name of the model; default that of the run folder.")
 @click.option("--version", type=int, help="Number of the version; default the next.")
-@click.option("--quantize", "mode", help="int8: keep weights in 8 bits, and say what that costs.")
+@click.option("--quantize", "mode", help="int8: round weights to 8 bits, and say what that costs.")
 @click.option(
     "--limit",
     type=click.IntRange(min=1),

@@ -37,13 +37,12 @@ class Quantized(NamedTuple):
         }
 
     def lines(self) -> list[str]:
-        """The figures that changed, a line each."""
-        lines = [
+        """Each figure before and after, a line each."""
+        return [
             f"{name} on the {_SPLIT} split: {before:.4f}, and with {self.mode} weights {self.after[name]:.4f}"
             for name, before in self.before.items()
             if isinstance(before, float)
         ]
-        return lines
 
 
 def quantize(folder: RunFolder, task: Task, mode: str = "int8", *, limit: int | None = 1000) -> Quantized:
@@ -51,8 +50,9 @@ def quantize(folder: RunFolder, task: Task, mode: str = "int8", *, limit: int | 
 
     The kernels of `Dense` and `EinsumDense` layers and the tables of embeddings become integers of 8 bits with a
     scale of float32 for each output, or for each row of a table; everything is still computed in the model's own
-    precision. Recurrent layers, which Keras does not quantize, stay as they are. Activations are not quantized: of
-    the runtimes that a model can be exported for, two answer then with other numbers or not at all.
+    precision. Recurrent layers, which Keras does not quantize, stay as they are. A SavedModel holds the integers;
+    converters keep those of embeddings and fold kernels back to float32, rounded as they are. Activations are not
+    quantized: with that, LiteRT refuses the models and OpenVINO answers with other numbers.
 
     Args:
         folder: the finished run.
@@ -61,7 +61,7 @@ def quantize(folder: RunFolder, task: Task, mode: str = "int8", *, limit: int | 
         limit: number of validation examples to measure on; None takes them all.
 
     Raises:
-        UserError: an unknown mode, a model with nothing to quantize, or data that are not there.
+        UserError: an unknown mode, or data that are not there.
     """
     if mode not in MODES:
         raise UserError.unknown("quantization", mode, MODES)
