@@ -1,0 +1,230 @@
+"""Writes the page of results: every table of the papers, each row with the paper's figure and ours, or why there is none.
+
+    python examples/results_page.py                     # docs/results.md from results/*.jsonl
+    python examples/results_page.py --output page.md
+
+Every figure of ours comes from a row that `quasiattn evaluate RUN --record FILE` wrote.
+"""
+
+import argparse
+import itertools
+import json
+import shlex
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from paper_tables import (
+    DATA,
+    FIGURES,
+    NOT_RUN,
+    SCRIPTS,
+    UNAVAILABLE,
+    Entry,
+    PaperTable,
+    paper_tables,
+    unclaimed,
+)
+from tables import Row
+
+ROOT = Path(__file__).resolve().parents[1]
+Record = dict[str, Any]
+Key = tuple[str, str, str, str, frozenset[str]]
+WITH_VECTORS = ("classify", "pairs", "rank")
+
+HEAD = """# Results
+
+Written by `python examples/results_page.py` from the rows in `results/*.jsonl`, each of which a run wrote by `quasiattn
+evaluate RUN --record FILE`; nothing on this page is typed by hand but the papers' own figures. What was tried on the way,
+and what we make of the figures, stands in `results/README.md`.
+
+- **ours** is the mean over the seeds, ± the standard deviation where there are two or more. One seed ranks nothing.
+- **paper** is what the paper prints, as shares of 1 where it prints percent.
+- **steps** is the budget: updates until training ended, which for many runs is when the validation figure had stopped
+  rising.
+- Figures are of the test data unless a row says otherwise.
+- Commands are those of the lowest seed; those of the others differ in `--seed` and `--run` alone, or stand there too. A
+  row that was not run has the command that would run it, to which models over word vectors add `--vectors FILE`.
+"""
+
+
+def read_records(folder: Path) -> list[Record]:
+    """The rows of every file of results but the one of settings that were tried and left."""
+    files = sorted(file for file in folder.glob("*.jsonl") if file.name != "tried.jsonl")
+    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def key_of(record: Record) -> Key:
+    """What the runs of one row of the page share: all but the seed."""
+    words = shlex.split(record["command"])
+    settings = [after for word, after in itertools.pairwise(words) if word == "--set"]
+    return (record["task"], record["preset"], record["model"], record["split"], frozenset(settings))
+
+
+def key_of_row(task: str, row: Row) -> Key:
+    """The same of a row that a script runs."""
+    settings = frozenset(f"{name}={value}" for name, value in row.settings.items())
+    return (task, row.preset, row.model, row.split, settings)
+
+
+def by_key(records: Iterable[Record]) -> dict[Key, list[Record]]:
+    """The runs of every row, by seed; of two with the same seed the later."""
+    found: dict[Key, dict[int, Record]] = {}
+    for record in records:
+        found.setdefault(key_of(record), {})[record["seed"]] = record
+    return {key: [seeds[seed] for seed in sorted(seeds)] for key, seeds in found.items()}
+
+
+def page(records: Sequence[Record]) -> str:
+    """The whole page as Markdown."""
+    runs = by_key(records)
+    tables = paper_tables()
+    beyond = list(unclaimed(tables))
+    parts = [HEAD]
+    parts += [_section(table, runs) for table in tables]
+    if beyond:
+        parts += ["## Beyond the papers' tables\n", *(_section(table, runs, "###") for table in beyond)]
+    known = {key_of_row(table.task, e.row) for table in [*tables, *beyond] for e in table.entries if e.row}
+    others = {key: found for key, found in runs.items() if key not in known}
+    if others:
+        parts.append(_others(others))
+    return "\n".join(parts)
+
+
+def _section(table: PaperTable, runs: Mapping[Key, list[Record]], level: str = "##") -> str:
+    figures = FIGURES.get(table.task, {})
+    # A figure that no run of this table has is no column.
+    shown = {
+        name: figure
+        for name, figure in figures.items()
+        if any(figure[0] in record for e in table.entries for record in _found(table, e, runs))
+    }
+    paper = [f"paper: {table.paper_figures}"] if table.paper_figures else []
+    columns = ["data", "model", *paper, *shown, "seeds", "steps", "remark"]
+    lines = [_line(columns), _line(["---"] * len(columns))]
+    commands = []
+    for entry in table.entries:
+        found = _found(table, entry, runs)
+        cells = [_spread(found, *figure) for figure in shown.values()]
+        seeds = str(len(found)) if found else ""
+        printed = ", ".join(entry.paper.split()) if entry.row else entry.paper
+        remark = _remark(table, entry, found)
+        names = [entry.data, entry.model, *([printed] if paper else [])]
+        lines.append(_line([*names, *cells, seeds, _steps(found), remark]))
+        if entry.row is not None:
+            commands += _distinct(found) or [_command(table.task, entry.row)]
+    parts = [f"{level} {table.title}\n"]
+    if table.note:
+        parts.append(f"{table.note}\n")
+    parts.append("\n".join(lines) + "\n")
+    if commands:
+        parts.append(_commands(table.task, commands))
+    return "\n".join(parts)
+
+
+def _found(table: PaperTable, entry: Entry, runs: Mapping[Key, list[Record]]) -> list[Record]:
+    return [] if entry.row is None else runs.get(key_of_row(table.task, entry.row), [])
+
+
+def _remark(table: PaperTable, entry: Entry, found: Sequence[Record]) -> str:
+    if entry.row is None:
+        return entry.reason
+    split = "" if entry.row.split == "test" else f"{entry.row.split} data"
+    reason = "" if found else UNAVAILABLE.get((table.task, entry.row.preset), NOT_RUN)
+    notes = sorted({record.get("data", {}).get("note", "") for record in found} - {""})
+    return "; ".join(part for part in (split, reason, *notes) if part)
+
+
+def _distinct(found: Sequence[Record]) -> list[str]:
+    """The commands of the lowest seed, and of further seeds where more than seed and folder differ."""
+    first: dict[str, str] = {}
+    for record in found:
+        words = shlex.split(record["command"])
+        kept = [
+            word
+            for before, word in zip(["", *words], words, strict=False)
+            if not {word, before} & {"--seed", "--run"} and word != "--quiet"
+        ]
+        first.setdefault(shlex.join(kept), record["command"])
+    return list(first.values())
+
+
+def _command(task: str, row: Row) -> str:
+    words = ["quasiattn", "train", task, "--preset", row.preset, "--model", row.model, "--seed", "0"]
+    for name, value in row.settings.items():
+        words += ["--set", f"{name}={value}"]
+    return shlex.join([*words, "--run", f"runs/tables/{row.run(0)}"])
+
+
+def _commands(task: str, commands: Sequence[str]) -> str:
+    script = ""
+    if task in SCRIPTS:
+        vectors = " --vectors FILE" if task in WITH_VECTORS else ""
+        script = f"`python examples/{SCRIPTS[task][0]} train{vectors}` runs what is missing."
+    body = "\n".join(dict.fromkeys(commands))
+    return "\n\n".join(
+        part
+        for part in (
+            '<details markdown="1">\n<summary>Commands</summary>',
+            script,
+            f"```bash\n{body}\n```",
+            "</details>\n",
+        )
+        if part
+    )
+
+
+def _others(others: Mapping[Key, list[Record]]) -> str:
+    lines = [
+        "## Other runs on record\n",
+        "Runs with settings that no table has.\n",
+        _line(["task", "data", "model", "settings", "split", "figures", "seeds", "steps"]),
+        _line(["---"] * 8),
+    ]
+    for (task, preset, model, split, settings), found in sorted(others.items(), key=lambda one: str(one[0])):
+        figures = [
+            f"{name} {_spread(found, *figure)}"
+            for name, figure in FIGURES.get(task, {}).items()
+            if figure[0] in found[0]
+        ]
+        data = DATA.get((task, preset), preset)
+        cells = [task, data, model, ", ".join(sorted(settings)), split, "; ".join(figures)]
+        lines.append(_line([*cells, str(len(found)), _steps(found)]))
+    return "\n".join(lines) + "\n"
+
+
+def _spread(found: Sequence[Record], name: str, unit: float, digits: int) -> str:
+    values = [record[name] / unit for record in found if name in record]
+    if not values:
+        return ""
+    deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.{digits}f}{deviation}"
+
+
+def _steps(found: Sequence[Record]) -> str:
+    steps = sorted({record["steps"] for record in found})
+    if len(steps) > 1:
+        return f"{steps[0]:,}–{steps[-1]:,}"
+    return f"{steps[0]:,}" if steps else ""
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def main() -> None:
+    """Read the arguments and write the page."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, default=ROOT / "results")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md")
+    arguments = parser.parse_args()
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(page(read_records(arguments.results)), encoding="utf-8")
+    print(arguments.output)
+
+
+if __name__ == "__main__":
+    main()
