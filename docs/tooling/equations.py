@@ -1,0 +1,19 @@
+"""Equations as MathML while the pages are built, so that a browser needs no script and no network for them."""
+
+import html
+import re
+from typing import Any
+
+from latex2mathml.converter import convert
+
+_EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
+
+
+def on_page_content(content: str, **_: Any) -> str:
+    """Called by MkDocs with each page's HTML."""
+
+    def mathml(found: re.Match[str]) -> str:
+        display = "block" if found[2] == "[" else "inline"
+        return f"<{found[1]}>{convert(html.unescape(found[3]).strip(), display=display)}</{found[1]}>"
+
+    return _EQUATION.sub(mathml, content)

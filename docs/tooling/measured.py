@@ -1,0 +1,24 @@
+"""Puts a table of the page of results where another page names it: `<!-- measured: CoDA, table 2: ranking -->`."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+_RESULTS = Path(__file__).parents[1] / "results.md"
+_NAMED = re.compile(r"<!-- measured: (.+?) -->")
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by MkDocs with each page's Markdown."""
+    return _NAMED.sub(lambda found: table(found[1]), markdown)
+
+
+def table(title: str) -> str:
+    """The table below a heading of the page of results.
+
+    Raises:
+        KeyError: there is no such heading.
+    """
+    sections = re.split(r"^##+ (.+)\n", _RESULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    found = dict(zip(sections[::2], sections[1::2], strict=True))
+    return "\n".join(line for line in found[title].splitlines() if line.startswith("|"))
