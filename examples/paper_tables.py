@@ -1,7 +1,7 @@
 """Every table of the papers, row by row: what the page of results lists, measured or not.
 
-The rows that a script can run stand in that script (`ganet_tables.py`, `pair_tables.py` and so on) and are taken from
-there. Here stand the rows that no script runs, with the reason.
+The rows that a script can run stand in that script (`ganet_tables.py`, `pair_tables.py` and so on) and are
+taken from there. Here stand the rows that no script runs, with the reason.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

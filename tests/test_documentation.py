@@ -1,0 +1,143 @@
+"""The documentation: its code runs, everything public is in it, links lead somewhere, it builds without a warning."""
+
+import importlib
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import pytest
+
+import keras_quasiattn
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+ROOMS = [
+    "layers",
+    "ops",
+    "models",
+    "text",
+    "data",
+    "metrics",
+    "tasks",
+    "training",
+    "tuning",
+    "serving",
+    "report",
+]
+TENSORFLOW = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the pages are of TensorFlow")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(
+        rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+@TENSORFLOW
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
+def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page, one after the other in one namespace, as a reader would type them."""
+    if page.name == "tuning.md":
+        pytest.importorskip("keras_tuner")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {"__name__": "__main__"}
+    for number, block in enumerate(blocks(page, "python")):
+        exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+
+
+@pytest.mark.long
+@TENSORFLOW
+def test_first_steps(tmp_path: Path) -> None:
+    """The five steps as they are printed, in a folder of their own."""
+    pytest.importorskip("jinja2")
+    pytest.importorskip("tensorflow_serving")
+    page = DOCS / "first-steps.md"
+    command = f'quasiattn() {{ "{sys.executable}" -m quasiattn "$@"; }}\nset -e\n'
+    (tmp_path / "table.py").write_text("\n".join(blocks(page, "python")), encoding="utf-8")
+    script = f'"{sys.executable}" table.py\n' + "\n".join(blocks(page, "bash"))
+    done = subprocess.run(
+        ["bash", "-c", command + script],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert '"label": "good"' in done.stdout
+    assert (tmp_path / "mine.html").is_file()
+    assert (tmp_path / "saved_models" / "mine" / "1" / "saved_model.pb").is_file()
+
+
+def test_first_steps_are_five() -> None:
+    headings = re.findall(r"^## (\d)\. ", (DOCS / "first-steps.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings == list("12345")
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_reference_has_everything_public(room: str) -> None:
+    if room == "tuning":
+        pytest.importorskip("keras_tuner")
+    page = (DOCS / "api" / f"{room}.md").read_text(encoding="utf-8")
+    named = re.findall(rf"^::: keras_quasiattn\.{room}\.(\w+)$", page, re.MULTILINE)
+    public = importlib.import_module(f"keras_quasiattn.{room}").__all__
+    assert sorted(named) == sorted(public)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_and_named_files_are_there(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    for target in targets:
+        if target and "://" not in target:
+            assert (page.parent / target).exists(), target
+    # Files of the repository that the text names in code.
+    for name in re.findall(r"`((?:examples|tests|results|benchmarks|docs)/[\w./-]+)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_layers_in_the_support_table_are_all_attention_layers() -> None:
+    table = (DOCS / "support.md").read_text(encoding="utf-8")
+    helpers = {
+        "AdaptiveHalting",
+        "DotAttention",
+        "FeedForward",
+        "StepSignal",
+        "TimingSignal",
+        "TokenEmbedding",
+    }
+    missing = [name for name in keras_quasiattn.layers.__all__ if f"`{name}`" not in table]
+    assert set(missing) <= helpers
+
+
+@pytest.mark.long
+def test_the_site_builds_without_a_warning_and_asks_for_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    pytest.importorskip("mkdocstrings_handlers.python")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.findall(r'<(?:script|img|iframe|source)[^>]*src="(?:https?:)?//', text), page.name
+        assert not re.findall(r'<link[^>]*href="(?:https?:)?//', text), page.name
+        assert "<!-- measured" not in text and 'class="arithmatex"' not in text, page.name
+    reference = (tmp_path / "api" / "layers.html").read_text(encoding="utf-8")
+    assert reference.count('class="language-pycon') >= 20 and "&gt;&gt;&gt; " not in re.sub(
+        r"<code.*?</code>", "", reference, flags=re.DOTALL
+    )
+    assert "<math" in (tmp_path / "mechanisms" / "coda.html").read_text(encoding="utf-8")
