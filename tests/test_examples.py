@@ -1,0 +1,99 @@
+"""Every example runs at a small size, and the notebooks run and hold what they showed."""
+
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples"
+NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
+SMALL = ("--examples", "64", "--epochs", "1")
+# Arguments, and what the output has to have.
+SCRIPTS = {
+    "compositions.py": (("--length", "5"), r"similarity=sigmoid, gate=algebraic +from"),
+    "conflict.py": (SMALL, r"both: \d\.\d+ of 500 new pairs right"),
+    "drop_in_image_patches.py": (SMALL, r"weights \(1, 2, 4, 4, 4, 4\): from -"),
+    "drop_in_text.py": (SMALL, r"CoDA, by swap_attention: \d\.\d+ of 500"),
+    "drop_in_time_series.py": (SMALL, r"CoDA, by swap_attention \(MultiHeadCoDA\): \d\.\d+ of 500"),
+    "gated_reading.py": (SMALL, r"\+ \d\.\d+ (word|marker) \d+"),
+    "pairs.py": (SMALL, r"coda: \d\.\d+ of 500 new pairs right"),
+    "tune.py": (("--to", "here", "--trials", "1", "--steps", "6"), r'"model.units": \d+'),
+    "workers.py": (("--to", "here", "--steps", "4"), r"2 workers: \d\.\d+ of the validation texts"),
+}
+# Scripts that other tests run: the tables' in test_tables.py, the page in test_results_page.py, clients in serving/.
+ELSEWHERE = {
+    "ask.py",
+    "loss_curves.py",
+    "made_up_texts.py",
+    "paper_tables.py",
+    "results_page.py",
+    "tables.py",
+}
+NEEDS = {"tune.py": "keras_tuner"}
+
+
+def test_every_script_is_run() -> None:
+    names = {path.name for path in EXAMPLES.glob("*.py")}
+    assert names - ELSEWHERE - {name for name in names if name.endswith("_tables.py")} == set(SCRIPTS)
+
+
+def test_every_example_is_in_the_documentation() -> None:
+    page = (ROOT / "docs" / "guides" / "examples.md").read_text(encoding="utf-8")
+    for name in [*SCRIPTS, *(f"notebooks/{path.name}" for path in NOTEBOOKS)]:
+        assert f"`examples/{name}`" in page
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_it_runs(script: str, tmp_path: Path) -> None:
+    if importlib.util.find_spec(NEEDS.get(script, "keras")) is None:
+        pytest.skip(f"{script} needs {NEEDS[script]}")
+    arguments, expected = SCRIPTS[script]
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / script), *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert re.search(expected, done.stdout), done.stdout
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_has_its_outputs_and_nothing_of_the_machine(path: Path) -> None:
+    assert path.stat().st_size < 300_000
+    cells = [
+        cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"
+    ]
+    assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
+    outputs = [output for cell in cells for output in cell["outputs"]]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert {output["output_type"] for output in outputs} <= {"stream", "execute_result", "display_data"}
+    for output in outputs:
+        texts = {kind: data for kind, data in output.get("data", {}).items() if not kind.startswith("image/")}
+        assert not re.search(
+            r"(^|[\s'\"(])/(tmp|home|root|work|usr|opt|Users)/", json.dumps([texts, output.get("text")])
+        )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for needed in ("nbclient", "ipykernel", "matplotlib", "jinja2", "tensorflow_datasets"):
+        pytest.importorskip(needed)
+    monkeypatch.syspath_prepend(EXAMPLES / "notebooks")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    executed = importlib.import_module("execute").executed(path)
+    committed = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    assert [cell.cell_type for cell in executed.cells] == [cell["cell_type"] for cell in committed]
+    for now, before in zip(executed.cells, committed, strict=True):
+        kinds = [output["output_type"] for output in before.get("outputs", [])]
+        assert [output.output_type for output in now.get("outputs", [])] == kinds
