@@ -42,9 +42,7 @@ def name_of(page: Path) -> str:
 
 
 @TENSORFLOW
-@pytest.mark.parametrize(
-    "page", [page for page in [*PAGES, ROOT / "README.md"] if blocks(page, "python")], ids=name_of
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name_of)
 def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of a page, one after the other in one namespace, as a reader would type them."""
     if page.name == "tuning.md":
