@@ -59,6 +59,8 @@ def key_of(record: Record) -> Key:
     """What the runs of one row of the page share: all but the seed."""
     words = shlex.split(record["command"])
     settings = [after for word, after in itertools.pairwise(words) if word == "--set"]
+    if words[1] == "tune":
+        settings.append("the best of `quasiattn tune`")
     return (record["task"], record["preset"], record["model"], record["split"], frozenset(settings))
 
 

@@ -107,3 +107,10 @@ def test_every_preset_on_the_page_is_described(results_page: ModuleType) -> None
             assert (entry.row is None) == bool(entry.reason), entry
             if entry.row is not None:
                 assert (table.task, entry.row.preset) in results_page.DATA, entry
+
+
+def test_the_best_run_of_a_search_is_no_row_of_a_table(results_page: ModuleType) -> None:
+    found = record("bilstm_soft", 0, 0.9)
+    page = results_page.page([{**found, "command": found["command"].replace(" train ", " tune ")}])
+    assert "0.9000" not in section(page, "GA-Net, tables 2 and 3")
+    assert "the best of `quasiattn tune` | test | accuracy 0.9000" in section(page, "Other runs on record")
