@@ -26,7 +26,6 @@ figures = pytest.importorskip("keras_quasiattn.report.figures")
 EVIL = "<script>document.title='run'</script>"
 ROWS, COLUMNS = [EVIL, "</script>", "$x$", "näher"], ["&amp;", "日本", "<img src=x onerror=alert(1)>"]
 ANSWER = {"label": EVIL, "classes": [EVIL], "probabilities": [1.0], "model": "<b>"}
-TEXT = {**ANSWER, "tokens": [EVIL, "is", "read"], "gates": [True, False, True], "weights": [0.8, 0.0, 0.2]}
 
 
 def panels(rows: list[str], columns: list[str], heads: int, seed: int = 0) -> list[Panel]:
@@ -50,25 +49,46 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
-@pytest.fixture(scope="module")
-def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(file: Path, said: str, rows: list[str], columns: list[str]) -> Path:
+    """A page of everything, in which every word that can be said is `said`."""
     maps = [
-        HeatMap("first <layer>", panels(ROWS, COLUMNS, 2)),
-        HeatMap("second", panels(COLUMNS, COLUMNS, 3, 1)),
+        HeatMap("first <layer>", panels(rows, columns, 2)),
+        HeatMap("second", panels(columns, columns, 3, 1)),
     ]
-    curve = [{"step": 1, "mean": 1.0, "least": 0.5, "largest": 2.0, "runs": 2}]
-    drawn = figures.learning_curves("loss", "loss $x$", {EVIL: curve * 2})
+    steps = range(100, 700, 100)
+    curve = [
+        {"step": step, "mean": 100 / step, "least": 80 / step, "largest": 120 / step, "runs": 2}
+        for step in steps
+    ]
+    drawn = figures.learning_curves("loss", "loss $x$", {said: curve})
+    answer = {"label": said, "classes": [said], "probabilities": [1.0], "model": "<b>"}
+    text = {
+        **answer,
+        "tokens": [said, "is", "read"],
+        "gates": [True, False, True],
+        "weights": [0.8, 0.0, 0.2],
+    }
     html = page(
-        f"Report {EVIL}",
-        facts=[(EVIL, EVIL)],
-        notes=[EVIL],
-        examples=[Example(f"text {EVIL}", EVIL, maps), Example("other", "", maps[1:])],
-        texts=[TEXT],
-        sections=[Section(EVIL, [drawn], EVIL, [[EVIL], ["1"]])],
+        f"Report {said}",
+        facts=[(said, said)],
+        notes=[said],
+        examples=[Example(f"text {said}", said, maps), Example("other", "", maps[1:])],
+        texts=[text],
+        sections=[Section(said, [drawn], said, [[said], ["1"]])],
     )
-    file = tmp_path_factory.mktemp("page") / "page.html"
     file.write_text(html, encoding="utf-8")
     return file
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("page") / "page.html", EVIL, ROWS, COLUMNS)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rows, columns = "a man plays a guitar".split(), "nobody is making any music".split()
+    return made(tmp_path_factory.mktemp("page") / "plain.html", "guitar", rows, columns)
 
 
 class Opened:
@@ -208,8 +228,8 @@ CONTRAST = """(selector) => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_readable_in_both_schemes(browser: Any, small: Path, scheme: str) -> None:
-    opened = Opened(browser, small, scheme)
+def test_readable_in_both_schemes(browser: Any, plain: Path, scheme: str) -> None:
+    opened = Opened(browser, plain, scheme)
     for selector in (
         "h1",
         "dd",
