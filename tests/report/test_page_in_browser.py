@@ -87,7 +87,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    rows, columns = "a man plays a guitar".split(), "nobody is making any music".split()
+    rows, columns = ["a", "man", "plays", "a", "guitar"], ["nobody", "is", "making", "any", "music"]
     return made(tmp_path_factory.mktemp("page") / "plain.html", "guitar", rows, columns)
 
 
