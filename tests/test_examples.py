@@ -18,6 +18,7 @@ SMALL = ("--examples", "64", "--epochs", "1")
 SCRIPTS = {
     "compositions.py": (("--length", "5"), r"similarity=sigmoid, gate=algebraic +from"),
     "conflict.py": (SMALL, r"both: \d\.\d+ of 500 new pairs right"),
+    "custom_composition.py": (("--pairs", "64", "--epochs", "1"), r"answers differ by (0|\de-\d+) at most"),
     "drop_in_image_patches.py": (SMALL, r"weights \(1, 2, 4, 4, 4, 4\): from -"),
     "drop_in_text.py": (SMALL, r"CoDA, by swap_attention: \d\.\d+ of 500"),
     "drop_in_time_series.py": (SMALL, r"CoDA, by swap_attention \(MultiHeadCoDA\): \d\.\d+ of 500"),
