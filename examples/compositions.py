@@ -4,8 +4,8 @@
 
 M = similarity(E) ⊙ gate(N) with similarity ∈ {tanh, sigmoid} and gate ∈ {sigmoid, tanh, arctan, algebraic}:
 CoDA's table 9. Functions of your own are no argument, since a layer's configuration must come back from a
-file; the eight have names, and `custom_composition.py` is a layer with another. Shown for each: what values M takes on random inputs before training, which says
-much about how it learns.
+file; the eight have names, and `custom_composition.py` is a layer with another. Shown for each: what values M
+takes on random inputs before training, which says much about how it learns.
 """
 
 import argparse
