@@ -36,6 +36,18 @@ def write_texts(path: Path, count: int, length: int) -> None:
     path.write_text("text\tlabel\n" + "".join(lines), encoding="utf-8")
 
 
+def cluster_environments(workers: int) -> list[dict[str, str]]:
+    """TF_CONFIG for each of some workers on this machine, at ports that are free."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
+    cluster = {"worker": [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]}
+    for one in sockets:
+        one.close()
+    return [
+        {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})}
+        for index in range(workers)
+    ]
+
+
 def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) -> list[float]:
     """Seconds of every period but the first."""
     command = [sys.executable, "-m", "quasiattn", "train", "classify", "--preset", "own", "--quiet"]
@@ -49,10 +61,6 @@ def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) 
         "training.patience": "none",
     }
     command += [word for option, value in settings.items() for word in ("--set", f"{option}={value}")]
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
     environment = dict(os.environ)
     if arguments.threads:
         environment |= {
@@ -60,16 +68,7 @@ def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) 
             "TF_NUM_INTEROP_THREADS": str(arguments.threads),
         }
     processes = [
-        subprocess.Popen(
-            command,
-            env=environment
-            | {
-                "TF_CONFIG": json.dumps(
-                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-                )
-            },
-        )
-        for index in range(workers)
+        subprocess.Popen(command, env={**environment, **cluster}) for cluster in cluster_environments(workers)
     ]
     codes = [process.wait() for process in processes]
     if any(codes):

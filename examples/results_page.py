@@ -17,7 +17,6 @@ from typing import Any
 
 from paper_tables import (
     DATA,
-    FIGURES,
     NOT_RUN,
     SCRIPTS,
     UNAVAILABLE,
@@ -31,6 +30,26 @@ from tables import Row
 ROOT = Path(__file__).resolve().parents[1]
 Record = dict[str, Any]
 Key = tuple[str, str, str, str, frozenset[str]]
+# What a figure is called on the page, by task: its name in a result row, what divides it, and digits after the point.
+FIGURES: Mapping[str, Mapping[str, tuple[str, float, int]]] = {
+    "classify": {
+        "accuracy": ("accuracy", 1, 4),
+        "density": ("density", 1, 3),
+        "MFLOPs": ("attention_flops", 1e6, 1),
+    },
+    "mlu": {"exact answers": ("sequence_accuracy", 1, 4)},
+    "pairs": {"accuracy": ("accuracy", 1, 4), "cross-entropy": ("cross_entropy", 1, 3)},
+    "programs": {
+        "exact programs": ("sequence_accuracy", 1, 4),
+        "passing their tests": ("program_accuracy", 1, 4),
+    },
+    "rank": {"MAP": ("map", 1, 4), "MRR": ("mrr", 1, 4), "recall at 1": ("recall_at_1", 1, 4)},
+    "translate": {
+        "BLEU": ("bleu", 1, 2),
+        "BLEU on tokens": ("bleu_tokens", 1, 2),
+        "word perplexity": ("word_perplexity", 1, 2),
+    },
+}
 WITH_VECTORS = ("classify", "pairs", "rank")
 
 HEAD = """# Results

@@ -1,7 +1,6 @@
 """Texts to classes: what a question asks for, what a review feels, what news are about."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
 import keras
@@ -49,17 +48,9 @@ class Classify(VocabularyTask):
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
 
-    def __init__(
-        self,
-        *,
-        preset: str,
-        model: str,
-        seed: int,
-        data_dir: str | Path,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(preset=preset, model=model, seed=seed, data_dir=data_dir, overrides=overrides)
-        if self.options.data["vectors"] and model.startswith("transformer"):
+    def _set_up(self) -> None:
+        super()._set_up()
+        if self.options.data["vectors"] and self.model.startswith("transformer"):
             raise UserError(
                 f"data.vectors is {self.options.data['vectors']!r}: vectors are of words, for the models bilstm_*"
             )

@@ -1,7 +1,6 @@
 """Arithmetic in characters: a question such as `x=85,y=-523,x*y` is answered with `-44455`."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
@@ -93,16 +92,8 @@ class Mlu(Task):
         ),
     }
 
-    def __init__(
-        self,
-        *,
-        preset: str,
-        model: str,
-        seed: int,
-        data_dir: str | Path,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(preset=preset, model=model, seed=seed, data_dir=data_dir, overrides=overrides)
+    def _set_up(self) -> None:
+        super()._set_up()
         data = dict(self.options.data)
         wanted, least = data.pop("validation_examples"), self.options.training.batch_size
         if wanted < least:

@@ -47,16 +47,8 @@ class SequenceTask(Task):
     `_coda` differ from their twins in the attention alone.
     """
 
-    def __init__(
-        self,
-        *,
-        preset: str,
-        model: str,
-        seed: int,
-        data_dir: str | Path,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(preset=preset, model=model, seed=seed, data_dir=data_dir, overrides=overrides)
+    def _set_up(self) -> None:
+        super()._set_up()
         options = self.options.options()
         for name, least in (
             ("data.vocabulary_size", 3),

@@ -88,6 +88,14 @@ class Task(abc.ABC):
         self.seed = seed
         self.data_dir = Path(data_dir)
         self.options = self.presets[preset].for_model(model).with_overrides(overrides or {})
+        self._set_up()
+
+    def _set_up(self) -> None:  # noqa: B027 (a task may have nothing of its own)
+        """Refuse options that do not suit the task, and make what follows from them; a task's own comes after this.
+
+        Raises:
+            UserError: such an option.
+        """
 
     def config(self) -> dict[str, Any]:
         """Everything that fixes the task but the folder of its data, JSON-able.

@@ -44,16 +44,8 @@ class VocabularyTask(Task):
     words, for texts to come, as far as `data.vocabulary_size` allows.
     """
 
-    def __init__(
-        self,
-        *,
-        preset: str,
-        model: str,
-        seed: int,
-        data_dir: str | Path,
-        overrides: Mapping[str, Any] | None = None,
-    ) -> None:
-        super().__init__(preset=preset, model=model, seed=seed, data_dir=data_dir, overrides=overrides)
+    def _set_up(self) -> None:
+        super()._set_up()
         data = self.options.data
         if data["tokenizer"] not in _TOKENIZERS:
             raise UserError.unknown("data.tokenizer", data["tokenizer"], _TOKENIZERS)

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 import tiny_texts
 
+from benchmarks.workers import cluster_environments
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.training.strategy import make_strategy
@@ -25,27 +25,17 @@ SECONDS = 300
 
 def start(arguments: Sequence[str], workers: int, **conditions: Any) -> list[subprocess.Popen[str]]:
     """The same command in processes that know of each other."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
-    addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-    for one in sockets:
-        one.close()
     asked = json.dumps({"arguments": [*arguments, "--strategy=multi-worker", "--quiet"], **conditions})
     root = os.pathsep.join(str(SCRIPT.parents[level]) for level in (0, 2))
     return [
         subprocess.Popen(
             [sys.executable, str(SCRIPT), asked],
-            env={
-                **os.environ,
-                "PYTHONPATH": root,
-                "TF_CONFIG": json.dumps(
-                    {"cluster": {"worker": addresses}, "task": {"type": "worker", "index": index}}
-                ),
-            },
+            env={**os.environ, "PYTHONPATH": root, **cluster},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for index in range(workers)
+        for cluster in cluster_environments(workers)
     ]
 
 
