@@ -30,6 +30,14 @@ from keras_quasiattn.data.pipeline import (
     split_reader,
     training_batches,
 )
+from keras_quasiattn.data.question_corpus import QuestionCorpus, QuestionCorpusConfig
+from keras_quasiattn.data.question_files import Question
+from keras_quasiattn.data.reading_texts import (
+    ReadingTexts,
+    questions_from_files,
+    questions_from_tfds,
+    reading_texts,
+)
 from keras_quasiattn.data.stanford_sentiment import StanfordSentiment
 from keras_quasiattn.data.table_files import read_parallel, read_table
 from keras_quasiattn.data.text_pairs import (
@@ -62,6 +70,10 @@ __all__ = [
     "ProgramError",
     "ProgramTests",
     "ProgramTexts",
+    "Question",
+    "QuestionCorpus",
+    "QuestionCorpusConfig",
+    "ReadingTexts",
     "StanfordSentiment",
     "TextPairs",
     "evaluation_batches",
@@ -74,10 +86,13 @@ __all__ = [
     "prepare",
     "programs_from_files",
     "programs_from_tfds",
+    "questions_from_files",
+    "questions_from_tfds",
     "ranked_pairs_from_files",
     "read_parallel",
     "read_problems",
     "read_table",
+    "reading_texts",
     "sequence_pair_encoder",
     "split_of",
     "split_reader",

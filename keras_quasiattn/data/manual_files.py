@@ -20,12 +20,26 @@ def manual_file(
     Raises:
         UserError: there is no such file; the message has the builder's instructions.
     """
-    try:
-        folder = Path(dl_manager.manual_dir)
-    except AssertionError:  # the folder is missing or empty
-        folder = Path("downloads/manual in the data folder")
+    folder = _manual_dir(dl_manager)
     for suffix in ("", ".xz", ".gz"):
         file = folder / f"{name}{suffix}"
         if file.is_file():
             return file
     raise UserError(f"{name} is not in {folder}: {builder.MANUAL_DOWNLOAD_INSTRUCTIONS}")
+
+
+def manual_folder(
+    dl_manager: tfds.download.DownloadManager, name: str, builder: tfds.core.DatasetBuilder
+) -> Path:
+    """The folder of this name in the manual folder; arguments and errors as for `manual_file`."""
+    folder = _manual_dir(dl_manager)
+    if not (folder / name).is_dir():
+        raise UserError(f"{name} is not in {folder}: {builder.MANUAL_DOWNLOAD_INSTRUCTIONS}")
+    return folder / name
+
+
+def _manual_dir(dl_manager: tfds.download.DownloadManager) -> Path:
+    try:
+        return Path(dl_manager.manual_dir)
+    except AssertionError:  # the folder is missing or empty
+        return Path("downloads/manual in the data folder")

@@ -3,12 +3,17 @@
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.alignment_attention import AlignmentAttention
 from keras_quasiattn.layers.attention_conflict import AttentionConflict
+from keras_quasiattn.layers.attention_flow import AttentionFlow
+from keras_quasiattn.layers.attentive_span_pointer import AttentiveSpanPointer
+from keras_quasiattn.layers.bidirectional_attention_connector import BidirectionalAttentionConnector
 from keras_quasiattn.layers.coda import CoDA
 from keras_quasiattn.layers.conflict_attention import ConflictAttention
 from keras_quasiattn.layers.decomposable_attention import DecomposableAttention
 from keras_quasiattn.layers.dot_attention import DotAttention
+from keras_quasiattn.layers.factorization_machine import FactorizationMachine
 from keras_quasiattn.layers.feed_forward import FeedForward
 from keras_quasiattn.layers.gated_attention import GatedAttention
+from keras_quasiattn.layers.gated_context_query_attention import GatedContextQueryAttention
 from keras_quasiattn.layers.intra_sentence_attention import IntraSentenceAttention
 from keras_quasiattn.layers.local_attention import LocalAttention
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
@@ -16,6 +21,7 @@ from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
 from keras_quasiattn.layers.multi_head_conflict import MultiHeadConflict
 from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+from keras_quasiattn.layers.recurrent_span_pointer import RecurrentSpanPointer
 from keras_quasiattn.layers.soft_attention import SoftAttention
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
@@ -27,12 +33,17 @@ __all__ = [
     "AdaptiveHalting",
     "AlignmentAttention",
     "AttentionConflict",
+    "AttentionFlow",
+    "AttentiveSpanPointer",
+    "BidirectionalAttentionConnector",
     "CoDA",
     "ConflictAttention",
     "DecomposableAttention",
     "DotAttention",
+    "FactorizationMachine",
     "FeedForward",
     "GatedAttention",
+    "GatedContextQueryAttention",
     "IntraSentenceAttention",
     "LocalAttention",
     "MaskedPooling",
@@ -40,6 +51,7 @@ __all__ = [
     "MultiHeadConflict",
     "MultiHeadGated",
     "MultiHeadSoftmax",
+    "RecurrentSpanPointer",
     "SoftAttention",
     "StepSignal",
     "TimingSignal",

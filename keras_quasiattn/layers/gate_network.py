@@ -3,10 +3,10 @@
 from typing import Any
 
 import keras
-from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence, sequence_mask
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+from keras_quasiattn.layers.recurrence import run_recurrent
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.masking import check_mask
 
@@ -78,20 +78,11 @@ class GateNetwork(keras.layers.Layer):
         """One logit a position, (B, T, 1)."""
         mask = sequence_mask(mask, "mask")
         if self.network == "bilstm":
-            return self.logit(self._recurrent(inputs, mask))
+            return self.logit(run_recurrent(self.hidden, inputs, mask))
         hidden = self.hidden(inputs)
         if self.network == "self_attention":
             hidden = hidden + self.attention(hidden, hidden, query_mask=mask, value_mask=mask)
         return self.logit(hidden)
-
-    def _recurrent(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
-        if inputs.shape[1]:
-            return self.hidden(inputs, mask=mask)
-        # Keras cannot run an LSTM over a length of 0, and here it may be one: a masked position more.
-        if mask is None:
-            mask = ops.ones_like(inputs[..., 0], dtype="bool")
-        inputs, mask = ops.pad(inputs, ((0, 0), (0, 1), (0, 0))), ops.pad(mask, ((0, 0), (0, 1)))
-        return self.hidden(inputs, mask=mask)[:, :-1]
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """(B, T, 1)."""

@@ -1,5 +1,11 @@
 """Keras metrics, and what attention costs."""
 
+from keras_quasiattn.metrics.answers import (
+    answer_exact_match,
+    answer_f1,
+    answer_scores,
+    normalized_answer,
+)
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
 from keras_quasiattn.metrics.bleu import bleu
 from keras_quasiattn.metrics.mean_average_precision import MeanAveragePrecision
@@ -10,6 +16,7 @@ from keras_quasiattn.metrics.ranking_metric import RankingMetric
 from keras_quasiattn.metrics.recall_at_k import RecallAtK
 from keras_quasiattn.metrics.sequence_accuracy import SequenceAccuracy, exact_match
 from keras_quasiattn.metrics.sequence_perplexity import SequencePerplexity
+from keras_quasiattn.metrics.span_metrics import SpanAccuracy, SpanF1
 
 __all__ = [
     "MeanAveragePrecision",
@@ -18,10 +25,16 @@ __all__ = [
     "RecallAtK",
     "SequenceAccuracy",
     "SequencePerplexity",
+    "SpanAccuracy",
+    "SpanF1",
+    "answer_exact_match",
+    "answer_f1",
+    "answer_scores",
     "attention_flops",
     "auxiliary_flops",
     "bleu",
     "exact_match",
+    "normalized_answer",
     "perplexity",
     "program_accuracy",
 ]

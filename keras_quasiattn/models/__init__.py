@@ -1,5 +1,7 @@
 """Functional-API model builders."""
 
+from keras_quasiattn.models.attention_flow_reader import AttentionFlowReader
+from keras_quasiattn.models.decaprop import DecaProp
 from keras_quasiattn.models.decoding import beam_search, greedy_search, with_limits
 from keras_quasiattn.models.mixture_classifier import MixtureClassifier
 from keras_quasiattn.models.pair_classifier import PairClassifier
@@ -8,6 +10,8 @@ from keras_quasiattn.models.seq2seq import Seq2Seq
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
 from keras_quasiattn.models.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
+from keras_quasiattn.models.span_crossentropy import SpanCrossentropy
+from keras_quasiattn.models.span_decoding import best_spans
 from keras_quasiattn.models.swap_attention import swap_attention
 from keras_quasiattn.models.text_classifier import TextClassifier
 from keras_quasiattn.models.transformer import Transformer
@@ -16,16 +20,20 @@ from keras_quasiattn.models.transformer_classifier import TransformerClassifier
 __all__ = [
     "TRANSFORMER_SIZES",
     "TRANSFORMER_TRAINING",
+    "AttentionFlowReader",
+    "DecaProp",
     "MixtureClassifier",
     "PairClassifier",
     "RankingCrossentropy",
     "Seq2Seq",
     "SequenceCrossentropy",
     "SiameseClassifier",
+    "SpanCrossentropy",
     "TextClassifier",
     "Transformer",
     "TransformerClassifier",
     "beam_search",
+    "best_spans",
     "greedy_search",
     "swap_attention",
     "with_limits",

@@ -1,9 +1,11 @@
 """Pure functions on tensors; the only place where an attention weight is computed."""
 
 from keras_quasiattn.ops.alignment import alignment_attention, alignment_pair
+from keras_quasiattn.ops.attention_flow import attention_flow
 from keras_quasiattn.ops.coda import coda_attention, coda_pair
 from keras_quasiattn.ops.conflict import conflict_attention, multi_head_conflict_attention
 from keras_quasiattn.ops.distance import pairwise_l1
+from keras_quasiattn.ops.factorization import factorization_machine
 from keras_quasiattn.ops.gates import gated_softmax, gumbel_gate, hard_gates
 from keras_quasiattn.ops.intra_attention import intra_attention
 from keras_quasiattn.ops.open_positions import open_positions_attention
@@ -13,9 +15,11 @@ from keras_quasiattn.ops.softmax import softmax_attention
 __all__ = [
     "alignment_attention",
     "alignment_pair",
+    "attention_flow",
     "coda_attention",
     "coda_pair",
     "conflict_attention",
+    "factorization_machine",
     "gated_softmax",
     "gumbel_gate",
     "hard_gates",

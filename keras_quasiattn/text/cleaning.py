@@ -6,6 +6,9 @@ from typing import Final
 import tensorflow as tf
 
 _CLITICS = "('s|'ve|n't|'re|'d|'ll)"
+# What parts words, and what is a word by itself; everything else, letters, marks and digits, makes words.
+SPACE: Final = r"[\s\pZ\pC]"
+PIECE: Final = r"[^\pL\pM\pN\s\pZ\pC]"
 
 
 def clean_questions(strings: tf.Tensor) -> tf.Tensor:
@@ -51,10 +54,31 @@ def clean_words(strings: tf.Tensor) -> tf.Tensor:
     return _single_spaces(strings)
 
 
+def clean_cased_pieces(strings: tf.Tensor) -> tf.Tensor:
+    """Words of any script as they are written; every other character becomes a word.
+
+    >>> clean_cased_pieces(tf.constant(["Bête-de 24–10, isn't it?"])).numpy()[0].decode()
+    "Bête - de 24 – 10 , isn ' t it ?"
+    """
+    strings = tf.strings.regex_replace(_valid(strings), f"({PIECE})", r" \1 ")
+    return tf.strings.strip(tf.strings.regex_replace(strings, f"{SPACE}+", " "))
+
+
+def clean_pieces(strings: tf.Tensor) -> tf.Tensor:
+    """The same in lower case.
+
+    >>> clean_pieces(tf.constant(["Bête-de"])).numpy()[0].decode()
+    'bête - de'
+    """
+    return tf.strings.lower(clean_cased_pieces(strings), encoding="utf-8")
+
+
 CLEANINGS: Final[dict[str, Callable[[tf.Tensor], tf.Tensor]]] = {
     "questions": clean_questions,
     "treebank": clean_treebank,
     "words": clean_words,
+    "pieces": clean_pieces,
+    "cased_pieces": clean_cased_pieces,
 }
 
 

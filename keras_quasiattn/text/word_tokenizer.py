@@ -13,7 +13,7 @@ class WordTokenizer(VocabularyTokenizer):
 
     Args:
         vocabulary: the words by id; see `VocabularyTokenizer`.
-        cleaning: a name in `cleaning.CLEANINGS`: "questions", "treebank" or "words".
+        cleaning: a name in `cleaning.CLEANINGS`: "questions", "treebank", "words", "pieces" or "cased_pieces".
 
     Raises:
         ValueError: an unknown cleaning, or an unsuitable vocabulary.

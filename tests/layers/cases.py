@@ -196,3 +196,58 @@ CASES += [
         {"use_causal_mask": True},
     ),
 ]
+
+# Products of features, and of these again, are what they give.
+READING = {"largest_input": 4.0}
+CASES += [
+    LayerCase(
+        "factorization", layers.FactorizationMachine, SINGLE, {"factors": 3}, has_scores=False, **READING
+    ),
+    LayerCase(
+        "connector",
+        layers.BidirectionalAttentionConnector,
+        PAIR,
+        {"factors": 3},
+        extra_outputs=1,
+        **READING,
+    ),
+    # What a sequence says of itself needs no other.
+    LayerCase(
+        "connector_intra",
+        layers.BidirectionalAttentionConnector,
+        PAIR,
+        {"factors": 2, "use_intra": True},
+        extra_outputs=1,
+        empty_rows_are_zero=False,
+        **READING,
+    ),
+    # Their rows hold the context itself.
+    LayerCase(
+        "gated_context_query",
+        layers.GatedContextQueryAttention,
+        ONE_WAY,
+        NETWORK,
+        empty_rows_are_zero=False,
+    ),
+    LayerCase(
+        "gated_context_query_coda",
+        layers.GatedContextQueryAttention,
+        ONE_WAY,
+        {**NETWORK, "attention": "coda", "attention_options": {"alpha": "learned", "gate_range": "centered"}},
+        empty_rows_are_zero=False,
+        largest_input=OPEN_GATES,
+    ),
+    LayerCase(
+        "attention_flow", layers.AttentionFlow, ONE_WAY, empty_rows_are_zero=False, largest_input=OPEN_GATES
+    ),
+    LayerCase("recurrent_pointer", layers.RecurrentSpanPointer, SINGLE, NETWORK, has_scores=False),
+    # Without a question it points nonetheless.
+    LayerCase(
+        "attentive_pointer",
+        layers.AttentiveSpanPointer,
+        ONE_WAY,
+        NETWORK,
+        has_scores=False,
+        empty_rows_are_zero=False,
+    ),
+]

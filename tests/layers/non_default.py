@@ -75,6 +75,8 @@ _NETWORK = {
     "kernel_initializer": "he_normal",
 }
 
+_FACTORS = {"factors": 5, "factors_initializer": "he_normal"}
+
 NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.CoDA: {
         **_EVERY_LAYER,
@@ -111,11 +113,32 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
         "kernel_initializer": "he_normal",
     },
     layers.DecomposableAttention: {**_NETWORK, "attention": "coda", "attention_options": _CODA},
+    layers.FactorizationMachine: {**_EVERY_LAYER, **_FACTORS},
+    layers.BidirectionalAttentionConnector: {
+        **_EVERY_LAYER,
+        **_FACTORS,
+        "use_intra": True,
+        "kernel_initializer": "he_normal",
+    },
+    layers.GatedContextQueryAttention: {
+        **_ONE_WAY,
+        "attention": "coda",
+        "attention_options": _CODA,
+        "dropout": 0.25,
+        "kernel_initializer": "he_normal",
+    },
+    layers.AttentionFlow: {**_EVERY_LAYER, "kernel_initializer": "he_normal"},
+    layers.RecurrentSpanPointer: _ONE_WAY,
+    layers.AttentiveSpanPointer: {**_ONE_WAY, "kernel_initializer": "he_normal"},
     layers.IntraSentenceAttention: {**_NETWORK, "max_distance": 3, "signed": False},
 }
 
 # What an argument means nothing without.
 TOGETHER: dict[tuple[type, str], dict[str, Any]] = {
     (layer, "attention_options"): {"attention": "coda"}
-    for layer in (layers.DecomposableAttention, layers.DotAttention)
+    for layer in (
+        layers.DecomposableAttention,
+        layers.DotAttention,
+        layers.GatedContextQueryAttention,
+    )
 }

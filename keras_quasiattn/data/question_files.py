@@ -1,0 +1,196 @@
+"""Questions with passages and answers, from the files that their publishers give."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_quasiattn.data.table_files import read_objects
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text import open_text
+
+
+class Question(NamedTuple):
+    """One question, the text that may answer it, and the right answers.
+
+    Args:
+        id: its name.
+        question: the question, with something in it.
+        context: the passages, parted by line ends where there are several.
+        answers: the right answers.
+        starts: where in the context each answer begins, in characters; -1 where it does not occur.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: list[str]
+    starts: list[int]
+
+
+def find_answer(context: str, answer: str) -> int:
+    """Where an answer first occurs in a text, as whole words in any case; -1 where it does not.
+
+    >>> find_answer("The Roman and the man", "MAN"), find_answer("none", "man")
+    (18, -1)
+    """
+    answer = answer.strip()
+    if not answer:
+        return -1
+    pattern = re.escape(answer)
+    begin, end = (r"\b" if re.match(r"\w", edge) else "" for edge in (answer[0], answer[-1]))
+    found = re.search(f"{begin}{pattern}{end}", context, re.IGNORECASE)
+    return found.start() if found else -1
+
+
+def read_squad(file: Path) -> Iterator[Question]:
+    """The published JSON of SQuAD v1.1: articles, their paragraphs, and the paragraphs' questions.
+
+    Raises:
+        UserError: naming file and record, the question's number from 1: what is not JSON or of another form, an empty
+            question, or an answer that does not stand where it should.
+    """
+    with open_text(file) as stream:
+        text = stream.read()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        broken = text[: error.pos].count('"question"') if isinstance(error, json.JSONDecodeError) else 0
+        raise UserError(f"{file}, record {max(broken, 1)}: not JSON ({error})") from None
+    number = 0
+    try:
+        for article in value["data"]:
+            for paragraph in article["paragraphs"]:
+                for one in paragraph["qas"]:
+                    number += 1
+                    answers = one["answers"]
+                    yield _question(
+                        file,
+                        f"record {number}",
+                        one["id"],
+                        one["question"],
+                        paragraph["context"],
+                        [answer["text"] for answer in answers],
+                        [answer["answer_start"] for answer in answers],
+                    )
+    except (KeyError, TypeError) as error:
+        raise UserError(
+            f"{file}, record {number or 1}: not of SQuAD's form: {type(error).__name__} {error}"
+        ) from None
+
+
+def read_question_lines(file: Path) -> Iterator[Question]:
+    """JSONL: `question`, `context` (a text) or `passages` (several), `answers` (texts), `answer_start` (numbers).
+
+    Without `answer_start` the answers are looked for in the passages, and may be missing there. `id` is optional.
+
+    Raises:
+        UserError: naming file and record, the number of the line: as for `read_squad`.
+    """
+    with open_text(file) as stream:
+        for line, row in read_objects(file, stream, ("question", "context", "answers")):
+            place = f"record {line}"
+            passages = row["passages"] if "passages" in row else [row.get("context")]
+            context = _joined(file, place, passages)
+            yield _question(
+                file,
+                place,
+                row.get("id", str(line)),
+                row.get("question"),
+                context,
+                row.get("answers"),
+                row.get("answer_start"),
+            )
+
+
+def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
+    """The two JSONL files of a split of Quasar-T, record by record: the questions, and what was retrieved for them.
+
+    Raises:
+        UserError: naming file and record: as for `read_squad`; or the two files are of other questions.
+    """
+    with open_text(questions) as one, open_text(contexts) as other:
+        rows = read_objects(questions, one, ("uid", "question", "answer"))
+        retrieved = read_objects(contexts, other, ("uid", "contexts"))
+        for (line, row), (_, found) in zip(rows, retrieved, strict=False):
+            place = f"record {line}"
+            if row.get("uid") != found.get("uid"):
+                raise UserError(
+                    f"{contexts}, {place}: the uid is {found.get('uid')!r}: {row.get('uid')!r}, as in {questions}, "
+                    f"would be right"
+                )
+            scored = found.get("contexts")
+            if not isinstance(scored, list) or any(
+                not isinstance(pair, list) or len(pair) != 2 for pair in scored
+            ):
+                raise UserError(f"{contexts}, {place}: 'contexts' must be a list of [score, text]")
+            context = _joined(contexts, place, [text for _, text in scored])
+            yield _question(questions, place, row["uid"], row.get("question"), context, [row.get("answer")])
+        for rest, file in ((rows, questions), (retrieved, contexts)):
+            if next(rest, None) is not None:
+                raise UserError(
+                    f"{file} has more records than {contexts if file is questions else questions}"
+                )
+
+
+def read_search_qa(folder: Path) -> Iterator[Question]:
+    """The JSON files of a split of SearchQA, one a question, in order of their names.
+
+    Raises:
+        UserError: naming file and record, the file's number from 1: as for `read_squad`; or the folder has none.
+    """
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise UserError(f"{folder} has no .json files: one a question would be right")
+    for number, file in enumerate(files, 1):
+        place = f"record {number}"
+        with open_text(file) as stream:
+            text = stream.read()
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{file}, {place}: not JSON ({error})") from None
+        if not isinstance(row, dict) or not isinstance(row.get("search_results"), list):
+            raise UserError(f"{file}, {place}: an object with 'search_results', a list, would be right")
+        snippets = [result.get("snippet") for result in row["search_results"] if isinstance(result, dict)]
+        context = _joined(file, place, [snippet for snippet in snippets if snippet])
+        yield _question(
+            file, place, row.get("id", file.stem), row.get("question"), context, [row.get("answer")]
+        )
+
+
+def _joined(file: Path, place: str, passages: Any) -> str:
+    if not isinstance(passages, list) or not all(isinstance(text, str) for text in passages):
+        raise UserError(f"{file}, {place}: the passages must be texts")
+    return "\n".join(passages)
+
+
+def _question(
+    file: Path,
+    place: str,
+    name: Any,
+    question: Any,
+    context: str,
+    answers: Any,
+    starts: Sequence[Any] | None = None,
+) -> Question:
+    if not isinstance(context, str):
+        raise UserError(f"{file}, {place}: the passage must be a text")
+    if not isinstance(question, str) or not question.strip():
+        raise UserError(
+            f"{file}, {place}: the question is {question!r}: a text that is not empty would be right"
+        )
+    if not isinstance(answers, list) or not answers or not all(isinstance(text, str) for text in answers):
+        raise UserError(f"{file}, {place}: the answers are {answers!r}: a list of texts would be right")
+    if starts is None:
+        return Question(str(name), question, context, answers, [find_answer(context, a) for a in answers])
+    for answer, start in zip(answers, starts, strict=False):
+        if type(start) is not int or start < 0 or context[start : start + len(answer)] != answer:
+            raise UserError(f"{file}, {place}: the answer {answer!r} is not in the passage at {start!r}")
+    if len(starts) != len(answers):
+        raise UserError(f"{file}, {place}: {len(starts)} starts of {len(answers)} answers: as many are right")
+    return Question(str(name), question, context, answers, list(starts))
+
+
+QuestionReader = Callable[..., Iterator[Question]]

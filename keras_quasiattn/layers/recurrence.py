@@ -1,0 +1,36 @@
+"""Recurrent layers under the law of masks."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.ops.masking import zero_padding
+
+Tensor = Any
+
+
+def run_recurrent(
+    recurrent: keras.layers.Layer, inputs: Tensor, mask: Tensor | None, training: bool | None = None
+) -> Tensor:
+    """The states (B, T, units) of a recurrent layer that returns sequences, exact zeros at masked positions.
+
+    A masked position is passed over, as if it were deleted. T may be 0, which Keras' own layers refuse, and a row may
+    have nothing that is real, which cuDNN refuses.
+
+    Args:
+        recurrent: a built layer, perhaps bidirectional.
+        inputs: (B, T, D), zeros at masked positions.
+        mask: boolean (B, T), True = real; or None.
+        training: as Keras has it.
+    """
+    if mask is None:
+        if inputs.shape[1]:
+            return recurrent(inputs, training=training)
+        mask = ops.ones_like(inputs[..., 0], dtype="bool")
+    extra = 0 if inputs.shape[1] else 1  # no position, or as many as the call brings
+    read, real = ops.pad(inputs, ((0, 0), (0, extra), (0, 0))), ops.pad(mask, ((0, 0), (0, extra)))
+    first = ops.equal(ops.cumsum(ops.ones_like(real, dtype="int32"), axis=1), 1)
+    readable = ops.logical_or(real, ops.logical_and(first, ~ops.any(real, axis=1, keepdims=True)))
+    states = recurrent(read, mask=readable, training=training)
+    return zero_padding(states[:, :-1] if extra else states, mask)

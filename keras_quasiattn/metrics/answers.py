@@ -1,0 +1,80 @@
+"""Exact match and F1 of answers, as SQuAD's own script has them."""
+
+import collections
+import re
+import string
+from collections.abc import Callable, Sequence
+
+_ARTICLES = re.compile(r"\b(a|an|the)\b")
+_PUNCTUATION = set(string.punctuation)
+
+
+def normalized_answer(text: str) -> str:
+    """The answer in lower case, without ASCII punctuation and English articles, words parted by single spaces.
+
+    >>> normalized_answer("The  Beatles' (1964)")
+    'beatles 1964'
+    """
+    kept = "".join(character for character in text.lower() if character not in _PUNCTUATION)
+    return " ".join(_ARTICLES.sub(" ", kept).split())
+
+
+def answer_exact_match(prediction: str, reference: str) -> float:
+    """1 where both are the same once normalized, else 0.
+
+    >>> answer_exact_match("the cat.", "Cat")
+    1.0
+    """
+    return float(normalized_answer(prediction) == normalized_answer(reference))
+
+
+def answer_f1(prediction: str, reference: str) -> float:
+    """The harmonic mean of the shares of words that both have in common, once normalized.
+
+    2·p·r/(p + r), p the share of the prediction's words that the reference has, each as often as it has it, and r the
+    share of the reference's words that the prediction has.
+
+    >>> answer_f1("a big cat", "the cat")
+    0.6666666666666666
+    """
+    words, right = (normalized_answer(text).split() for text in (prediction, reference))
+    common = sum((collections.Counter(words) & collections.Counter(right)).values())
+    if not common:
+        return 0.0
+    precision, recall = common / len(words), common / len(right)
+    return 2 * precision * recall / (precision + recall)
+
+
+def answer_scores(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+    """The means of exact match and F1 over questions, of each the best over its references.
+
+    Args:
+        predictions: an answer a question.
+        references: for each question its right answers, at least one.
+
+    Returns:
+        `exact_match` and `f1`, in [0, 1].
+
+    Raises:
+        ValueError: other numbers of predictions and references, none at all, or a question without references.
+
+    >>> answer_scores(["big cat", "dog"], [["a cat", "cats"], ["the dog"]])
+    {'exact_match': 0.5, 'f1': 0.8333333333333333}
+
+    Source: Rajpurkar et al. 2016, "SQuAD", §6.1, and its evaluate-v1.1.py.
+    """
+    if len(predictions) != len(references) or not predictions:
+        raise ValueError(
+            f"predictions and references must be as many, at least one; got {len(predictions)} and {len(references)}"
+        )
+    if not all(references):
+        raise ValueError("every question must have a reference")
+
+    def mean(score: Callable[[str, str], float]) -> float:
+        best = [
+            max(score(prediction, reference) for reference in right)
+            for prediction, right in zip(predictions, references, strict=True)
+        ]
+        return sum(best) / len(best)
+
+    return {"exact_match": mean(answer_exact_match), "f1": mean(answer_f1)}

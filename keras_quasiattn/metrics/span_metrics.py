@@ -1,0 +1,82 @@
+"""How well spans are found, in tokens, while a model trains."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.models.span_decoding import best_spans
+
+Tensor = Any
+
+
+class SpanMetric(keras.metrics.Metric):
+    """Mean over examples of how well the best span fits the right one; subclasses say what fits.
+
+    Args:
+        longest: positions in a predicted span.
+        name: name of the metric in logs.
+        dtype: dtype of the result.
+
+    Call arguments:
+        y_true: integers (B, 3): the span's first and last token, and 1, or 0 for an example that does not count.
+        y_pred: logits (B, P, 2) of start and end.
+    """
+
+    def __init__(self, longest: int = 16, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.longest = longest
+        self.total, self.count = (
+            self.add_variable((), "zeros", dtype="float32", name=part) for part in ("total", "count")
+        )
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds a batch."""
+        if sample_weight is not None:
+            raise ValueError("spans have no weights; sample_weight must be None")
+        y_true, y_pred = ops.cast(y_true, "int32"), ops.convert_to_tensor(y_pred)
+        first, last, _ = best_spans(y_pred[..., 0], y_pred[..., 1], self.longest)
+        counts = ops.cast(y_true[:, 2], "float32")
+        fits = ops.cast(self._fit(first, last, y_true[:, 0], y_true[:, 1]), "float32")
+        self.total.assign_add(ops.sum(fits * counts))
+        self.count.assign_add(ops.sum(counts))
+
+    def _fit(self, first: Tensor, last: Tensor, right_first: Tensor, right_last: Tensor) -> Tensor:
+        """(B,), how well the spans fit."""
+        raise NotImplementedError
+
+    def result(self) -> Any:
+        """The mean over the examples met so far."""
+        return ops.divide_no_nan(self.total, self.count)
+
+    def get_config(self) -> dict[str, Any]:
+        """The constructor's arguments."""
+        return {**super().get_config(), "longest": self.longest}
+
+
+class SpanAccuracy(SpanMetric):
+    """Share of the examples whose span is found exactly.
+
+    >>> metric = SpanAccuracy()
+    >>> metric.update_state(np.array([[1, 1, 1]]), np.eye(3)[None, :, [1, 1]])
+    >>> float(metric.result())
+    1.0
+    """
+
+    def _fit(self, first: Tensor, last: Tensor, right_first: Tensor, right_last: Tensor) -> Tensor:
+        return ops.logical_and(ops.equal(first, right_first), ops.equal(last, right_last))
+
+
+class SpanF1(SpanMetric):
+    """Mean F1 of the tokens of the found and the right span.
+
+    >>> metric = SpanF1()
+    >>> metric.update_state(np.array([[1, 2, 1]]), np.eye(3)[None, :, [1, 1]])
+    >>> round(float(metric.result()), 3)
+    0.667
+    """
+
+    def _fit(self, first: Tensor, last: Tensor, right_first: Tensor, right_last: Tensor) -> Tensor:
+        common = ops.minimum(last, right_last) - ops.maximum(first, right_first) + 1
+        tokens = (last - first + 1) + (right_last - right_first + 1)
+        return 2.0 * ops.cast(ops.maximum(common, 0), "float32") / ops.cast(tokens, "float32")

@@ -1,0 +1,197 @@
+"""DecaProp from vectors on: recurrent layers, all connected with all."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers import (
+    AttentiveSpanPointer,
+    BidirectionalAttentionConnector,
+    GatedContextQueryAttention,
+    RecurrentSpanPointer,
+)
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.ops.composition import check_choice
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+SELF_ATTENTIONS = ("softmax", "coda", "none")
+POINTERS = ("recurrent", "attentive")
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class DecaPropNetwork(keras.layers.Layer):
+    """All of `DecaProp` but the words, from two sequences of vectors to the logits of a span.
+
+    Args:
+        units: d, the size of a recurrent state in each direction, and of the attentions' projections.
+        num_layers: n, recurrent layers that both sequences share.
+        connectors: whether every layer of the passage is connected with every layer of the question, n² connectors.
+        use_intra: whether a connector aligns each sequence to itself, too.
+        factors: of the connectors' factorization machines.
+        attention: of the passage to the question, "softmax" or "coda".
+        attention_options: for "coda", dict of constructor arguments of `CoDA`, for both attentions.
+        self_attention: of the passage to itself, "softmax", "coda" or "none".
+        final_connectors: whether what the attentions gave is connected with every layer of the question, too.
+        pointer: "recurrent" or "attentive".
+        dropout: rate in [0, 1) before every recurrent layer and within the attentions.
+        **kwargs: `name`, `dtype` and the like; the logits are float32 under any policy.
+
+    Call arguments:
+        inputs: [passage (B, P, width), question (B, Q, width)].
+        mask: [mask_p, mask_q], each boolean (B, P) and (B, Q), True = real.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, P, 2) of start and end, float32.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension", §3.
+    """
+
+    def __init__(
+        self,
+        units: int = 64,
+        num_layers: int = 3,
+        connectors: bool = True,
+        use_intra: bool = False,
+        factors: int = 32,
+        attention: str = "softmax",
+        attention_options: dict[str, Any] | None = None,
+        self_attention: str = "softmax",
+        final_connectors: bool = True,
+        pointer: str = "recurrent",
+        dropout: float = 0.2,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_positive_integer(units, "units")
+        check_positive_integer(num_layers, "num_layers")
+        check_rate(dropout, "dropout")
+        check_choice(self_attention, SELF_ATTENTIONS, "self_attention")
+        check_choice(pointer, POINTERS, "pointer")
+        self.supports_masking = True
+        self._arguments = {
+            "units": units,
+            "num_layers": num_layers,
+            "connectors": connectors,
+            "use_intra": use_intra,
+            "factors": factors,
+            "attention": attention,
+            "attention_options": attention_options,
+            "self_attention": self_attention,
+            "final_connectors": final_connectors,
+            "pointer": pointer,
+            "dropout": dropout,
+        }
+        policy = self.dtype_policy
+        layers = range(num_layers)
+        self.encoders = [
+            BidirectionalGRU(units, dropout, dtype=policy, name=f"encoder_{layer}") for layer in layers
+        ]
+        pairs = [(i, j) for i in layers for j in layers] if connectors else []
+        self.connectors = [
+            BidirectionalAttentionConnector(
+                factors, use_intra=use_intra, dtype=policy, name=f"connector_{i}_{j}"
+            )
+            for i, j in pairs
+        ]
+        self.attentions, self.middle = [], []
+        for name, kind in (("query", attention), ("self", self_attention)):
+            if kind != "none":
+                self.attentions.append(
+                    GatedContextQueryAttention(
+                        units,
+                        attention=kind,
+                        attention_options=attention_options if kind == "coda" else None,
+                        dropout=dropout,
+                        dtype=policy,
+                        name=f"{name}_attention",
+                    )
+                )
+                self.middle.append(BidirectionalGRU(units, dropout, dtype=policy, name=f"{name}_states"))
+        self.final_connectors = [
+            BidirectionalAttentionConnector(factors, dtype=policy, name=f"final_connector_{i}_{j}")
+            for i in range(len(self.middle))
+            for j in (layers if final_connectors else ())
+        ]
+        pointers = {"recurrent": RecurrentSpanPointer, "attentive": AttentiveSpanPointer}
+        self.pointer = pointers[pointer](units, dtype="float32", name="pointer")
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Makes every weight."""
+        states = (*inputs_shape[0][:-1], 2 * self._arguments["units"])
+        joined = len(self.encoders) * states[-1]
+        shape = inputs_shape[0]
+        for encoder in self.encoders:
+            encoder.build(shape)
+            shape = states
+        for connector in (*self.connectors, *self.final_connectors):
+            connector.build([states, states])
+            if connector in self.connectors:
+                joined += connector.compute_output_shape([states, states])[0][-1]
+        context = query = (*states[:-1], joined)
+        for attention, middle in zip(self.attentions, self.middle, strict=True):
+            attention.build([context, query])
+            middle.build(attention.compute_output_shape([context, query]))
+            context = query = states
+        pointed = (*states[:-1], states[-1] + 3 * len(self.final_connectors))
+        question = (*states[:-1], joined)
+        self.pointer.build([pointed, question] if self._arguments["pointer"] == "attentive" else pointed)
+
+    def call(
+        self, inputs: list[Tensor], mask: list[Tensor | None] | None = None, training: bool | None = None
+    ) -> Tensor:
+        """The logits; see the class."""
+        masks = list(mask or (None, None))
+        layers: list[list[Tensor]] = [[], []]
+        for found, x, one in zip(layers, inputs, masks, strict=True):
+            for encoder in self.encoders:
+                x = encoder(x, mask=one, training=training)
+                found.append(x)
+        features: list[list[Tensor]] = [[], []]
+        for number, connector in enumerate(self.connectors):
+            i, j = divmod(number, len(self.encoders))
+            connected = connector([layers[0][i], layers[1][j]], mask=masks, training=training)
+            for side, one in zip(features, connected, strict=True):
+                side.append(one)
+        passage, question = (
+            ops.concatenate([*found, *extra], axis=-1) for found, extra in zip(layers, features, strict=True)
+        )
+        context, pair_masks = [passage, question], masks
+        states = []
+        for attention, middle in zip(self.attentions, self.middle, strict=True):
+            attended = attention(context, mask=pair_masks, training=training)
+            states.append(middle(attended, mask=masks[0], training=training))
+            context, pair_masks = [states[-1]] * 2, [masks[0]] * 2
+        pointed = [states[-1]]
+        for number, connector in enumerate(self.final_connectors):
+            i, j = divmod(number, len(self.encoders))
+            pointed.append(connector([states[i], layers[1][j]], mask=masks, training=training)[0])
+        x = ops.concatenate(pointed, axis=-1)
+        if self._arguments["pointer"] == "attentive":
+            return self.pointer([x, question], mask=masks)
+        return self.pointer(x, mask=masks[0])
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
+        """The mask of the passage."""
+        return None if mask is None else mask[0]
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Shape:
+        """(B, P, 2)."""
+        return (*inputs_shape[0][:-1], 2)
+
+    def compute_output_spec(
+        self, inputs: list[Tensor], mask: list[Tensor | None] | None = None, training: bool | None = None
+    ) -> Any:
+        """Symbolic logits (B, P, 2)."""
+        shapes = [tuple(x.shape) for x in inputs]
+        return keras.KerasTensor(self.compute_output_shape(shapes), dtype="float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), **self._arguments}

@@ -1,0 +1,142 @@
+"""What models that find an answer in a passage share: their inputs, and logits without padding."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.models.character_states import CharacterStates
+from keras_quasiattn.ops.masking import zero_masked
+
+Tensor = Any
+SIDES = ("passage", "question")
+# The logit of padding: its probability is exactly 0 in float32, and sums of two of them stay finite.
+PADDING_LOGIT = -1e9
+
+
+class Reader(keras.Model):
+    """A question and a passage to where the answer begins and ends; subclasses bring the network.
+
+    logits = network([table[ids]; characters; exact match; frequency] of the passage, and likewise of the question)
+
+    Exact match says of a word whether it occurs in the other text, frequency which share of its own text it is. Both
+    compare forms, numbers that two words share where they count as the same: of words that the vocabulary does not
+    know, too.
+
+    Padding is id 0, behind the text; it changes nothing. A passage or question of padding alone gives finite logits.
+
+    Args:
+        network: layer from [passage (B, P, width), question (B, Q, width)] and their masks to logits (B, P, 2).
+        network_arguments: the subclass's own constructor arguments, for its config.
+        vocabulary_size: number of token ids, with 0 for padding.
+        embedding_dim: width of the words' embedding.
+        train_embedding: whether training changes it.
+        character_units: size of a state of the characters' GRU in each direction; 0 for no characters.
+        character_dim: width of the characters' embedding.
+        exact_match: whether words are told that they occur in the other text.
+        frequency: whether words are told their frequency.
+        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+
+    Call arguments:
+        inputs: {"passage": ids (B, P), "question": ids (B, Q)}, integers; with characters "passage_characters"
+            (B, P, C) and "question_characters" (B, Q, C), bytes with 0 for padding and at most 256; with exact match
+            or frequency "passage_forms" (B, P) and "question_forms" (B, Q), any integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, P, 2) of start and end, float32, −1e9 at padding.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+
+    def __init__(
+        self,
+        network: keras.layers.Layer,
+        network_arguments: dict[str, Any],
+        *,
+        vocabulary_size: int,
+        embedding_dim: int,
+        train_embedding: bool,
+        character_units: int,
+        character_dim: int,
+        exact_match: bool,
+        frequency: bool,
+        dtype: Any,
+        **kwargs: Any,
+    ) -> None:
+        check_positive_integer(vocabulary_size, "vocabulary_size")
+        check_positive_integer(embedding_dim, "embedding_dim")
+        arguments = {
+            "vocabulary_size": vocabulary_size,
+            "embedding_dim": embedding_dim,
+            "train_embedding": train_embedding,
+            "character_units": character_units,
+            "character_dim": character_dim,
+            "exact_match": exact_match,
+            "frequency": frequency,
+        }
+        made: dict[str, Any] = {
+            "arguments": {**arguments, **network_arguments},
+            "network": network,
+            "embedding": keras.layers.Embedding(
+                vocabulary_size, embedding_dim, trainable=train_embedding, dtype=dtype, name="embedding"
+            ),
+            "characters": CharacterStates(character_units, character_dim, dtype=dtype, name="characters")
+            if character_units
+            else None,
+        }
+        # The functional model tracks these layers; a PyTorch module takes none before its constructor.
+        for name, value in made.items():
+            object.__setattr__(self, f"_{name}", value)
+        inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in SIDES}
+        for side in SIDES:
+            if character_units:
+                name = f"{side}_characters"
+                inputs[name] = keras.Input((None, None), dtype="int32", name=name)
+            if exact_match or frequency:
+                name = f"{side}_forms"
+                inputs[name] = keras.Input((None,), dtype="int32", name=name)
+        super().__init__(inputs=inputs, outputs=self._answer(inputs, dtype.compute_dtype), **kwargs)
+        self.dtype_policy = dtype
+
+    @property
+    def embedding(self) -> keras.layers.Embedding:
+        """The embedding layer, whose table may be given word vectors."""
+        return self._embedding
+
+    def _answer(self, inputs: dict[str, Tensor], dtype: str) -> Tensor:
+        masks = [ops.not_equal(inputs[side], 0) for side in SIDES]
+        pair = []
+        for side, mask, other, other_mask in zip(SIDES, masks, SIDES[::-1], masks[::-1], strict=True):
+            parts = [self._embedding(inputs[side])]
+            if self._characters:
+                parts.append(self._characters(inputs[f"{side}_characters"]))
+            if self._arguments["exact_match"]:
+                same = _same(inputs[f"{side}_forms"], inputs[f"{other}_forms"], other_mask)
+                parts.append(ops.cast(ops.any(same, axis=-1, keepdims=True), dtype))
+            if self._arguments["frequency"]:
+                same = _same(*[inputs[f"{side}_forms"]] * 2, mask)
+                count = ops.sum(ops.cast(same, "float32"), axis=-1, keepdims=True)
+                length = ops.sum(ops.cast(mask, "float32"), axis=-1)[:, None, None]
+                parts.append(ops.cast(count / ops.maximum(length, 1.0), dtype))
+            pair.append(ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0])
+        logits = ops.cast(self._network(pair, mask=masks), "float32")
+        real = ops.expand_dims(masks[0], -1)
+        return zero_masked(logits, real) + PADDING_LOGIT * ops.cast(ops.logical_not(real), "float32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        policy = keras.dtype_policies.serialize(self.dtype_policy)
+        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}
+
+
+def policy_of(dtype: Any) -> keras.DTypePolicy:
+    """The policy that is meant by a model's `dtype` argument."""
+    return keras.dtype_policies.get(dtype or keras.config.dtype_policy())
+
+
+def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
+    """(B, L, M): which of the other words, where they are real, have the form of a word."""
+    return ops.logical_and(ops.equal(forms[:, :, None], others[:, None, :]), mask[:, None, :])

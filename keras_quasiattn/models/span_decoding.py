@@ -1,0 +1,43 @@
+"""From the logits of starts and ends to spans."""
+
+from typing import Any
+
+from keras import ops
+
+Tensor = Any
+
+
+def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, Tensor, Tensor]:
+    """The span of the highest score in every row: the largest start_i + end_j with i ≤ j < i + longest.
+
+    Of spans with the same score the one that begins first wins, then the shortest. Memory is P·longest.
+
+    Args:
+        start: scores (B, P) of beginning at a position; P is at least 1.
+        end: scores (B, P) of ending there.
+        longest: positions in a span, at least 1.
+
+    Returns:
+        (first, last, score): int32 (B,), the positions of the span's first and last token, and the score (B,).
+
+    Raises:
+        ValueError: a length below 1.
+
+    Example:
+    >>> import numpy as np
+    >>> start, end = np.array([[0.0, 5.0, 1.0, 0.0]]), np.array([[9.0, 0.0, 1.0, 2.0]])
+    >>> [np.asarray(x).tolist() for x in best_spans(start, end, longest=2)]
+    [[0], [0], [9.0]]
+    """
+    if longest < 1:
+        raise ValueError(f"`longest` must be at least 1. Received: longest={longest}")
+    start, end = ops.convert_to_tensor(start), ops.convert_to_tensor(end)
+    positions = ops.arange(ops.shape(start)[1], dtype="int32")[:, None] + ops.arange(longest, dtype="int32")
+    lowest = -3.4e38 / 4  # a sum with it stays finite
+    padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
+    ends = ops.take(padded, positions, axis=1)  # (B, P, longest)
+    totals = start + ops.max(ends, axis=-1)
+    first = ops.cast(ops.argmax(totals, axis=-1), "int32")
+    lengths = ops.cast(ops.argmax(ends, axis=-1), "int32")
+    last = first + ops.squeeze(ops.take_along_axis(lengths, first[:, None], axis=1), 1)
+    return first, last, ops.max(totals, axis=-1)

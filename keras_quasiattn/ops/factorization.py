@@ -1,0 +1,55 @@
+"""Factorization machines: a linear score and the product of every two features."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.precision import compute_dtype
+
+Tensor = Any
+
+
+def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Tensor) -> Tensor:
+    """One number for a vector of features: what each says, and what every two say together.
+
+    y = w₀ + Σ_j w_j·z_j + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j, computed as w₀ + w·z + ½·Σ_f [(Σ_j V_jf·z_j)² − Σ_j V_jf²·z_j²],
+    which takes D·K steps in the place of D²·K.
+
+    Computed in float32 for 16-bit inputs, since the squares leave float16 soon.
+
+    Args:
+        z: (..., D).
+        bias: w₀, a scalar.
+        weights: w, (D,).
+        factors: V, (D, K).
+
+    Returns:
+        (...) in the dtype of `z`.
+
+    Raises:
+        ValueError: the weights or factors are of another number of features.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> z, factors = np.array([[2.0, 3.0]]), np.array([[1.0], [5.0]])
+    >>> np.asarray(ops.factorization_machine(z, 0.5, np.array([1.0, 10.0]), factors)).tolist()
+    [62.5]
+
+    Source: Rendle 2010, "Factorization Machines", eq. 1 and lemma 3.1.
+    """
+    z = ops.convert_to_tensor(z)
+    dtype = compute_dtype(z)
+    bias, weights, factors = (ops.cast(ops.convert_to_tensor(x), dtype) for x in (bias, weights, factors))
+    features = z.shape[-1]
+    if tuple(weights.shape) != (features,) or len(factors.shape) != 2 or factors.shape[0] != features:
+        raise ValueError(
+            f"`weights` (D,) and `factors` (D, K) must have the {features} features of `z`. Received shapes: "
+            f"{tuple(weights.shape)} and {tuple(factors.shape)}"
+        )
+    result_dtype, z = z.dtype, ops.cast(z, dtype)
+    sums = ops.matmul(z, factors)
+    squares = ops.matmul(ops.square(z), ops.square(factors))
+    pairs = ops.sum(ops.square(sums) - squares, axis=-1) * ops.cast(0.5, dtype)
+    linear = ops.squeeze(ops.matmul(z, ops.expand_dims(weights, -1)), -1)
+    return ops.cast(bias + linear + pairs, result_dtype)
