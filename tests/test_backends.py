@@ -13,7 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 TESTS = ["tests/ops", "tests/layers", "tests/metrics/test_ranking_metrics.py"]
 TESTS += [f"tests/models/test_{name}.py" for name in ("decoding", "transformer", "pair_models", "seq2seq")]
 TESTS += [f"tests/models/test_{name}.py" for name in ("pair_classifier", "siamese_classifier")]
-TESTS += [f"tests/models/test_{name}.py" for name in ("mixture_classifier", "evidence_lower_bound")]
+TESTS += [
+    f"tests/models/test_{name}.py" for name in ("mixture_classifier", "evidence_lower_bound", "readers")
+]
 
 
 def run(backend, *arguments, timeout):

@@ -50,7 +50,8 @@ class QuestionCorpus(tfds.core.GeneratorBasedBuilder):
     |---|---|
     | `squad` | squad/{train,dev}-v1.1.json, as published |
     | `squad_lines` | squad11/{train,dev}.jsonl: question, context, answers, answer_start |
-    | `quasar_t_short`, `quasar_t_long` | quasar-t/questions/{train,dev,test}_questions.json, quasar-t/contexts/{short,long}/{train,dev,test}_contexts.json |
+    | `quasar_t_short` | quasar-t/questions/{train,dev,test}_questions.json, quasar-t/contexts/short/{...}_contexts.json |
+    | `quasar_t_long` | the same with quasar-t/contexts/long |
     | `search_qa` | searchqa/{train,val,test}/*.json, one a question |
 
     SQuAD's development questions are the split `test`, since the published test questions are kept secret. In Quasar-T

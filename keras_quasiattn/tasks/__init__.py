@@ -17,6 +17,7 @@ _TASKS: dict[str, str] = {
     "pairs": "keras_quasiattn.tasks.pairs:Pairs",
     "programs": "keras_quasiattn.tasks.programs:Programs",
     "rank": "keras_quasiattn.tasks.rank:Rank",
+    "read": "keras_quasiattn.tasks.read:Read",
     "translate": "keras_quasiattn.tasks.translate:Translate",
 }
 

@@ -4,7 +4,7 @@ import abc
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -27,7 +27,6 @@ from keras_quasiattn.text import (
     vocabulary_text,
 )
 
-_TOKENIZERS = (*CLEANINGS, "subwords")
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.txt"
 _BATCH = 100
 
@@ -42,13 +41,18 @@ class VocabularyTask(Task):
     embedding begins with the vectors of the words that have one; words that are rarer than `data.min_count` and have
     none are unknown. Where training does not change the embedding, the vocabulary also takes in the file's other
     words, for texts to come, as far as `data.vocabulary_size` allows.
+
+    Attributes:
+        tokenizers: what `data.tokenizer` may be.
     """
+
+    tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
 
     def _set_up(self) -> None:
         super()._set_up()
         data = self.options.data
-        if data["tokenizer"] not in _TOKENIZERS:
-            raise UserError.unknown("data.tokenizer", data["tokenizer"], _TOKENIZERS)
+        if data["tokenizer"] not in self.tokenizers:
+            raise UserError.unknown("data.tokenizer", data["tokenizer"], self.tokenizers)
         for name, least in (
             ("max_length", 1),
             ("length_multiple", 1),
@@ -139,7 +143,7 @@ class VocabularyTask(Task):
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read") from error
         self._vocabulary = read_vocabulary(vocabulary, str(folder / _VOCABULARY))
-        self._classes = tuple(classes.removesuffix("\n").split("\n"))
+        self._classes = tuple(classes.split("\n")[:-1])
 
     @functools.cached_property
     def tokenizer(self) -> VocabularyTokenizer:

@@ -56,7 +56,11 @@ class VocabularyTokenizer(abc.ABC):
 
     def ids(self, tokens: tf.RaggedTensor) -> tf.RaggedTensor:
         """The tokens' int32 ids."""
-        return tf.ragged.map_flat_values(self._table.lookup, tokens)
+        return tf.ragged.map_flat_values(self.lookup, tokens)
+
+    def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
+        """The int32 id of every string of a tensor, of the tensor's shape."""
+        return self._table.lookup(tokens)
 
     def tokenize(
         self, strings: tf.Tensor, max_length: int | None = None, *, length_multiple: int = 1

@@ -238,7 +238,12 @@ CASES += [
         largest_input=OPEN_GATES,
     ),
     LayerCase(
-        "attention_flow", layers.AttentionFlow, ONE_WAY, empty_rows_are_zero=False, largest_input=OPEN_GATES
+        "attention_flow",
+        layers.AttentionFlow,
+        ONE_WAY,
+        empty_rows_are_zero=False,
+        stacks=False,
+        largest_input=OPEN_GATES,
     ),
     LayerCase("recurrent_pointer", layers.RecurrentSpanPointer, SINGLE, NETWORK, has_scores=False),
     # Without a question it points nonetheless.

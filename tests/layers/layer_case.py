@@ -77,6 +77,7 @@ class LayerCase:
         options: further call arguments.
         has_scores: whether `return_attention_scores=True` is understood and appends the weights.
         empty_rows_are_zero: False for layers with a residual path, whose rows are then only finite.
+        stacks: whether the layer takes its own output in the place of the sequence that it is of.
         positions_matter: True if deleting positions in the middle moves the others with respect to what the
             layer sees, so that only padding at the end can be deleted.
         largest_input: the scale of normal inputs whose sums over 512 positions still fit float16. Gates that
@@ -93,6 +94,7 @@ class LayerCase:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     has_scores: bool = True
     empty_rows_are_zero: bool = True
+    stacks: bool = True
     positions_matter: bool = False
     largest_input: float = 1e3
     noisy: bool = False

@@ -1,0 +1,320 @@
+"""A question and passages to the answer in them: SQuAD, Quasar-T, SearchQA."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.data import ReadingTexts, evaluation_batches, training_batches
+from keras_quasiattn.data.labelled_texts import text_array
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics import SpanAccuracy, SpanF1, answer_scores
+from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
+from keras_quasiattn.tasks.coda_options import attention_of
+from keras_quasiattn.tasks.pair_task import columns_of
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.read_data import EXAMPLE, ReadingSet, load_questions
+from keras_quasiattn.tasks.read_presets import MODELS, PRESETS
+from keras_quasiattn.tasks.read_windows import (
+    Windows,
+    all_windows,
+    best_of_windows,
+    middle_windows,
+    read_windows,
+    reader_inputs,
+    split_words,
+    words_in,
+)
+from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches, plain
+from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
+
+_NAMES = ("question", "passage")
+_SIGNATURE = [
+    tf.TensorSpec((None,), tf.string, name="question"),
+    tf.TensorSpec((None, None), tf.string, name="passages"),
+]
+_ID_SIGNATURE = [
+    tf.TensorSpec((None, None), tf.int32, name="question"),
+    tf.TensorSpec((None, None, None), tf.int32, name="passages"),
+]
+
+
+class Read(VocabularyTask):
+    """Extractive question answering: the answer is a part of a passage.
+
+    Options of the data beside those of `VocabularyTask`: `train_length` and `max_length`, words of a passage that are
+    read at once in training and when asked; `stride`, how many words further the next window of a longer passage
+    begins; `question_length`, words of a question that count; `answer_length`, words that an answer may have;
+    `train_share`, of the training passages. In training a longer passage is cut to a window around its answer. When
+    asked, every word is read: all windows of all passages compete, their logits normalised together.
+
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension"; Tay et al. 2019, §3.1.
+    """
+
+    name: ClassVar[str] = "read"
+    summary: ClassVar[str] = (
+        "a question and passages to the answer in them: SQuAD, Quasar-T, SearchQA, own files"
+    )
+    models: ClassVar[tuple[str, ...]] = MODELS
+    presets: ClassVar[Mapping[str, Preset]] = PRESETS
+    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        data = self.options.data
+        for name in ("train_length", "stride", "question_length", "answer_length"):
+            if data[name] < 1:
+                raise UserError(f"data.{name} is {data[name]}: it must be at least 1")
+        most = data["max_length"] - data["answer_length"] + 1
+        if data["stride"] > most:
+            raise UserError(
+                f"data.stride is {data['stride']}: at most {most}, data.max_length less data.answer_length and one more, "
+                f"leaves no answer between two windows"
+            )
+        if self.options.training.label_smoothing:
+            raise UserError(
+                f"training.label_smoothing is {self.options.training.label_smoothing}: it must be 0 for spans"
+            )
+
+    @property
+    def example(self) -> str:
+        """A question and a passage, parted by a tab."""
+        return EXAMPLE
+
+    def _load(self) -> tuple[ReadingSet, str]:
+        return load_questions(self.preset, self.options.data, self.data_dir)
+
+    def _training_texts(self) -> list[bytes]:
+        train = self._data.splits["train"]
+        return [*train.questions.tolist(), *dict.fromkeys(train.passages.tolist())]
+
+    @functools.cached_property
+    def tokenizer(self) -> SpanTokenizer:
+        """Of the data's vocabulary: prepare the task first, or take it from a run."""
+        with tf.init_scope():  # it outlives the graph that first asks for it
+            return SpanTokenizer(self._vocabulary, self.options.data["tokenizer"])
+
+    def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
+        if self.model == "attention_flow":
+            return AttentionFlowReader(vocabulary_size, **self.options.model)
+        options, attention = attention_of(self.options.model)
+        return DecaProp(vocabulary_size, **options, **attention)
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of start and end."""
+        return SpanCrossentropy()
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Share of spans that are found exactly, and the F1 of their words, in a window that has the answer."""
+        longest = self.options.data["answer_length"]
+        return [SpanAccuracy(longest, name="accuracy"), SpanF1(longest, name="f1")]
+
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """The training questions, shuffled anew every epoch, passages of like length in a batch."""
+        texts = self._data.splits["train"]
+        return training_batches(
+            self._dataset(texts, np.ones(len(texts), np.int64)).skip,
+            batch_size=self.options.training.batch_size,
+            seed=self.seed,
+            first_step=first_step,
+            encode=functools.partial(self._encode, self.options.data["train_length"]),
+            shuffle_buffer=len(texts),
+            length_key="length",
+        )
+
+    def validation_data(self) -> tf.data.Dataset:
+        """Every validation question whose answer is in its passage; some fill the last batch and do not count."""
+        texts, size = self._data.splits["validation"], self.options.training.batch_size
+        texts = texts.where(texts.starts >= 0)
+        order = np.argsort(self._lengths(texts.passages), kind="stable")
+        missing = -len(order) % size
+        filled = np.concatenate([order, np.resize(order, missing)])
+        counts = np.concatenate([np.ones(len(order), np.int64), np.zeros(missing, np.int64)])
+        return evaluation_batches(
+            self._dataset(texts.where(filled), counts),
+            batch_size=size,
+            encode=functools.partial(self._encode, self.options.data["max_length"]),
+        )
+
+    def _dataset(self, texts: ReadingTexts, counts: np.ndarray) -> tf.data.Dataset:
+        return tf.data.Dataset.from_tensor_slices(
+            {
+                "question": tf.constant(texts.questions.tolist(), tf.string),
+                "passage": tf.constant(texts.passages.tolist(), tf.string),
+                "start": texts.starts,
+                "end": texts.ends,
+                "counts": counts,
+                "length": self._lengths(texts.passages),
+            }
+        )
+
+    def _lengths(self, texts: np.ndarray) -> np.ndarray:
+        distinct = {text: number for number, text in enumerate(dict.fromkeys(texts.tolist()))}
+        lengths = super()._lengths(text_array(distinct))
+        return lengths[[distinct[text] for text in texts.tolist()]]
+
+    def _encode(self, size: int, examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        """A batch of windows of at most `size` words with the answers, and (B, 3) where these are."""
+        words = split_words(self.tokenizer, examples["passage"])
+        # The words that the answer has a part of.
+        first = _held(words.ends <= examples["start"][:, tf.newaxis])
+        last = tf.maximum(_held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
+        windows = middle_windows(words.counts(), first, last, size)
+        multiple = self.options.data["length_multiple"]
+        longest = tf.minimum(tf.reduce_max(words.counts()), size)
+        passage = words_in(words, windows, -(-tf.maximum(longest, 1) // multiple) * multiple)
+        ends = tf.minimum(last - windows.starts, tf.shape(passage)[1] - 1)
+        target = tf.stack([first - windows.starts, ends, tf.cast(examples["counts"], tf.int32)], axis=1)
+        return self._inputs(passage, self._question_words(examples["question"])), target
+
+    def _question_words(self, questions: tf.Tensor) -> tf.Tensor:
+        """(B, Q) with "" for padding, and at least one place."""
+        words = split_words(self.tokenizer, questions).cut(self.options.data["question_length"])
+        rows = Windows(tf.range(tf.size(questions)), tf.zeros_like(words.counts()))
+        multiple = self.options.data["length_multiple"]
+        longest = tf.reduce_max(tf.concat([words.counts(), [1]], axis=0))
+        return words_in(words, rows, -(-longest // multiple) * multiple)
+
+    def _inputs(self, passage: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
+        model = self.options.model
+        kinds = ("characters",) if model["character_units"] else ()
+        kinds += ("forms",) if model["exact_match"] or model["frequency"] else ()
+        return reader_inputs(self.tokenizer, passage, question, kinds)
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """The first questions of a split with their passages, parted by tabs."""
+        chosen = self._chosen(split, limit)
+        pairs = zip(as_texts(chosen.questions), as_texts(chosen.passages), strict=True)
+        return list(map("\t".join, pairs))
+
+    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """Exact match and F1 over all questions, the best over the right answers of each."""
+        chosen = self._chosen(split, limit)
+        answer = self._answer_function(model)
+        answers = in_batches(
+            lambda question, passage: answer(question, passage[:, tf.newaxis]),
+            [chosen.questions, chosen.passages],
+            [self._lengths(chosen.questions), self._lengths(chosen.passages)],
+        )
+        found = [row["answer"].decode("utf-8", "replace") for row in answers]
+        return {**answer_scores(found, chosen.answers.tolist()), "questions": len(chosen)}
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """For each question its answer, its score, and where it stands: passage, start and end in characters."""
+        answer = self._answer_function(model)
+        answers = []
+        for text in inputs:
+            self.check_input(text)
+            question, *passages = columns_of(text, _NAMES, more=True)
+            asked = tf.constant(as_bytes([question]).tolist()), tf.constant([as_bytes(passages).tolist()])
+            row = {name: plain(value[0].numpy()) for name, value in answer(*asked).items()}
+            answers.append({"input": text, **row})
+        return answers
+
+    def check_input(self, text: str | bytes) -> None:
+        """A question that is not empty, of no more words than count, and at least one passage, parted by tabs."""
+        question = columns_of(text, _NAMES, more=True)[0]
+        if not question.strip():
+            raise UserError(f"the question of the input {text!r} is empty: a question and passages are right")
+        most = self.options.data["question_length"]
+        words = len(self.tokenizer.split(tf.constant(as_bytes([question]).tolist()))[0])
+        if words > most:
+            raise UserError(f"the question {question[:60]!r}… has {words} words: at most {most} are right")
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """`question` (B,) and `passages` (B, C) in; `answer`, `score`, `passage`, `start` and `end`, (B,) each, out.
+
+        `passages[passage][start:end]` is the answer, counted in Unicode characters as Python counts them; `score` is
+        its probability among all spans of the question's passages. Rows with fewer passages are filled with empty
+        strings. Where no passage has a word, the answer is empty and the score 0. A question's words beyond
+        `data.question_length` do not count.
+
+        The ids of a text are its Unicode code points, since answers are parts of the text itself.
+        """
+
+        def columns(text: str) -> list[Any]:
+            question, *passages = columns_of(text, _NAMES, more=True)
+            return [question, passages]
+
+        answer = self._answer_function(model)
+        return ServingSignature(
+            function=answer,
+            input_signature=_SIGNATURE,
+            resources=self.tokenizer.resources,
+            tokenize=lambda texts: tf.strings.unicode_decode(texts, "UTF-8"),
+            answer_ids=_of_characters(answer),
+            columns=columns,
+        )
+
+    def _answer_function(self, model: keras.Model) -> Any:
+        tokenizer, data = self.tokenizer, self.options.data  # made here, outside of the graph
+
+        @tf.function(input_signature=_SIGNATURE)
+        def answer(question: tf.Tensor, passages: tf.Tensor) -> dict[str, tf.Tensor]:
+            questions = self._question_words(question)
+            each = tf.shape(passages)[1]
+            flat = tf.reshape(passages, (-1,))
+            words = split_words(tokenizer, flat)
+            of = tf.repeat(tf.range(tf.size(question)), each)
+            windows = all_windows(words.counts(), data["max_length"], data["stride"])
+            logits = read_windows(
+                lambda some, rows: model(self._inputs(some, tf.gather(questions, rows)), training=False),
+                windows,
+                words,
+                data["max_length"],
+                of,
+            )
+            spans = best_of_windows(
+                logits, tf.gather(of, windows.rows), tf.size(question), data["answer_length"]
+            )
+            row = tf.gather(windows.rows, spans.window)
+            begin = tf.gather(windows.starts, spans.window)
+            # A padded place stands for no word: of texts without any.
+            some = (spans.score > 0) & (begin + spans.last < tf.gather(words.counts(), row))
+            starts, ends = (
+                tf.where(some, _at(places, row, begin + word, some), 0)
+                for places, word in ((words.starts, spans.first), (words.ends, spans.last))
+            )
+            text = tf.where(some, tf.gather(flat, row), "")
+            found = tf.strings.substr(text, starts, ends - starts)
+            before = tf.strings.length(tf.strings.substr(text, tf.zeros_like(starts), starts), "UTF8_CHAR")
+            return {
+                "answer": found,
+                "score": tf.where(some, spans.score, 0.0),
+                "passage": tf.where(some, row % tf.maximum(each, 1), 0),
+                "start": before,
+                "end": before + tf.strings.length(found, "UTF8_CHAR"),
+            }
+
+        return answer
+
+
+def _held(places: tf.RaggedTensor) -> tf.Tensor:
+    """int32 (B,): how many places of every row hold."""
+    return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)
+
+
+def _at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+    """int32 (B,): the place of one word of a text, where it is real."""
+    begins = tf.gather(tf.cast(places.row_splits, tf.int32), row)
+    flat = tf.concat([tf.cast(places.flat_values, tf.int32), [0]], axis=0)
+    return tf.gather(flat, tf.where(real, begins + word, 0))
+
+
+def _of_characters(answer: Any) -> Any:
+    """The same answers for code points, of which 0 stands behind a text's end."""
+
+    def text_of(ids: tf.Tensor) -> tf.Tensor:
+        rows = tf.RaggedTensor.from_tensor(tf.reshape(ids, (-1, tf.shape(ids)[-1])), padding=0)
+        return tf.reshape(tf.strings.unicode_encode(rows, "UTF-8"), tf.shape(ids)[:-1])
+
+    @tf.function(input_signature=_ID_SIGNATURE)
+    def of_characters(question: tf.Tensor, passages: tf.Tensor) -> dict[str, tf.Tensor]:
+        return answer(text_of(question), text_of(passages))
+
+    return of_characters

@@ -1,0 +1,199 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.data import QuestionCorpus, prepare, questions_from_files, questions_from_tfds
+from keras_quasiattn.data.question_files import (
+    find_answer,
+    read_quasar,
+    read_question_lines,
+    read_search_qa,
+    read_squad,
+)
+from keras_quasiattn.errors import UserError
+
+LINE = {
+    "question": "Où ?",
+    "context": "Un café à Zürich, ja",
+    "answers": ["Zürich", "à Zürich"],
+    "answer_start": [10, 8],
+}
+
+
+def squad(*paragraphs: tuple[str, list[dict[str, Any]]]) -> str:
+    made = [{"context": context, "qas": questions} for context, questions in paragraphs]
+    return json.dumps({"version": "1.1", "data": [{"title": "t", "paragraphs": made}]})
+
+
+def asked(name: str, question: str, **answers: int) -> dict[str, Any]:
+    given = [{"text": text, "answer_start": start} for text, start in answers.items()]
+    return {"id": name, "question": question, "answers": given}
+
+
+def write(file: Path, *lines: Any) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def test_squad_is_read_with_places_in_bytes(tmp_path: Path) -> None:
+    context = "Él vive en Zürich."
+    file = write(
+        tmp_path / "a.json", squad((context, [asked("x", "¿Dónde?", Zürich=11), asked("y", "¿Quién?", Él=0)]))
+    )
+    texts = questions_from_files({"train": file}).splits["train"]
+    assert texts.starts.tolist() == [12, 0] and texts.ends.tolist() == [19, 3]
+    assert [p[s:e].decode() for p, s, e in zip(texts.passages, texts.starts, texts.ends, strict=True)] == [
+        "Zürich",
+        "Él",
+    ]
+    assert texts.answers.tolist() == [("Zürich",), ("Él",)]
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "start"),
+    [
+        ("The Roman met a man.", "MAN", 16),
+        ("$5 or $50", "$50", 6),
+        ("It is (b)", "(b)", 6),
+        ("nothing", "thing", -1),
+        ("an answer", "", -1),
+        ("Ein Café", "café", 4),
+    ],
+)
+def test_answers_are_found_as_whole_words(context: str, answer: str, start: int) -> None:
+    assert find_answer(context, answer) == start
+
+
+BAD_SQUAD = [
+    (
+        squad(("a b", [asked("x", "q", b=2), asked("y", "q", b=1)])),
+        "record 2: the answer 'b' is not in the passage at 1",
+    ),
+    (squad(("a b", [asked("x", "  ", b=2)])), "record 1: the question is '  '"),
+    (squad(("a b", [asked("x", "q")])), r"record 1: the answers are \[\]"),
+    (
+        squad(("a b", [asked("x", "q", b=2), {"id": "y", "question": "q"}])),
+        "record 2: not of SQuAD's form: KeyError",
+    ),
+    ('{"data": 3}', "record 1: not of SQuAD's form"),
+    (squad(("a b", [asked("x", "q", b=2), asked("y", "r", a=0)]))[:-25], "record 2: not JSON"),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), BAD_SQUAD)
+def test_broken_squad_names_file_and_record(text: str, message: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "broken.json", text)
+    with pytest.raises(UserError, match=f"{re.escape(str(file))}, {message}"):
+        list(read_squad(file))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ([LINE, "{"], "line 2: not JSON"),
+        ([LINE, {**LINE, "question": None}], "record 2: the question is None"),
+        ([{**LINE, "answer_start": [10]}], "record 1: 1 starts of 2 answers"),
+        ([{**LINE, "answer_start": [9, 8]}], "record 1: the answer 'Zürich' is not in the passage at 9"),
+        ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
+        ([{**LINE, "context": 3}], "record 1: the passages must be texts"),
+    ],
+)
+def test_broken_lines_name_file_and_record(lines: list[Any], message: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "broken.jsonl", *lines)
+    with pytest.raises(UserError, match=f"{re.escape(str(file))}, {message}"):
+        list(read_question_lines(file))
+
+
+def test_answers_are_looked_for_where_no_place_is_given(tmp_path: Path) -> None:
+    found = {"question": "q", "passages": ["Nothing here.", "In ZÜRICH it is"], "answers": ["Zürich"]}
+    missing = {**found, "passages": ["Nothing here."]}
+    file = write(tmp_path / "own.jsonl", found, missing)
+    read = questions_from_files({"train": file, "test": file})
+    assert read.dropped == {"train": 1} and len(read.splits["train"]) == 1
+    assert read.splits["test"].starts.tolist() == [17, -1]
+    texts = read.splits["train"]
+    assert texts.passages[0][texts.starts[0] : texts.ends[0]].decode() == "ZÜRICH"
+    write(tmp_path / "none.jsonl", missing)
+    with pytest.raises(UserError, match="no passage of the training split of none.jsonl.* has its answer"):
+        questions_from_files({"train": tmp_path / "none.jsonl"})
+    with pytest.raises(UserError, match="own.csv has a form that cannot be read"):
+        questions_from_files({"train": tmp_path / "own.csv"})
+
+
+def quasar(folder: Path) -> tuple[Path, Path]:
+    questions = [
+        {"uid": "s3q1", "question": "Who sang it ?", "answer": "abba", "tags": ["1tok"]},
+        {"uid": "s3q2", "question": "Where ?", "answer": "oslo", "tags": []},
+    ]
+    contexts = [
+        {"uid": "s3q1", "contexts": [[0.9, "A song by ABBA ."], [0.1, "Abba again"]]},
+        {"uid": "s3q2", "contexts": [[0.5, "in Sweden"]]},
+    ]
+    return write(folder / "questions.json", *questions), write(folder / "contexts.json", *contexts)
+
+
+def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path: Path) -> None:
+    questions, contexts = quasar(tmp_path)
+    first, second = read_quasar(questions, contexts)
+    assert (first.id, first.context, first.starts) == ("s3q1", "A song by ABBA .\nAbba again", [10])
+    assert second.starts == [-1]
+    write(contexts, {"uid": "s3q1", "contexts": [[1, "x"]]})
+    with pytest.raises(UserError, match="questions.json has more records than .*contexts.json"):
+        list(read_quasar(questions, contexts))
+    write(contexts, {"uid": "other", "contexts": []})
+    with pytest.raises(UserError, match="contexts.json, record 1: the uid is 'other': 's3q1'"):
+        list(read_quasar(questions, contexts))
+
+
+def search_qa(folder: Path) -> Path:
+    results = [{"snippet": None, "url": "u"}, {"snippet": "The capital is Oslo ."}]
+    row = {"id": 7, "question": "Norway's capital", "answer": "oslo", "search_results": results}
+    write(folder / "000001.json", row)
+    return write(folder / "000002.json", {**row, "search_results": []}).parent
+
+
+def test_search_qa_takes_the_snippets_that_there_are(tmp_path: Path) -> None:
+    first, second = read_search_qa(search_qa(tmp_path))
+    assert (first.context, first.starts) == ("The capital is Oslo .", [15])
+    assert (second.context, second.starts) == ("", [-1])
+    write(tmp_path / "000003.json", "[1")
+    with pytest.raises(UserError, match="000003.json, record 3: not JSON"):
+        list(read_search_qa(tmp_path))
+    with pytest.raises(UserError, match="has no .json files"):
+        list(read_search_qa(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("config", ["squad", "squad_lines", "quasar_t_short", "search_qa"])
+def test_every_corpus_is_built_from_its_files(config: str, tmp_path: Path) -> None:
+    manual = tmp_path / "downloads" / "manual"
+    manual.mkdir(parents=True)
+
+    def make() -> tfds.core.DatasetBuilder:
+        return QuestionCorpus(config=config, data_dir=tmp_path)
+
+    with pytest.raises(UserError, match="is not in .*manual.*: put the corpus's files"):
+        prepare(make, tmp_path)
+    for ours, quasars, searched in (
+        ("train", "train", "train"),
+        ("dev", "dev", "val"),
+        ("dev", "test", "test"),
+    ):
+        write(manual / f"squad/{ours}-v1.1.json", squad(("a b", [asked("x", "q", b=2)])))
+        write(manual / f"squad11/{ours}.jsonl", LINE)
+        questions, contexts = quasar(tmp_path)
+        write(manual / f"quasar-t/questions/{quasars}_questions.json", questions.read_text().rstrip())
+        write(manual / f"quasar-t/contexts/short/{quasars}_contexts.json", contexts.read_text().rstrip())
+        search_qa(manual / "searchqa" / searched)
+    read = questions_from_tfds(prepare(make, tmp_path), {"train": "train", "test": "test"})
+    train, test = read.splits["train"], read.splits["test"]
+    found = "open" if config in ("quasar_t_short", "search_qa") else "squad"
+    assert (len(train), len(test)) == ((1, 2) if found == "open" else (1, 1))
+    assert read.dropped["train"] == (found == "open")
+    answer = train.passages[0][train.starts[0] : train.ends[0]].decode().lower()
+    assert answer == train.answers[0][0].lower()

@@ -1,0 +1,233 @@
+"""The task `read`, from files to answers with places in the string."""
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_reading
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.serving import export
+from keras_quasiattn.tasks import Task, read_presets
+from keras_quasiattn.training import RunFolder, train
+
+QUESTION = "Which bête?"
+# Neither a character nor a word is a byte; the passage is longer than two windows.
+LONG = "🐈 «naïve» Ω\u0301… " * 9 + "the bête Éva, the cat Max. " + "日本 語! " * 9
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_reading.files(tmp_path_factory.mktemp("reading"))
+
+
+@pytest.fixture(scope="module")
+def prepared(folder: Path) -> Task:
+    task = tiny_reading.make(folder, "attention_flow")
+    task.prepare()
+    return task
+
+
+def pointing_at(task: Task, word: str) -> Any:
+    """In the place of a model: what points at a word wherever it stands."""
+    number = task.tokenizer.vocabulary.index(word)
+
+    def logits(inputs: dict[str, tf.Tensor], training: bool) -> tf.Tensor:
+        assert not training and inputs["passage"].shape[1:] == inputs["passage_forms"].shape[1:]
+        found = tf.where(inputs["passage"] == number, 9.0, 0.0)
+        return tf.stack([tf.where(inputs["passage"] == 0, -1e9, found)] * 2, axis=-1)
+
+    return logits
+
+
+def answers_of(task: Task, word: str, *passages: str) -> dict[str, Any]:
+    (answer,) = task.predict(pointing_at(task, word), ["\t".join([QUESTION, *passages])])
+    return answer
+
+
+def test_places_point_into_the_string_itself(prepared: Task) -> None:
+    words = len(prepared.tokenizer.split(tf.constant([LONG]))[0])
+    assert words > 3 * 20, "more than windows without a stride would hold"
+    for passages, number in (
+        (["Éva"], 0),
+        ([LONG], 0),
+        (["", LONG, "猫 Ян"], 1),
+        (["日本", "x " * 90 + "ÉVA"], 1),
+    ):
+        answer = answers_of(prepared, "éva", *passages)
+        passage = passages[number]
+        start = passage.lower().index("éva")
+        assert (answer["passage"], answer["start"], answer["end"]) == (number, start, start + 3)
+        assert passage[start : start + 3] == answer["answer"] and 0 < answer["score"] <= 1
+    assert answers_of(prepared, "éva", "Éva")["score"] == pytest.approx(1)
+    # One word of four, whose logits are 9 and 0.
+    share = np.exp(9) / (np.exp(9) + 3)
+    assert answers_of(prepared, "éva", "a b", "c Éva")["score"] == pytest.approx(share**2, rel=1e-4)
+
+
+def test_an_answer_is_as_long_as_it_may_be(prepared: Task) -> None:
+    answer = answers_of(prepared, "éva", "Éva, Éva and Éva")
+    assert answer["answer"] == "Éva"  # the shortest of equal ones
+    answer = answers_of(prepared, "éva", "nobody")
+    assert answer["answer"] == "nobody"
+
+
+def test_thousands_of_passages(prepared: Task) -> None:
+    passages = [f"the cat {number}" for number in range(2000)]
+    passages[1234] += " Éva"
+    answer = answers_of(prepared, "éva", *passages)
+    assert (answer["passage"], answer["start"], answer["answer"]) == (1234, 13, "Éva")
+
+
+def test_passages_without_a_word_have_no_answer(prepared: Task) -> None:
+    answer = answers_of(prepared, "éva", "", " ")
+    nothing = {"answer": "", "score": 0.0, "passage": 0, "start": 0, "end": 0}
+    assert {name: answer[name] for name in nothing} == nothing
+
+
+def test_figures_are_of_the_answers(prepared: Task) -> None:
+    rows = tiny_reading.records(40, seed=2)
+    figures = prepared.evaluate(pointing_at(prepared, "éva"))
+    right = np.mean([row["answers"] == ["Éva"] for row in rows])
+    assert figures["questions"] == 40 and 0 < right < 1
+    assert figures["exact_match"] == pytest.approx(right)
+    assert prepared.evaluate(pointing_at(prepared, "éva"), limit=3)["questions"] == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Which cat?", "has 1 texts: question, passage, parted by tabs, is right"),
+        (" \tthe cat", "the question of the input .* is empty"),
+        ("Which big old white cat is it?\tthe cat", "has 8 words: at most 6 are right"),
+    ],
+)
+def test_inputs_that_cannot_be_answered(text: str, message: str, prepared: Task) -> None:
+    with pytest.raises(UserError, match=message):
+        prepared.check_input(text)
+
+
+@pytest.mark.parametrize("model", ["decaprop", "decaprop_coda"])
+def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
+    changed = {"data__max_length": 9, "data__stride": 4, "data__train_length": 9, "data__length_multiple": 4}
+    changed |= {"model__num_layers": 1, "model__character_units": 2}
+    task = tiny_reading.make(folder, model, **changed)
+    task.prepare()
+    inputs, target = next(iter(task.training_data(0)))
+    assert inputs["passage"].shape[1] % 4 == 0 and inputs["passage_characters"].shape[2] == 8
+    network = task.build_model()
+    assert np.isfinite(task.loss()(target, network(inputs)))
+    assert (network.get_config()["attention"] == "coda") == model.endswith("coda")
+
+
+def test_targets_are_the_words_of_the_answer_in_the_window(folder: Path) -> None:
+    task = tiny_reading.make(folder, "attention_flow", data__train_length=5)
+    task.prepare()
+    inputs, target = next(iter(task.training_data(0)))
+    vocabulary = task.tokenizer.vocabulary
+    names = {name.lower() for name in tiny_reading.NAMES}
+    for ids, (first, last, counts) in zip(inputs["passage"].numpy(), target.numpy(), strict=True):
+        assert len(ids) == 5 and first == last and counts == 1
+        assert vocabulary[ids[first]] in names
+    counted = [int(y[:, 2].numpy().sum()) for _, y in task.validation_data()]
+    assert sum(counted) == 40 and len(counted) == 3
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"data__stride": 18}, "data.stride is 18: at most 17"),
+        ({"data__answer_length": 0}, "data.answer_length is 0: it must be at least 1"),
+        ({"data__tokenizer": "words"}, "unknown data.tokenizer 'words'"),
+        ({"training__label_smoothing": 0.1}, "training.label_smoothing is 0.1: it must be 0"),
+    ],
+)
+def test_options_that_do_not_go_together(changed: dict[str, object], message: str, folder: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        tiny_reading.make(folder, "decaprop", **changed)
+
+
+def test_a_share_of_the_passages_is_always_the_same(folder: Path) -> None:
+    whole, part = (
+        tiny_reading.make(folder, "decaprop", data__train_share=share, training__batch_size=1)
+        for share in (1.0, 0.3)
+    )
+    for task in (whole, part):
+        task.prepare()
+    assert "a part: " in part.describe_data()["note"]
+    chosen = set(part._data.splits["train"].passages)
+    assert 20 < len(chosen) < 100 and chosen < set(whole._data.splits["train"].passages)
+    with pytest.raises(UserError, match=r"data.train_share is 0.0: it must be above 0"):
+        tiny_reading.make(folder, "decaprop", data__train_share=0.0).prepare()
+
+
+@pytest.mark.parametrize("model", read_presets.MODELS)
+def test_every_preset_suits_every_model(model: str) -> None:
+    for preset in read_presets.PRESETS.values():
+        options = preset.for_model(model)
+        assert options.training.steps % options.training.checkpoint_every == 0
+        assert options.data["stride"] <= options.data["max_length"] - options.data["answer_length"] + 1
+
+
+ANSWER = textwrap.dedent(
+    """
+    import sys
+    sys.modules["keras"] = sys.modules["keras_quasiattn"] = None
+    import glob, importlib.util, json, os
+    import tensorflow as tf
+
+    place = os.path.dirname(importlib.util.find_spec("tensorflow_text").origin)
+    for library in sorted(glob.glob(place + "/python/ops/_*.so")):
+        tf.load_op_library(library)
+    path, question, *passages = sys.argv[1:]
+    loaded = tf.saved_model.load(path)
+    found = {}
+    for name, function in loaded.signatures.items():
+        if name == "serving_default":
+            given = {"question": tf.constant([question, ""]), "passages": tf.constant([passages, ["", "x"]])}
+        else:
+            texts = tf.constant([question, *passages])
+            codes = tf.strings.unicode_decode(texts, "UTF-8")
+            padded, lengths = codes.to_tensor(), tf.cast(codes.row_lengths(), tf.int32)
+            given = {"question_ids": padded[:1], "question_lengths": lengths[:1],
+                     "passages_ids": padded[None, 1:], "passages_lengths": lengths[None, 1:]}
+        found[name] = {key: value.numpy().tolist()[0] for key, value in function(**given).items()}
+        found[name]["answer"] = found[name]["answer"].decode()
+    print(json.dumps(found))
+    """
+)
+
+
+@pytest.mark.long
+def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path) -> None:
+    run = RunFolder.open(
+        train(tiny_reading.make(folder, "attention_flow"), tmp_path / "run", progress=False).path,
+        finished=True,
+    )
+    task, model = run.task(folder), run.load_model()
+    task.prepare()
+    figures = task.evaluate(model)
+    assert figures["exact_match"] > 0.6 and figures["f1"] >= figures["exact_match"]
+    path = export(run, task, tmp_path / "saved")
+    passages = ["猫 Ян", LONG]
+    asked = subprocess.run(
+        [sys.executable, "-c", ANSWER, str(path), QUESTION, *passages],
+        cwd=tmp_path,
+        timeout=300,
+        capture_output=True,
+        text=True,
+    )
+    assert asked.returncode == 0, asked.stderr
+    (expected,) = task.predict(model, ["\t".join([QUESTION, *passages])])
+    found = json.loads(asked.stdout.splitlines()[-1])
+    for name in ("serving_default", "token_ids"):
+        answer = found[name]
+        assert passages[answer["passage"]][answer["start"] : answer["end"]] == answer["answer"]
+        assert answer["answer"] == expected["answer"]
+        assert answer["score"] == pytest.approx(expected["score"], rel=1e-3)
