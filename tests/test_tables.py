@@ -52,7 +52,14 @@ def test_means_and_spreads_stand_beside_the_papers_figures(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "script",
-    ["ganet_tables.py", "pair_tables.py", "program_tables.py", "rank_tables.py", "translate_tables.py"],
+    [
+        "ganet_tables.py",
+        "pair_tables.py",
+        "program_tables.py",
+        "rank_tables.py",
+        "reader_tables.py",
+        "translate_tables.py",
+    ],
 )
 def test_nothing_measured_prints_a_heading_alone(script: str, tmp_path: Path) -> None:
     assert call(script, "show", "--results", str(tmp_path / "none.jsonl")).split()[:2] == ["table", "data"]
@@ -65,6 +72,7 @@ def test_nothing_measured_prints_a_heading_alone(script: str, tmp_path: Path) ->
         ("pair_tables", "pairs"),
         ("program_tables", "programs"),
         ("rank_tables", "rank"),
+        ("reader_tables", "read"),
         ("translate_tables", "translate"),
     ],
 )

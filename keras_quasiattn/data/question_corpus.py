@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.data.manual_files import manual_file, manual_folder
@@ -101,7 +102,7 @@ class QuestionCorpus(tfds.core.GeneratorBasedBuilder):
     )
 
     def _info(self) -> tfds.core.DatasetInfo:
-        text, number = tfds.features.Text(), tfds.features.Scalar("int32")
+        text, number = tfds.features.Text(), tfds.features.Scalar(np.int32)
         features = {
             "id": text,
             "question": text,

@@ -1,5 +1,6 @@
 """Questions with passages and answers, from the files that their publishers give."""
 
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -113,7 +114,11 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
     with open_text(questions) as one, open_text(contexts) as other:
         rows = read_objects(questions, one, ("uid", "question", "answer"))
         retrieved = read_objects(contexts, other, ("uid", "contexts"))
-        for (line, row), (_, found) in zip(rows, retrieved, strict=False):
+        for one_row, other_row in itertools.zip_longest(rows, retrieved):
+            if one_row is None or other_row is None:
+                files = (questions, contexts) if other_row is None else (contexts, questions)
+                raise UserError(f"{files[0]} has more records than {files[1]}")
+            (line, row), (_, found) = one_row, other_row
             place = f"record {line}"
             if row.get("uid") != found.get("uid"):
                 raise UserError(
@@ -127,11 +132,6 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
                 raise UserError(f"{contexts}, {place}: 'contexts' must be a list of [score, text]")
             context = _joined(contexts, place, [text for _, text in scored])
             yield _question(questions, place, row["uid"], row.get("question"), context, [row.get("answer")])
-        for rest, file in ((rows, questions), (retrieved, contexts)):
-            if next(rest, None) is not None:
-                raise UserError(
-                    f"{file} has more records than {contexts if file is questions else questions}"
-                )
 
 
 def read_search_qa(folder: Path) -> Iterator[Question]:

@@ -14,6 +14,7 @@ from keras_quasiattn.layers.factorization_machine import (
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.ops.precision import as_dtype
 from keras_quasiattn.ops.recording import is_recording
 
 Tensor = Any
@@ -132,7 +133,7 @@ class BidirectionalAttentionConnector(PairAttention):
     ) -> tuple[Tensor, ...]:
         kernels, rest = weights[:2], weights[2:]
         machines = [FactorizationWeights(*rest[start : start + 3]) for start in range(0, len(rest), 3)]
-        scale = keras.ops.cast(a.shape[-1] ** -0.5, a.dtype)
+        scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
         projected = [_project(x, kernels) for x in (a, b)]
         to_b, to_a, weights_b, weights_a = ops.alignment_pair(
             projected[0] * scale, projected[1], mask_a, mask_b, value_a=a, value_b=b, return_scores=True

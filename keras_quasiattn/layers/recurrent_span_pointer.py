@@ -16,10 +16,11 @@ Shape = tuple[int | None, ...]
 class RecurrentSpanPointer(keras.layers.Layer):
     """Two logits a position: that a span begins there, and that it ends there.
 
-    h = BiGRU(x);  start = h·w_s + b_s;  h' = BiGRU(h);  end = h'·w_e + b_e
+    h = BiGRU(x);  start = h·w_s;  h' = BiGRU(h);  end = h'·w_e
 
-    A masked position is passed over, its logits are exactly 0, and nothing that stands there, NaN included, matters:
-    a softmax over the logits has to leave it out. The output keeps the mask.
+    There are no biases, since a softmax over the positions cancels them. A masked position is passed over, its logits
+    are exactly 0, and nothing that stands there, NaN included, matters: a softmax over the logits has to leave it out.
+    The output keeps the mask.
 
     Args:
         units: size of the states of each direction.
@@ -59,7 +60,8 @@ class RecurrentSpanPointer(keras.layers.Layer):
         self.end_recurrent = BidirectionalGRU(self.units, dtype=dtype, name="end_recurrent")
         self.end_recurrent.build(states)
         self.start_logit, self.end_logit = (
-            keras.layers.Dense(1, dtype=dtype, name=f"{side}_logit") for side in ("start", "end")
+            keras.layers.Dense(1, use_bias=False, dtype=dtype, name=f"{side}_logit")
+            for side in ("start", "end")
         )
         self.start_logit.build(states)
         self.end_logit.build(states)

@@ -45,7 +45,8 @@ class AttentionFlowNetwork(keras.layers.Layer):
         )
         self.flow = AttentionFlow(dtype=self.dtype_policy, name="flow")
         self.start_logit, self.end_logit = (
-            keras.layers.Dense(1, dtype="float32", name=f"{side}_logit") for side in ("start", "end")
+            keras.layers.Dense(1, use_bias=False, dtype="float32", name=f"{side}_logit")
+            for side in ("start", "end")
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:

@@ -167,7 +167,7 @@ def test_recurrent_span_pointer():
     def logits(p, _):
         start = reference.bidirectional(p, first)
         end = reference.bidirectional(start, second)
-        parts = [h @ kernel + bias for h, (kernel, bias) in zip((start, end), ends, strict=True)]
+        parts = [h @ kernel for h, (kernel,) in zip((start, end), ends, strict=True)]
         return np.concatenate(parts, -1)
 
     check(lambda a, b: [layer(a, mask=MASKS[0]) + 0 * b[:, :1, :2]], by_example(logits), [A, B])

@@ -1,0 +1,39 @@
+"""Readers on SQuAD, in the place of CoDA's table 1: runs what is missing and prints it.
+
+    python examples/reader_tables.py train --seeds 3 --vectors glove.6B.100d.txt
+    python examples/reader_tables.py show --seeds 3
+
+The paper's table is of Quasar-T and SearchQA (exact match and F1); its figures stand beside rows of those presets.
+Every run is a `quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command that
+made it. What the file has already is left out, and an interrupted run goes on where it stopped. The data lie in the
+folder that QUASIATTN_DATA_DIR names (default `data`).
+"""
+
+from collections.abc import Iterator
+
+from tables import Row, Tables
+
+# Exact match and F1.
+PAPER = {
+    "decaprop": {"quasar_t": "38.6 46.9", "search_qa": "56.8 63.6"},
+    "decaprop_coda": {"quasar_t": "41.3 49.7", "search_qa": "57.2 63.9"},
+}
+
+
+def rows() -> Iterator[Row]:
+    """Every row of every table."""
+    for model in ("attention_flow", "decaprop", "decaprop_coda"):
+        yield Row("squad", "squad_part", model, {}, "")
+    for model, by_dataset in PAPER.items():
+        for dataset, paper in by_dataset.items():
+            yield Row("1", dataset, model, {}, paper)
+
+
+if __name__ == "__main__":
+    figures = {
+        "exact match": ("exact_match", 0.01),
+        "F1": ("f1", 0.01),
+        "million weights": ("parameters", 1e6),
+        "hours": ("seconds", 3600.0),
+    }
+    Tables("read", list(rows()), figures, ("attention_flow", "decaprop")).main(__doc__)
