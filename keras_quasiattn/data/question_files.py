@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -173,7 +173,7 @@ def _question(
     question: Any,
     context: str,
     answers: Any,
-    starts: Sequence[Any] | None = None,
+    starts: Any = None,
 ) -> Question:
     if not isinstance(context, str):
         raise UserError(f"{file}, {place}: the passage must be a text")
@@ -185,12 +185,14 @@ def _question(
         raise UserError(f"{file}, {place}: the answers are {answers!r}: a list of texts would be right")
     if starts is None:
         return Question(str(name), question, context, answers, [find_answer(context, a) for a in answers])
-    for answer, start in zip(answers, starts, strict=False):
+    if not isinstance(starts, list) or len(starts) != len(answers):
+        raise UserError(
+            f"{file}, {place}: the starts are {starts!r}: {len(answers)}, one an answer, would be right"
+        )
+    for answer, start in zip(answers, starts, strict=True):
         if type(start) is not int or start < 0 or context[start : start + len(answer)] != answer:
             raise UserError(f"{file}, {place}: the answer {answer!r} is not in the passage at {start!r}")
-    if len(starts) != len(answers):
-        raise UserError(f"{file}, {place}: {len(starts)} starts of {len(answers)} answers: as many are right")
-    return Question(str(name), question, context, answers, list(starts))
+    return Question(str(name), question, context, answers, starts)
 
 
 QuestionReader = Callable[..., Iterator[Question]]

@@ -72,6 +72,7 @@ class DecaPropNetwork(keras.layers.Layer):
         check_positive_integer(units, "units")
         check_positive_integer(num_layers, "num_layers")
         check_rate(dropout, "dropout")
+        check_choice(attention, SELF_ATTENTIONS[:2], "attention")
         check_choice(self_attention, SELF_ATTENTIONS, "self_attention")
         check_choice(pointer, POINTERS, "pointer")
         self.supports_masking = True

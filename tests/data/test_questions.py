@@ -98,7 +98,8 @@ def test_broken_squad_names_file_and_record(text: str, message: str, tmp_path: P
     [
         ([LINE, "{"], "line 2: not JSON"),
         ([LINE, {**LINE, "question": None}], "record 2: the question is None"),
-        ([{**LINE, "answer_start": [10]}], "record 1: 1 starts of 2 answers"),
+        ([{**LINE, "answer_start": [10]}], r"record 1: the starts are \[10\]: 2, one an answer"),
+        ([{**LINE, "answer_start": 10}], "record 1: the starts are 10"),
         ([{**LINE, "answer_start": [9, 8]}], "record 1: the answer 'Zürich' is not in the passage at 9"),
         ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
         ([{**LINE, "context": 3}], "record 1: the passages must be texts"),
