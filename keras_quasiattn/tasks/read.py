@@ -131,6 +131,8 @@ class Read(VocabularyTask):
         """Every validation question whose answer is in its passage; some fill the last batch and do not count."""
         texts, size = self._data.splits["validation"], self.options.training.batch_size
         texts = texts.where(texts.starts >= 0)
+        if not len(texts):
+            raise UserError(f"no validation passage of {self._data.version} has its answer in it")
         order = np.argsort(self._lengths(texts.passages), kind="stable")
         missing = -len(order) % size
         filled = np.concatenate([order, np.resize(order, missing)])

@@ -90,6 +90,7 @@ PRESETS: dict[str, Preset] = {
     "squad_lines": _preset(
         "SQuAD v1.1, a question a line, from files by hand", 20, 2500, HELD_OUT, character_units=32
     ),
+    # A step takes 0.3 s of processor time for attention_flow, 0.7 s for the others.
     "squad_part": _preset(
         "SQuAD v1.1, a fixed fifth of its passages, for two cores, from files by hand",
         10,
