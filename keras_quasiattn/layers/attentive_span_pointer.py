@@ -82,7 +82,7 @@ class AttentiveSpanPointer(PairAttention):
         self.recurrent_cell = keras.layers.GRUCell(question, dtype=self.dtype_policy, name="recurrent_cell")
         self.recurrent_cell.build((inputs_shape[0][0], passage))
 
-    def call(
+    def call(  # type: ignore[override]  # no weights of every pair to return
         self,
         inputs: list[Tensor],
         mask: list[Tensor | None] | None = None,
@@ -121,7 +121,7 @@ class AttentiveSpanPointer(PairAttention):
         """(B, T, 2)."""
         return (*inputs_shape[0][:-1], 2)
 
-    def compute_output_spec(
+    def compute_output_spec(  # type: ignore[override]
         self,
         inputs: list[Tensor],
         mask: list[Tensor | None] | None = None,

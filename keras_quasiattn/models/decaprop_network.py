@@ -76,7 +76,7 @@ class DecaPropNetwork(keras.layers.Layer):
         check_choice(self_attention, SELF_ATTENTIONS, "self_attention")
         check_choice(pointer, POINTERS, "pointer")
         self.supports_masking = True
-        self._arguments = {
+        self._arguments: dict[str, Any] = {
             "units": units,
             "num_layers": num_layers,
             "connectors": connectors,
@@ -120,13 +120,14 @@ class DecaPropNetwork(keras.layers.Layer):
             for i in range(len(self.middle))
             for j in (layers if final_connectors else ())
         ]
-        pointers = {"recurrent": RecurrentSpanPointer, "attentive": AttentiveSpanPointer}
-        self.pointer = pointers[pointer](units, dtype="float32", name="pointer")
+        pointers: dict[str, Any] = {"recurrent": RecurrentSpanPointer, "attentive": AttentiveSpanPointer}
+        self.pointer: Any = pointers[pointer](units, dtype="float32", name="pointer")
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Makes every weight."""
-        states = (*inputs_shape[0][:-1], 2 * self._arguments["units"])
-        joined = len(self.encoders) * states[-1]
+        width = 2 * self._arguments["units"]
+        states = (*inputs_shape[0][:-1], width)
+        joined = len(self.encoders) * width
         shape = inputs_shape[0]
         for encoder in self.encoders:
             encoder.build(shape)
@@ -140,7 +141,7 @@ class DecaPropNetwork(keras.layers.Layer):
             attention.build([context, query])
             middle.build(attention.compute_output_shape([context, query]))
             context = query = states
-        pointed = (*states[:-1], states[-1] + 3 * len(self.final_connectors))
+        pointed = (*states[:-1], width + 3 * len(self.final_connectors))
         question = (*states[:-1], joined)
         self.pointer.build([pointed, question] if self._arguments["pointer"] == "attentive" else pointed)
 

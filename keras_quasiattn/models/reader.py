@@ -117,7 +117,8 @@ class Reader(keras.Model):
                 same = _same(inputs[f"{side}_forms"], inputs[f"{other}_forms"], other_mask)
                 parts.append(ops.cast(ops.any(same, axis=-1, keepdims=True), dtype))
             if self._arguments["frequency"]:
-                same = _same(*[inputs[f"{side}_forms"]] * 2, mask)
+                forms = inputs[f"{side}_forms"]
+                same = _same(forms, forms, mask)
                 count = ops.sum(ops.cast(same, "float32"), axis=-1, keepdims=True)
                 length = ops.sum(ops.cast(mask, "float32"), axis=-1)[:, None, None]
                 parts.append(ops.cast(count / ops.maximum(length, 1.0), dtype))

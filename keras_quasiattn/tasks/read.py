@@ -184,7 +184,7 @@ class Read(VocabularyTask):
 
     def _inputs(self, passage: tf.Tensor, question: tf.Tensor) -> dict[str, tf.Tensor]:
         model = self.options.model
-        kinds = ("characters",) if model["character_units"] else ()
+        kinds: tuple[str, ...] = ("characters",) if model["character_units"] else ()
         kinds += ("forms",) if model["exact_match"] or model["frequency"] else ()
         return reader_inputs(self.tokenizer, passage, question, kinds)
 
@@ -203,7 +203,7 @@ class Read(VocabularyTask):
             [chosen.questions, chosen.passages],
             [self._lengths(chosen.questions), self._lengths(chosen.passages)],
         )
-        found = [row["answer"].decode("utf-8", "replace") for row in answers]
+        found = [plain(row["answer"]) for row in answers]
         return {**answer_scores(found, chosen.answers.tolist()), "questions": len(chosen)}
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
