@@ -47,7 +47,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
         for length in (arguments.passage, arguments.question)
     )
     for connector in connectors:
-        connector.build([passages[0].shape, questions[0].shape])
+        connector.build([tuple(texts[0].shape) for texts in (passages, questions)])
 
     @tf.function
     def step(passages: list[tf.Tensor], questions: list[tf.Tensor]) -> list[tf.Tensor]:
