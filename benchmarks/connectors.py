@@ -1,37 +1,26 @@
-"""Peak memory of nine connectors in a training step, kept for the gradient or computed anew; prints JSON.
+"""Peak memory of nine connectors in a training step; prints JSON.
 
     python -m benchmarks.connectors --passage 1000 --question 40 --intra
 
-Every mode runs in a process of its own. `tensor_mib` is one float32 tensor of every pair of positions, passage against
+`tensor_mib` is one float32 tensor of every pair of positions, passage against
 question, with `--intra` passage against passage.
 """
 
 import argparse
 import json
-import subprocess
-import sys
 
 from benchmarks.measure import resident_peak
 
-MODES = ("kept", "anew")
-
 
 def main() -> None:
-    """Measure both modes, or run one."""
+    """Measure a step."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     for name, default in (("batch", 4), ("passage", 1000), ("question", 40), ("width", 128), ("layers", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--intra", action="store_true", help="align each text to itself, too")
-    parser.add_argument("--mode", choices=MODES, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.mode:
-        print(json.dumps({"mode": arguments.mode, **measured(arguments)}))
-        return
-    for mode in MODES:
-        command = [sys.executable, "-m", "benchmarks.connectors", *sys.argv[1:], "--mode", mode]
-        print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="")
+    print(json.dumps(measured(parser.parse_args())))
 
 
 def measured(arguments: argparse.Namespace) -> dict[str, float]:
@@ -55,7 +44,7 @@ def measured(arguments: argparse.Namespace) -> dict[str, float]:
             tape.watch([passages, questions])
             total = 0.0
             for (i, j), connector in zip(pairs, connectors, strict=True):
-                found = connector([passages[i], questions[j]], training=arguments.mode == "anew")
+                found = connector([passages[i], questions[j]], training=True)
                 total += sum(tf.reduce_sum(one) for one in found)
         weights = [weight.value for connector in connectors for weight in connector.weights]
         return tape.gradient(total, [*passages, *questions, *weights])

@@ -15,7 +15,6 @@ from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pa
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.precision import as_dtype
-from keras_quasiattn.ops.recording import is_recording
 
 Tensor = Any
 OPERATORS = ("product", "concatenation", "difference")
@@ -36,8 +35,6 @@ class BidirectionalAttentionConnector(PairAttention):
     A masked position weighs exactly 0 for the other sequence, its own features are exactly 0, and nothing that stands
     there, NaN included, matters. Where nothing of the other sequence is real, the features of the alignment to it are
     exact zeros. Each output keeps the mask of its input.
-
-    In training nothing of size T·S is kept for the gradient: it computes the connector anew.
 
     Args:
         factors: length of the factors of the factorization machines.
@@ -116,23 +113,14 @@ class BidirectionalAttentionConnector(PairAttention):
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
         """The features of both, and the weights."""
-
-        def connect(a: Tensor, b: Tensor, *weights: Tensor) -> tuple[Tensor, ...]:
-            return self._connect(a, b, mask_a, mask_b, weights)
-
-        # Given as arguments, since the gradient of a computation done anew reaches nothing else.
-        weights = [keras.ops.convert_to_tensor(weight) for weight in self.weights]
-        if options["return_scores"] or is_recording() or not options["training"]:
-            results = connect(a, b, *weights)
-        else:
-            results = keras.remat(connect)(a, b, *weights)
+        results = self._connect(a, b, mask_a, mask_b)
         return list(results if options["return_scores"] else results[:2])
 
     def _connect(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, weights: tuple[Tensor, ...]
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None
     ) -> tuple[Tensor, ...]:
-        kernels, rest = weights[:2], weights[2:]
-        machines = [FactorizationWeights(*rest[start : start + 3]) for start in range(0, len(rest), 3)]
+        kernels = [keras.ops.convert_to_tensor(kernel) for kernel in self._kernels]
+        machines = self._machines
         scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
         projected = [_project(x, kernels) for x in (a, b)]
         to_b, to_a, weights_b, weights_a = ops.alignment_pair(
@@ -167,7 +155,7 @@ class BidirectionalAttentionConnector(PairAttention):
         }
 
 
-def _project(x: Tensor, kernels: tuple[Tensor, ...]) -> Tensor:
+def _project(x: Tensor, kernels: list[Tensor]) -> Tensor:
     for kernel in kernels:
         x = keras.ops.relu(keras.ops.matmul(x, kernel))
     return x
