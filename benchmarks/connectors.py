@@ -1,61 +1,90 @@
-"""Peak memory of nine connectors in a training step; prints JSON.
+"""Peak memory and time of a training step of DecaProp's connectors, all together and one at a time.
 
-    python -m benchmarks.connectors --passage 1000 --question 40 --intra
+    python -m benchmarks.connectors --output benchmarks/results/connectors.json
 
-`tensor_mib` is one float32 tensor of every pair of positions, passage against
-question, with `--intra` passage against passage.
+Each case runs in a process of its own. `tensor_mib` is one float32 tensor of every pair of positions: passage against
+question, with `intra` passage against passage.
 """
 
 import argparse
-import json
+import itertools
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
 
-from benchmarks.measure import resident_peak
+from benchmarks.measure import interleaved_medians, machine, resident_peak, write_json
+
+SIZES = {"batch": 4, "passage": 1000, "question": 40, "width": 128}
 
 
 def main() -> None:
-    """Measure a step."""
+    """Measures every case and prints it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    for name, default in (("batch", 4), ("passage", 1000), ("question", 40), ("width", 128), ("layers", 3)):
+    for name, default in SIZES.items():
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--intra", action="store_true", help="align each text to itself, too")
-    print(json.dumps(measured(parser.parse_args())))
+    parser.add_argument("--layers", type=int, nargs="+", default=[1, 3], help="n, of n² connectors")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    sizes = {name: getattr(arguments, name) for name in SIZES}
+    rows = []
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=fresh, max_tasks_per_child=1) as processes:
+        for case in itertools.product((False, True), arguments.layers, ("together", "in turn")):
+            rows.append(processes.submit(measured, sizes, *case).result())
+            print(rows[-1], flush=True)
+    if arguments.output:
+        write_json({"machine": machine(), "sizes": sizes, "rows": rows}, arguments.output)
 
 
-def measured(arguments: argparse.Namespace) -> dict[str, float]:
-    """Peak of a step, above that of the process before it."""
+def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dict[str, Any]:
+    """Peak of a step, above that of the process before it, and its median time."""
     import tensorflow as tf
 
     from keras_quasiattn.layers import BidirectionalAttentionConnector
+    from keras_quasiattn.ops.one_at_a_time import one_at_a_time
 
-    pairs = [(i, j) for i in range(arguments.layers) for j in range(arguments.layers)]
-    connectors = [BidirectionalAttentionConnector(use_intra=arguments.intra) for _ in pairs]
+    connectors = [BidirectionalAttentionConnector(use_intra=intra) for _ in range(layers**2)]
     passages, questions = (
-        [tf.random.normal((arguments.batch, length, arguments.width)) for _ in range(arguments.layers)]
-        for length in (arguments.passage, arguments.question)
+        [tf.random.normal((sizes["batch"], sizes[side], sizes["width"])) for _ in range(layers)]
+        for side in ("passage", "question")
     )
     for connector in connectors:
         connector.build([tuple(texts[0].shape) for texts in (passages, questions)])
+    calls = [
+        lambda *pair, connector=connector: tuple(connector(list(pair), training=True))
+        for connector in connectors
+    ]
 
     @tf.function
     def step(passages: list[tf.Tensor], questions: list[tf.Tensor]) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
             tape.watch([passages, questions])
-            total = 0.0
-            for (i, j), connector in zip(pairs, connectors, strict=True):
-                found = connector([passages[i], questions[j]], training=True)
-                total += sum(tf.reduce_sum(one) for one in found)
+            pairs = list(itertools.product(passages, questions))
+            if order == "together":
+                found = [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
+            else:
+                found = one_at_a_time(calls, pairs)
+            total = tf.add_n([tf.reduce_sum(one**2) for both in found for one in both])
         weights = [weight.value for connector in connectors for weight in connector.weights]
         return tape.gradient(total, [*passages, *questions, *weights])
 
     step.get_concrete_function(passages, questions)
     base = resident_peak()
-    for _ in range(2):
-        step(passages, questions)
-    other = arguments.passage if arguments.intra else arguments.question
-    tensor = 4 * arguments.batch * arguments.passage * other / 2**20
-    return {"above_base_mib": round(resident_peak() - base, 1), "tensor_mib": round(tensor, 1)}
+    step(passages, questions)
+    step(passages, questions)
+    peak = resident_peak() - base
+    other = sizes["passage" if intra else "question"]
+    return {
+        "intra": intra,
+        "connectors": len(connectors),
+        "order": order,
+        "above_base_mib": round(peak, 1),
+        "tensor_mib": round(4 * sizes["batch"] * sizes["passage"] * other / 2**20, 1),
+        "step_ms": round(interleaved_medians({"step": lambda: step(passages, questions)}, 15)["step"], 1),
+    }
 
 
 if __name__ == "__main__":

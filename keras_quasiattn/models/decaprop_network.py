@@ -1,5 +1,6 @@
 """DecaProp from vectors on: recurrent layers, all connected with all."""
 
+import itertools
 from typing import Any
 
 import keras
@@ -14,6 +15,7 @@ from keras_quasiattn.layers import (
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
 from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.one_at_a_time import one_at_a_time
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -155,12 +157,7 @@ class DecaPropNetwork(keras.layers.Layer):
             for encoder in self.encoders:
                 x = encoder(x, mask=one, training=training)
                 found.append(x)
-        features: list[list[Tensor]] = [[], []]
-        for number, connector in enumerate(self.connectors):
-            i, j = divmod(number, len(self.encoders))
-            connected = connector([layers[0][i], layers[1][j]], mask=masks, training=training)
-            for side, one in zip(features, connected, strict=True):
-                side.append(one)
+        features = _connected(self.connectors, *layers, masks, training)
         passage, question = (
             ops.concatenate([*found, *extra], axis=-1) for found, extra in zip(layers, features, strict=True)
         )
@@ -170,11 +167,8 @@ class DecaPropNetwork(keras.layers.Layer):
             attended = attention(context, mask=pair_masks, training=training)
             states.append(middle(attended, mask=masks[0], training=training))
             context, pair_masks = [states[-1]] * 2, [masks[0]] * 2
-        pointed = [states[-1]]
-        for number, connector in enumerate(self.final_connectors):
-            i, j = divmod(number, len(self.encoders))
-            pointed.append(connector([states[i], layers[1][j]], mask=masks, training=training)[0])
-        x = ops.concatenate(pointed, axis=-1)
+        features = _connected(self.final_connectors, states, layers[1], masks, training)
+        x = ops.concatenate([states[-1], *features[0]], axis=-1)
         if self._arguments["pointer"] == "attentive":
             return self.pointer([x, question], mask=masks)
         return self.pointer(x, mask=masks[0])
@@ -197,3 +191,28 @@ class DecaPropNetwork(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
         return {**super().get_config(), **self._arguments}
+
+
+def _connected(
+    connectors: list[BidirectionalAttentionConnector],
+    passages: list[Tensor],
+    questions: list[Tensor],
+    masks: list[Tensor | None],
+    training: bool | None,
+) -> list[list[Tensor]]:
+    """The features of the passage and of the question, of every layer of the one with every layer of the other.
+
+    In training one connector is in memory at a time: its alignments, (B, P, Q), are not kept but computed anew.
+    """
+    if not connectors:
+        return [[], []]
+    calls = [
+        lambda *pair, connector=connector: tuple(connector(list(pair), mask=masks, training=training))
+        for connector in connectors
+    ]
+    pairs = list(itertools.product(passages, questions))
+    if training:
+        found = one_at_a_time(calls, pairs)
+    else:
+        found = [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
+    return [list(side) for side in zip(*found, strict=True)]

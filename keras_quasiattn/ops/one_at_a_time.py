@@ -1,0 +1,30 @@
+"""Calls of which only one has its tensors in memory at a time."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+Tensor = Any
+Call = Callable[..., tuple[Tensor, ...]]
+
+
+def one_at_a_time(calls: Sequence[Call], inputs: Sequence[Sequence[Tensor]]) -> list[tuple[Tensor, ...]]:
+    """What each call says of its inputs, with the memory of one call: forward and backward come one after the other.
+
+    Of a call nothing is kept but what it takes and gives; its gradient computes the rest anew. A TensorFlow graph, which
+    runs whatever is ready, would compute all of them anew together, so there each waits for the one before.
+
+    Args:
+        calls: each takes tensors and returns a tuple of them; weights and masks it brings along.
+        inputs: floating-point tensors of each.
+
+    Returns:
+        A tuple of each call.
+    """
+    calls = [keras.remat(call) for call in calls]
+    if keras.backend.backend() == "tensorflow":
+        from keras_quasiattn.ops.one_at_a_time_tensorflow import in_turn
+
+        return in_turn(calls, inputs)
+    return [call(*given) for call, given in zip(calls, inputs, strict=True)]

@@ -1,0 +1,68 @@
+"""Calls in turn say, and their gradients are, what they are all together."""
+
+import keras
+import numpy as np
+import pytest
+from tools import run_with_gradients
+
+from keras_quasiattn import layers
+from keras_quasiattn.ops.one_at_a_time import one_at_a_time
+
+RANDOM = np.random.default_rng(0)
+INPUTS = [RANDOM.normal(size=shape) for shape in ((2, 5, 6), (2, 0, 6), (2, 1, 6))]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_calls_in_turn_are_those_calls(count):
+    connectors = [layers.BidirectionalAttentionConnector(2, dtype="float64") for _ in range(count)]
+    for connector in connectors:
+        connector.build([(2, None, 6)] * 2)
+    calls = [lambda *pair, connector=connector: tuple(connector(list(pair))) for connector in connectors]
+
+    def pairs(x, y, z):
+        return [(x, y), (z, x), (x, x)][:count]
+
+    def together(*texts):
+        return [one for call, pair in zip(calls, pairs(*texts), strict=True) for one in call(*pair)]
+
+    def in_turn(*texts):
+        return [one for found in one_at_a_time(calls, pairs(*texts)) for one in found]
+
+    upstreams = [RANDOM.normal(size=one.shape) for one in together(*map(keras.ops.array, INPUTS))]
+    expected, found = (run_with_gradients(function, INPUTS, upstreams) for function in (together, in_turn))
+    for one, other in zip([*expected[0], *expected[1]], [*found[0], *found[1]], strict=True):
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
+    assert one_at_a_time([], []) == []
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends keep an order of themselves")
+def test_in_a_graph_a_call_begins_when_the_one_before_has_ended():
+    import tensorflow as tf
+
+    events = []
+
+    def call_of(number):
+        def log(x, what):
+            def note(value):
+                events.append((number, what))
+                return value
+
+            return x + tf.stop_gradient(tf.numpy_function(note, [x], x.dtype)) * 0
+
+        # A square, whose gradient needs what the call began with.
+        return lambda x: (log(log(x, "begins") ** 2, "ends"),)
+
+    @tf.function
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            results = one_at_a_time([call_of(number) for number in range(4)], [(x,)] * 4)
+            total = tf.add_n([result for (result,) in results])
+        return tape.gradient(total, x)
+
+    np.testing.assert_allclose(gradient(tf.constant(3.0)), 4 * 2 * 3.0)
+    forward = [(number, what) for number in range(4) for what in ("begins", "ends")]
+    backward = [(number, what) for number in (3, 2, 1, 0) for what in ("begins", "ends")]
+    assert events[:8] == forward
+    # What the square's gradient does not need may be left out or come late.
+    assert [event for event in events[8:] if event[1] == "begins"] == backward[::2]
