@@ -44,13 +44,18 @@ FIGURES: Mapping[str, Mapping[str, tuple[str, float, int]]] = {
         "passing their tests": ("program_accuracy", 1, 4),
     },
     "rank": {"MAP": ("map", 1, 4), "MRR": ("mrr", 1, 4), "recall at 1": ("recall_at_1", 1, 4)},
+    "read": {
+        "exact match": ("exact_match", 1, 4),
+        "F1": ("f1", 1, 4),
+        "million weights": ("parameters", 1e6, 2),
+    },
     "translate": {
         "BLEU": ("bleu", 1, 2),
         "BLEU on tokens": ("bleu_tokens", 1, 2),
         "word perplexity": ("word_perplexity", 1, 2),
     },
 }
-WITH_VECTORS = ("classify", "pairs", "rank")
+WITH_VECTORS = ("classify", "pairs", "rank", "read")
 
 HEAD = """# Results
 

@@ -64,7 +64,9 @@ class BidirectionalGRU(keras.layers.Layer):
             self.dropout, noise_shape=(None, 1, None), dtype=dtype, name="input_dropout"
         )
         self.recurrent = keras.layers.Bidirectional(
-            keras.layers.GRU(self.units, return_sequences=True, dtype=dtype), dtype=dtype, name="recurrent"
+            keras.layers.GRU(self.units, return_sequences=True, dtype=dtype, name="gru"),
+            dtype=dtype,
+            name="recurrent",
         )
         self.recurrent.build((inputs_shape[0], None, width))
 

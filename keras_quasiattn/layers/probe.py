@@ -21,7 +21,7 @@ class AttentionMap(NamedTuple):
         kind: class of the layer.
         call: 0 for the layer's first call, 1 for the second and so on.
         matrices: by name, "similarity", "gate" and "weights" of CoDA, "weights" or "weights_first" and
-            "weights_second" of softmax attention, "gates"; each (B, ..., N, T, S), (B, T, S) or (B, T).
+            "weights_second" or "weights_best" of softmax attention, "gates"; each (B, ..., N, T, S), (B, T, S) or (B, T).
     """
 
     layer: str

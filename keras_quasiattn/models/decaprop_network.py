@@ -157,7 +157,7 @@ class DecaPropNetwork(keras.layers.Layer):
             for encoder in self.encoders:
                 x = encoder(x, mask=one, training=training)
                 found.append(x)
-        features = _connected(self.connectors, *layers, masks, training)
+        features = _connected(self.connectors, layers[0], layers[1], masks, training)
         passage, question = (
             ops.concatenate([*found, *extra], axis=-1) for found, extra in zip(layers, features, strict=True)
         )
@@ -212,7 +212,9 @@ def _connected(
     ]
     pairs = list(itertools.product(passages, questions))
     if training:
-        found = one_at_a_time(calls, pairs)
-    else:
-        found = [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
+        return _sides(one_at_a_time(calls, pairs))
+    return _sides([call(*pair) for call, pair in zip(calls, pairs, strict=True)])
+
+
+def _sides(found: list[tuple[Tensor, ...]]) -> list[list[Tensor]]:
     return [list(side) for side in zip(*found, strict=True)]

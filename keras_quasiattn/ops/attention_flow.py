@@ -59,7 +59,6 @@ def attention_flow(
     check_features(u, v, "u", "v")
     products = dot_products(u, v)
     both = pair_mask(mask_u, mask_v)
-    found, weights = attend(products, values_v, both, return_scores=True, name="weights_first")
     shown = products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
     best = ops.max(shown, axis=-1, initial=_LOWEST)
     real = ops.any(
@@ -67,5 +66,6 @@ def attention_flow(
     )
     rows = combine_masks(ops.broadcast_to(real, ops.shape(best)), mask_u)
     best = zero_masked(best, rows)
-    matters = attend(ops.expand_dims(best, -2), values_u, ops.expand_dims(rows, -2), name="weights_second")
+    matters = attend(ops.expand_dims(best, -2), values_u, ops.expand_dims(rows, -2), name="weights_best")
+    found, weights = attend(products, values_v, both, return_scores=True)
     return (found, matters, weights) if return_scores else (found, matters)

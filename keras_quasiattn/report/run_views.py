@@ -127,7 +127,7 @@ def _example(
     """The example, and the titles of its matrices."""
     reading = task.read([text])
     _, maps = probe(model, reading.argument)
-    sides = [(ids.shape[1], reading.tokens[side][0]) for side, ids in reading.inputs.items()]
+    sides = [(reading.inputs[side].shape[1], rows[0]) for side, rows in reading.tokens.items()]
     shown = [one for one in heat_maps(maps, sides) if not _is_text(one, answer)]
     titles = {one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps}
     return Example(f"{name}: {text}", summary(answer), shown), titles

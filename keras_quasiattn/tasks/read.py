@@ -28,8 +28,16 @@ from keras_quasiattn.tasks.read_windows import (
     split_words,
     words_in,
 )
+from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import ServingSignature
-from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches, plain
+from keras_quasiattn.tasks.vocabulary_task import (
+    VocabularyTask,
+    as_bytes,
+    as_texts,
+    in_batches,
+    plain,
+    plain_tokens,
+)
 from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
 
 _NAMES = ("question", "passage")
@@ -64,8 +72,8 @@ class Read(VocabularyTask):
     own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
     tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
 
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments)
+    def _set_up(self) -> None:
+        super()._set_up()
         data = self.options.data
         for name in ("train_length", "stride", "question_length", "answer_length"):
             if data[name] < 1:
@@ -193,6 +201,23 @@ class Read(VocabularyTask):
         chosen = self._chosen(split, limit)
         pairs = zip(as_texts(chosen.questions), as_texts(chosen.passages), strict=True)
         return list(map("\t".join, pairs))
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """The words of the questions and of the first passage of each, as many as the model reads at once."""
+        parted = [columns_of(text, _NAMES, more=True) for text in texts]
+        columns = [tf.constant(as_bytes([one[side] for one in parted]).tolist()) for side in (0, 1)]
+        question = self._question_words(columns[0])
+        words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
+        longest = max(int(tf.reduce_max(words.counts())), 1)
+        # Of another length than the question: the length of an axis says whose words stand along it.
+        size = longest + (longest == question.shape[1])
+        passage = words_in(words, Windows(tf.range(len(texts)), tf.zeros_like(words.counts())), size)
+        inputs = {name: value.numpy() for name, value in self._inputs(passage, question).items()}
+        tokens = {
+            side: plain_tokens(tf.RaggedTensor.from_tensor(found, padding=""))
+            for side, found in zip(_NAMES, (question, passage), strict=True)
+        }
+        return Reading(inputs, tokens)
 
     def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
         """Exact match and F1 over all questions, the best over the right answers of each."""

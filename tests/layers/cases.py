@@ -245,7 +245,9 @@ CASES += [
         stacks=False,
         largest_input=OPEN_GATES,
     ),
-    LayerCase("recurrent_pointer", layers.RecurrentSpanPointer, SINGLE, NETWORK, has_scores=False),
+    LayerCase(
+        "recurrent_pointer", layers.RecurrentSpanPointer, SINGLE, NETWORK, has_scores=False, longest=64
+    ),
     # Without a question it points nonetheless.
     LayerCase(
         "attentive_pointer",

@@ -82,6 +82,7 @@ class LayerCase:
             layer sees, so that only padding at the end can be deleted.
         largest_input: the scale of normal inputs whose sums over 512 positions still fit float16. Gates that
             close at a distance allow more than those that do not.
+        longest: the length at which sums over positions are tried; a recurrent layer takes a step for each.
         noisy: whether the layer draws random numbers in training without being told to drop anything.
         extra_outputs: what comes between the output and the weights where those are asked for.
         implementations: what `implementation` may be, for a layer that has it.
@@ -97,6 +98,7 @@ class LayerCase:
     stacks: bool = True
     positions_matter: bool = False
     largest_input: float = 1e3
+    longest: int = 512
     noisy: bool = False
     extra_outputs: int = 0
     implementations: tuple[str, ...] = CODA_IMPLEMENTATIONS

@@ -67,7 +67,7 @@ def test_sublayers_carry_the_policy(case, policy):
 @every_case
 def test_long_and_large_inputs_stay_finite(case, policy, size):
     scale = {"small": 1e-4, "large": case.largest_input}[size]
-    lengths = [257] * (len(case.style.lengths) - 1) + [512]
+    lengths = [case.longest // 2 + 1] * (len(case.style.lengths) - 1) + [case.longest]
     layer = case.layer(**{**case.arguments, "dtype": policy})  # weights as a user starts with
     sequences = case.sequences(lengths=lengths, batch=1, scale=scale)
     layer.build(*case.style.build_arguments([(None, None, FEATURES)] * len(lengths)))

@@ -35,7 +35,9 @@ def test_calls_in_turn_are_those_calls(count):
     assert one_at_a_time([], []) == []
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="other backends keep an order of themselves")
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="other backends keep an order of themselves"
+)
 def test_in_a_graph_a_call_begins_when_the_one_before_has_ended():
     import tensorflow as tf
 

@@ -231,3 +231,15 @@ def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path)
         assert passages[answer["passage"]][answer["start"] : answer["end"]] == answer["answer"]
         assert answer["answer"] == expected["answer"]
         assert answer["score"] == pytest.approx(expected["score"], rel=1e-3)
+
+
+def test_what_is_shown_are_the_words_that_the_model_reads(prepared: Task) -> None:
+    reading = prepared.read([f"{QUESTION}\t{LONG}", "Which cat?\tthe cat"])
+    assert reading.tokens["question"] == [["which", "bête", "?"], ["which", "cat", "?"]]
+    assert len(reading.tokens["passage"][0]) == 20 and reading.tokens["passage"][1] == ["the", "cat"]
+    assert reading.inputs["passage"].shape == (2, 20) and reading.inputs["question"].shape == (2, 3)
+    assert np.isfinite(prepared.build_model()(reading.inputs)).all()
+    # Of two axes of the same length nobody could tell whose words stand along which.
+    same = prepared.read(["Which cat?\tthe cat Max"])
+    assert same.inputs["passage"].shape == same.inputs["passage_forms"].shape == (1, 4)
+    assert same.inputs["question"].shape == (1, 3)
