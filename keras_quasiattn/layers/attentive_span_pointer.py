@@ -95,7 +95,10 @@ class AttentiveSpanPointer(PairAttention):
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
         """The logits of start and end."""
-        multiply = keras.ops.matmul
+
+        def multiply(x: Tensor, kernel: Any) -> Tensor:
+            return keras.ops.einsum("...d,du->...u", x, keras.ops.convert_to_tensor(kernel))
+
         scores = self._score(multiply(b, self._kernels["question_kernel"]), "question_score")
         state = _pooled(scores, b, mask_b)
         projected = multiply(a, self._kernels["passage_kernel"])

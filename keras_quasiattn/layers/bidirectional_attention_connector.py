@@ -157,7 +157,7 @@ class BidirectionalAttentionConnector(PairAttention):
 
 def _project(x: Tensor, kernels: list[Tensor]) -> Tensor:
     for kernel in kernels:
-        x = keras.ops.relu(keras.ops.matmul(x, kernel))
+        x = keras.ops.relu(keras.ops.einsum("...d,du->...u", x, kernel))
     return x
 
 

@@ -52,7 +52,7 @@ class CharacterStates(keras.layers.Layer):
         self.embedding = keras.layers.Embedding(CHARACTERS, self.embedding_dim, dtype=dtype, name="embedding")
         self.embedding.build(None)
         self.recurrent = keras.layers.Bidirectional(
-            keras.layers.GRU(self.units, dtype=dtype), dtype=dtype, name="recurrent"
+            keras.layers.GRU(self.units, dtype=dtype, name="gru"), dtype=dtype, name="recurrent"
         )
         self.recurrent.build((None, inputs_shape[-1], self.embedding_dim))
 

@@ -60,7 +60,9 @@ def attention_flow(
     products = dot_products(u, v)
     both = pair_mask(mask_u, mask_v)
     shown = products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
-    best = ops.max(shown, axis=-1, initial=_LOWEST)
+    # One row and one column more, since a maximum over nothing is of another shape on PyTorch.
+    room = [(0, 0)] * (len(shown.shape) - 2) + [(0, 1), (0, 1)]
+    best = ops.max(ops.pad(shown, room, constant_values=_LOWEST), axis=-1)[..., :-1]
     real = ops.any(
         ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v, axis=-1, keepdims=True
     )

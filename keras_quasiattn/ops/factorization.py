@@ -48,8 +48,9 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
             f"{tuple(weights.shape)} and {tuple(factors.shape)}"
         )
     result_dtype, z = z.dtype, ops.cast(z, dtype)
-    sums = ops.matmul(z, factors)
-    squares = ops.matmul(ops.square(z), ops.square(factors))
+    # einsum, not matmul: on JAX and PyTorch `ops.matmul` rounds float64 to float32.
+    sums = ops.einsum("...d,dk->...k", z, factors)
+    squares = ops.einsum("...d,dk->...k", ops.square(z), ops.square(factors))
     pairs = ops.sum(ops.square(sums) - squares, axis=-1) * ops.cast(0.5, dtype)
-    linear = ops.squeeze(ops.matmul(z, ops.expand_dims(weights, -1)), -1)
+    linear = ops.einsum("...d,d->...", z, weights)
     return ops.cast(bias + linear + pairs, result_dtype)

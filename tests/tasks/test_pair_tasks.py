@@ -18,7 +18,6 @@ FAMILIES = [
     ("pairs", "mixture"),
     ("pairs", "siamese_both"),
     ("rank", "decomposable_coda"),
-    ("rank", "siamese_both"),
 ]
 
 

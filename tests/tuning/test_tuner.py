@@ -95,6 +95,7 @@ def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: 
     assert tried(trainings)[:5] != tried(trainings)[5:]
 
 
+@pytest.mark.long
 def test_a_search_goes_on_where_it_stopped(task: Task, trainings: Trainings, tmp_path: Path) -> None:
     search(task, SPACE, tmp_path / "whole", trials=5, progress=False)
     whole, trainings.asked = tried(trainings), []
