@@ -120,9 +120,12 @@ def started_until_a_checkpoint(arguments: list[str], run: Path, then: signal.Sig
         stderr=subprocess.PIPE,
         text=True,
     )
-    newest = run / "checkpoints" / f"step-{(before + 2) * 5:08d}.npz"
+    second = f"step-{(before + 2) * 5:08d}.npz"
     deadline = time.monotonic() + 240
-    while not newest.exists() and process.poll() is None and time.monotonic() < deadline:
+    # It, or a later one: on a busy machine it may be gone again before anybody has looked.
+    while process.poll() is None and time.monotonic() < deadline:
+        if any(file.name >= second for file in (run / "checkpoints").glob("step-*.npz")):
+            break
         time.sleep(0.002)
     process.send_signal(then)
     out, err = process.communicate(timeout=240)
