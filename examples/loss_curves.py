@@ -1,6 +1,9 @@
-"""Training loss of several runs, a curve a model, with the spread of its seeds (Conflict's figures 4 and 5).
+"""A figure of several runs over their training, a curve a model, with the spread of its seeds.
 
     python examples/loss_curves.py runs/tables/quora_part-siamese_* --output results/quora_loss.png
+    python examples/loss_curves.py runs/mlu_* --figure val_sequence_accuracy --output results/mlu_curves.png
+
+The training loss of Quora's pairs is Conflict's figure 4. A figure is a name in a run's `history.jsonl`.
 
 Beside the picture, a file of the same name that ends in .json holds the numbers. Needs Matplotlib
 (`pip install 'keras-quasiattn[report]'`); `quasiattn report` draws the same on a page.
@@ -20,6 +23,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("runs", nargs="+", type=Path, help="run folders")
+    parser.add_argument("--figure", default="loss", help="default the training loss")
     parser.add_argument("--output", type=Path, required=True, help="the picture")
     arguments = parser.parse_args()
     histories = []
@@ -29,9 +33,12 @@ def main() -> None:
         model = json.loads((run / "config.json").read_text(encoding="utf-8"))["task_config"]["model"]
         rows = (run / "history.jsonl").read_text(encoding="utf-8").splitlines()
         histories.append((model, [json.loads(row) for row in rows]))
-    found = curves_of(histories, "loss")
+    found = curves_of(histories, arguments.figure)
+    if not found:
+        parser.error(f"no run has a {arguments.figure!r} in its history.jsonl")
+    name = "training loss" if arguments.figure == "loss" else arguments.figure.replace("_", " ")
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_bytes(learning_curves("loss", "training loss", found).png)
+    arguments.output.write_bytes(learning_curves(arguments.figure, name, found).png)
     arguments.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
