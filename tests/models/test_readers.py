@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 import reading_reference as reference
 
-from keras_quasiattn.models import (
-    AttentionFlowReader,
-    DecaProp,
-    SpanCrossentropy,
-    best_spans,
-    decaprop_network,
-)
+from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy, best_spans
 from keras_quasiattn.models.reader import Reader, policy_of
 
 PASSAGE = np.array([[5, 4, 3, 2, 6], [7, 2, 9, 0, 0], [3, 4, 1, 1, 0], [0, 0, 0, 0, 0]])
@@ -107,23 +101,6 @@ def test_a_gradient_reaches_every_weight(kind: str) -> None:
         if (one == other).all()
     ]
     assert not same
-
-
-def test_connectors_in_turn_learn_what_they_learn_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    after = []
-    for together in (False, True):
-        if together:
-            monkeypatch.setattr(decaprop_network, "one_at_a_time", all_together)
-        model = make("decaprop", num_layers=1)
-        model.compile(keras.optimizers.SGD(0.5), SpanCrossentropy(), jit_compile=False)
-        model.train_on_batch(inputs(model), SPANS)
-        after.append(model.get_weights())
-    for one, other in zip(*after, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
-
-
-def all_together(calls: Any, pairs: Any) -> Any:
-    return [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
 
 
 def test_everything_survives_saving(tmp_path: Path) -> None:

@@ -12,12 +12,21 @@ RANDOM = np.random.default_rng(0)
 INPUTS = [RANDOM.normal(size=shape) for shape in ((2, 5, 6), (2, 0, 6), (2, 1, 6))]
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_calls_in_turn_are_those_calls(count):
+tensorflow_alone = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="other backends keep an order of themselves"
+)
+
+
+def made(count):
     connectors = [layers.BidirectionalAttentionConnector(2, dtype="float64") for _ in range(count)]
     for connector in connectors:
         connector.build([(2, None, 6)] * 2)
-    calls = [lambda *pair, connector=connector: tuple(connector(list(pair))) for connector in connectors]
+    return connectors, [lambda *pair, one=one: tuple(one(list(pair))) for one in connectors]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_calls_in_turn_are_those_calls(count):
+    _, calls = made(count)
 
     def pairs(x, y, z):
         return [(x, y), (z, x), (x, x)][:count]
@@ -35,9 +44,27 @@ def test_calls_in_turn_are_those_calls(count):
     assert one_at_a_time([], []) == []
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="other backends keep an order of themselves"
-)
+@tensorflow_alone
+def test_weights_learn_in_a_graph_what_they_learn_together():
+    import tensorflow as tf
+
+    connectors, calls = made(3)
+    weights = [weight.value for connector in connectors for weight in connector.trainable_weights]
+    x, y = (tf.constant(RANDOM.normal(size=(2, length, 6))) for length in (5, 3))
+
+    @tf.function
+    def gradients(in_turn):
+        with tf.GradientTape() as tape:
+            found = one_at_a_time(calls, [(x, y)] * 3) if in_turn else [call(x, y) for call in calls]
+            total = tf.add_n([tf.reduce_sum(one**2) for both in found for one in both])
+        return tape.gradient(total, weights)
+
+    for one, other in zip(gradients(True), gradients(False), strict=True):
+        assert np.abs(other).max() > 0
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+@tensorflow_alone
 def test_in_a_graph_a_call_begins_when_the_one_before_has_ended():
     import tensorflow as tf
 
