@@ -63,7 +63,7 @@ def measured(task: tasks.Task, steps: int, batches: int = 200) -> dict[str, floa
 
 
 def _milliseconds(call: Callable[[], Any], uncounted: int, counted: int) -> float:
-    """The mean of a call."""
+    """The mean of a call, not its median: a pipeline gives its batches in bursts."""
     for _ in range(uncounted):
         call()
     start = time.perf_counter()

@@ -42,10 +42,10 @@ DATA = {
     ("programs", "paper"): "problems by rule, as many as were published; other ones than the paper's",
     ("rank", "wikiqa"): "WikiQA, whole",
     ("rank", "trecqa"): "TrecQA, whole",
+    ("rank", "ubuntu_irc"): "replies in #ubuntu, a stand-in for the Ubuntu Dialogue Corpus",
     ("read", "squad_part"): "SQuAD v1.1, part: a fifth of its training passages",
     ("read", "quasar_t"): "Quasar-T, short passages, whole",
     ("read", "search_qa"): "SearchQA, whole",
-    ("rank", "ubuntu_irc"): "replies in #ubuntu, a stand-in for the Ubuntu Dialogue Corpus",
     ("translate", "multi30k"): "Multi30k English to German, whole; other data than the paper's",
     (
         "translate",

@@ -113,12 +113,6 @@ class BidirectionalAttentionConnector(PairAttention):
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
         """The features of both, and the weights."""
-        results = self._connect(a, b, mask_a, mask_b)
-        return list(results if options["return_scores"] else results[:2])
-
-    def _connect(
-        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None
-    ) -> tuple[Tensor, ...]:
         kernels = [keras.ops.convert_to_tensor(kernel) for kernel in self._kernels]
         machines = self._machines
         scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
@@ -137,7 +131,7 @@ class BidirectionalAttentionConnector(PairAttention):
                 )
                 one.append(_features(x, itself, mask, x, mask, machines[3:]))
         joined = [one[0] if len(one) == 1 else keras.ops.concatenate(one, axis=-1) for one in features]
-        return (*joined, weights_b, weights_a)
+        return [*joined, weights_b, weights_a] if options["return_scores"] else joined
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
         """(B, T, 3) and (B, S, 3), or 6."""

@@ -10,6 +10,18 @@ from keras_quasiattn.ops.masking import zero_padding
 Tensor = Any
 
 
+def readable(mask: Tensor) -> Tensor:
+    """`mask` (B, T), and the first position of a row that has nothing real, since cuDNN refuses such a row.
+
+    What is read there must be left out afterwards.
+
+    >>> readable(np.array([[False, True], [False, False]])).numpy().tolist()
+    [[False, True], [True, False]]
+    """
+    first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
+    return ops.logical_or(mask, ops.logical_and(first, ~ops.any(mask, axis=1, keepdims=True)))
+
+
 def run_recurrent(
     recurrent: keras.layers.Layer, inputs: Tensor, mask: Tensor | None, training: bool | None = None
 ) -> Tensor:
@@ -30,7 +42,5 @@ def run_recurrent(
         mask = ops.ones_like(inputs[..., 0], dtype="bool")
     extra = 0 if inputs.shape[1] else 1  # no position, or as many as the call brings
     read, real = ops.pad(inputs, ((0, 0), (0, extra), (0, 0))), ops.pad(mask, ((0, 0), (0, extra)))
-    first = ops.equal(ops.cumsum(ops.ones_like(real, dtype="int32"), axis=1), 1)
-    readable = ops.logical_or(real, ops.logical_and(first, ~ops.any(real, axis=1, keepdims=True)))
-    states = recurrent(read, mask=readable, training=training)
+    states = recurrent(read, mask=readable(real), training=training)
     return zero_padding(states[:, :-1] if extra else states, mask)

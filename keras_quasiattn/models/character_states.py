@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.models.recurrence import readable
+from keras_quasiattn.layers.recurrence import readable
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any

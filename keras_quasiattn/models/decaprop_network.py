@@ -211,10 +211,9 @@ def _connected(
         for connector in connectors
     ]
     pairs = list(itertools.product(passages, questions))
-    if training:
-        return _sides(one_at_a_time(calls, pairs))
-    return _sides([call(*pair) for call, pair in zip(calls, pairs, strict=True)])
-
-
-def _sides(found: list[tuple[Tensor, ...]]) -> list[list[Tensor]]:
+    found = (
+        one_at_a_time(calls, pairs)
+        if training
+        else [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
+    )
     return [list(side) for side in zip(*found, strict=True)]

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers import DotAttention
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.models.recurrence import readable
+from keras_quasiattn.layers.recurrence import readable
 from keras_quasiattn.models.transformer import is_real
 from keras_quasiattn.ops.masking import zero_masked
 

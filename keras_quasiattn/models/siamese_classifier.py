@@ -7,8 +7,8 @@ from keras import ops
 
 from keras_quasiattn.layers import AlignmentAttention, AttentionConflict, ConflictAttention, MaskedPooling
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.recurrence import readable
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
-from keras_quasiattn.models.recurrence import readable
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 

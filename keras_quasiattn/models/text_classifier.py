@@ -13,7 +13,7 @@ from keras_quasiattn.layers import (
     SoftAttention,
 )
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.models.recurrence import readable
+from keras_quasiattn.layers.recurrence import readable
 
 Tensor = Any
 

@@ -18,6 +18,7 @@ FAMILIES = [
     ("pairs", "mixture"),
     ("pairs", "siamese_both"),
     ("rank", "decomposable_coda"),
+    pytest.param("rank", "siamese_both", marks=pytest.mark.long),
 ]
 
 
