@@ -7,13 +7,10 @@ Every figure of ours comes from a row that `quasiattn evaluate RUN --record FILE
 """
 
 import argparse
-import itertools
-import json
 import shlex
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from paper_tables import (
     DATA,
@@ -25,11 +22,9 @@ from paper_tables import (
     paper_tables,
     unclaimed,
 )
-from tables import Row
+from tables import Key, Record, Row, by_key, key_of, read_records
 
 ROOT = Path(__file__).resolve().parents[1]
-Record = dict[str, Any]
-Key = tuple[str, str, str, str, frozenset[str]]
 # What a figure is called on the page, by task: its name in a result row, what divides it, and digits after the point.
 FIGURES: Mapping[str, Mapping[str, tuple[str, float, int]]] = {
     "classify": {
@@ -73,45 +68,22 @@ and what we make of the figures, stands in `results/README.md`.
 """
 
 
-def read_records(folder: Path) -> list[Record]:
+def all_records(folder: Path) -> list[Record]:
     """The rows of every file of results but the one of settings that were tried and left."""
     files = sorted(file for file in folder.glob("*.jsonl") if file.name != "tried.jsonl")
-    return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
-
-
-def key_of(record: Record) -> Key:
-    """What the runs of one row of the page share: all but the seed."""
-    words = shlex.split(record["command"])
-    settings = [after for word, after in itertools.pairwise(words) if word == "--set"]
-    if words[1] == "tune":
-        settings.append("the best of `quasiattn tune`")
-    return (record["task"], record["preset"], record["model"], record["split"], frozenset(settings))
-
-
-def key_of_row(task: str, row: Row) -> Key:
-    """The same of a row that a script runs."""
-    settings = frozenset(f"{name}={value}" for name, value in row.settings.items())
-    return (task, row.preset, row.model, row.split, settings)
-
-
-def by_key(records: Iterable[Record]) -> dict[Key, list[Record]]:
-    """The runs of every row, by seed; of two with the same seed the later."""
-    found: dict[Key, dict[int, Record]] = {}
-    for record in records:
-        found.setdefault(key_of(record), {})[record["seed"]] = record
-    return {key: [seeds[seed] for seed in sorted(seeds)] for key, seeds in found.items()}
+    return [record for file in files for record in read_records(file)]
 
 
 def page(records: Sequence[Record]) -> str:
     """The whole page as Markdown."""
-    runs = by_key(records)
+    runs = {key: [seeds[seed] for seed in sorted(seeds)] for key, seeds in by_key(records).items()}
     tables = paper_tables()
     beyond = list(unclaimed(tables))
     parts = [HEAD]
     parts += [_section(table, runs) for table in tables]
     if beyond:
         parts += ["## Beyond the papers' tables\n", *(_section(table, runs, "###") for table in beyond)]
-    known = {key_of_row(table.task, e.row) for table in [*tables, *beyond] for e in table.entries if e.row}
+    known = {e.row.key(table.task) for table in [*tables, *beyond] for e in table.entries if e.row}
     others = {key: found for key, found in runs.items() if key not in known}
     if others:
         parts.append(_others(others))
@@ -150,7 +122,7 @@ def _section(table: PaperTable, runs: Mapping[Key, list[Record]], level: str = "
 
 
 def _found(table: PaperTable, entry: Entry, runs: Mapping[Key, list[Record]]) -> list[Record]:
-    return [] if entry.row is None else runs.get(key_of_row(table.task, entry.row), [])
+    return [] if entry.row is None else runs.get(entry.row.key(table.task), [])
 
 
 def _remark(table: PaperTable, entry: Entry, found: Sequence[Record]) -> str:
@@ -166,14 +138,25 @@ def _distinct(found: Sequence[Record]) -> list[str]:
     """The commands of the lowest seed, and of further seeds where more than seed and folder differ."""
     first: dict[str, str] = {}
     for record in found:
-        words = shlex.split(record["command"])
+        words = _words(record)
         kept = [
             word
             for before, word in zip(["", *words], words, strict=False)
             if not {word, before} & {"--seed", "--run"} and word != "--quiet"
         ]
-        first.setdefault(shlex.join(kept), record["command"])
+        first.setdefault(shlex.join(kept), shlex.join(words))
     return list(first.values())
+
+
+def _words(record: Record) -> list[str]:
+    """The words of the command that makes a record today: with every option that the preset does not have."""
+    words = shlex.split(record["command"])
+    if words[1] != "train":
+        return words
+    kept = [word for before, word in zip(["", *words], words, strict=False) if "--set" not in (word, before)]
+    settings = [word for setting in sorted(key_of(record)[-1]) for word in ("--set", setting)]
+    place = kept.index("--run")
+    return [*kept[:place], *settings, *kept[place:]]
 
 
 def _command(task: str, row: Row) -> str:
@@ -248,7 +231,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md")
     arguments = parser.parse_args()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(page(read_records(arguments.results)), encoding="utf-8")
+    arguments.output.write_text(page(all_records(arguments.results)), encoding="utf-8")
     print(arguments.output)
 
 

@@ -7,9 +7,15 @@ import shlex
 import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from keras_quasiattn.tasks import get
+
+Record = Mapping[str, Any]
+# Task, preset, model, part of the data, and the options that the preset does not have: of a row, and of its runs.
+Key = tuple[str, str, str, str, frozenset[str]]
 
 
 class Row(NamedTuple):
@@ -34,6 +40,48 @@ class Row(NamedTuple):
     def run(self, seed: int) -> str:
         """Name of the run folder, the same in every table that has the row."""
         return "-".join([self.preset, self.model, *self.settings.values(), f"seed{seed}"])
+
+    def key(self, task: str) -> Key:
+        """What the records of the row's runs have in common."""
+        options = get(task).presets[self.preset].for_model(self.model).with_overrides(self.settings).options()
+        return _key(task, self.preset, self.model, self.split, options)
+
+
+def key_of(record: Record) -> Key:
+    """The key of the row that a record belongs to.
+
+    A record has all its options, so a run from before a preset was changed belongs to the row that names the options
+    it had, and no run is taken for one of today's preset that it was not.
+    """
+    key = _key(*(record[name] for name in ("task", "preset", "model", "split", "options")))
+    searched = shlex.split(record["command"])[1] == "tune"
+    return (*key[:4], key[4] | {"the best of `quasiattn tune`"}) if searched else key
+
+
+def _key(task: str, preset: str, model: str, split: str, options: Mapping[str, Any]) -> Key:
+    usual = get(task).presets[preset].for_model(model).options()
+    # Where the word vectors lie is no setting.
+    changed = {
+        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        for name, value in options.items()
+        if name != "data.vectors" and (name not in usual or usual[name] != value)
+    }
+    return task, preset, model, split, frozenset(changed)
+
+
+def read_records(file: Path) -> list[Record]:
+    """The rows of a file of results; none where there is no file."""
+    if not file.exists():
+        return []
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
+    """The runs of every row, by seed; of two with the same seed the later."""
+    found: dict[Key, dict[int, Record]] = {}
+    for record in records:
+        found.setdefault(key_of(record), {})[record["seed"]] = record
+    return found
 
 
 class Tables(NamedTuple):
@@ -78,9 +126,9 @@ class Tables(NamedTuple):
     def _train(self, chosen: Sequence[Row], arguments: argparse.Namespace) -> None:
         """Train and measure what the results file lacks, one seed of all rows after the other."""
         for seed, row in itertools.product(range(arguments.seeds), chosen):
-            name = row.run(seed)
-            if (name, row.split) in _recorded(arguments.results):
+            if seed in by_key(read_records(arguments.results)).get(row.key(self.task), {}):
                 continue
+            name = row.run(seed)
             run = str(arguments.runs / name)
             command = ["train", self.task, "--preset", row.preset, "--model", row.model, "--seed", str(seed)]
             if arguments.vectors and row.model.startswith(self.vectors_for):
@@ -96,13 +144,13 @@ class Tables(NamedTuple):
 
     def _show(self, chosen: Sequence[Row], arguments: argparse.Namespace) -> None:
         """Print the tables: mean and standard deviation over the seeds there are, and the paper's figures."""
-        found = _recorded(arguments.results)
+        found = by_key(read_records(arguments.results))
         headings = "".join(f"{name:18}" for name in self.figures)
         print(f"{'table':10}{'data':14}{'model':40}{'seeds':>5}  {headings}paper")
         notes = set()
         for row in chosen:
-            wanted = [(row.run(seed), row.split) for seed in range(arguments.seeds)]
-            runs = [found[key] for key in wanted if key in found]
+            seeds = found.get(row.key(self.task), {})
+            runs = [seeds[seed] for seed in range(arguments.seeds) if seed in seeds]
             if not runs:
                 continue
             model = " ".join([row.model, *row.settings.values()])
@@ -110,19 +158,6 @@ class Tables(NamedTuple):
             print(f"{row.table:10}{row.preset:14}{model:40}{len(runs):5}  {figures}{row.paper}")
             notes.add(f"{row.preset}: {runs[0]['data'].get('note', 'published splits')}")
         print("\n".join(sorted(notes)))
-
-
-def _recorded(results: Path) -> dict[tuple[str, str], dict[str, Any]]:
-    """The rows of the results file, by the name of the run folder and the split."""
-    if not results.exists():
-        return {}
-    found = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    by_run = {}
-    for row in found:
-        words = shlex.split(row["command"])
-        if "--run" in words:
-            by_run[Path(words[words.index("--run") + 1]).name, row["split"]] = row
-    return by_run
 
 
 def _spread(runs: Sequence[Mapping[str, Any]], name: str, unit: float) -> str:

@@ -1,11 +1,13 @@
 """The page of results: what it prints of rows made up for the purpose, and that the committed page is up to date."""
 
 import importlib
-import json
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
+
+from keras_quasiattn.tasks import get
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -16,21 +18,29 @@ def results_page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("results_page")
 
 
-def record(model: str, seed: int, accuracy: float, settings: str = "", steps: int = 300) -> dict:
-    command = (
-        f"quasiattn train classify --preset trec --model {model} --seed {seed} {settings}--run runs/{seed}"
-    )
+def record(
+    model: str, seed: int, accuracy: float, steps: int = 300, preset: str = "trec", **changed: Any
+) -> dict:
+    """A run of today, but for options that it had and its command does not name."""
+    command = f"quasiattn train classify --preset {preset} --model {model} --seed {seed} --run runs/{seed}"
+    options = get("classify").presets[preset].for_model(model).options()
     return {
         "task": "classify",
-        "preset": "trec",
+        "preset": preset,
         "model": model,
         "seed": seed,
         "split": "test",
         "accuracy": accuracy,
         "steps": steps,
+        "options": {**options, **{name.replace("__", "."): value for name, value in changed.items()}},
         "data": {"note": "some rows held out"},
         "command": command,
     }
+
+
+def folder(record: dict) -> str:
+    words = record["command"].split()
+    return words[words.index("--run" if "--run" in words else "--to") + 1]
 
 
 def section(page: str, title: str) -> str:
@@ -39,25 +49,20 @@ def section(page: str, title: str) -> str:
 
 
 def test_committed_page_is_what_the_records_make(results_page: ModuleType) -> None:
-    wanted = results_page.page(results_page.read_records(ROOT / "results"))
+    wanted = results_page.page(results_page.all_records(ROOT / "results"))
     committed = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert committed == wanted, "write it again: python examples/results_page.py"
 
 
 def test_every_recorded_run_is_on_the_page(results_page: ModuleType) -> None:
-    lines = [
-        json.loads(line)
-        for file in (ROOT / "results").glob("*.jsonl")
-        for line in file.read_text(encoding="utf-8").splitlines()
-        if file.name != "tried.jsonl"
-    ]
-    page = results_page.page(lines)
-    # Of two seeds of a row one command is shown: every row has at least one run whose command is there.
-    shown = {results_page.key_of(line) for line in lines if line["command"] in page}
+    records = results_page.all_records(ROOT / "results")
+    page = results_page.page(records)
+    # Of two seeds of a row one command is shown: every row has at least one run whose folder is there.
+    shown = {results_page.key_of(record) for record in records if folder(record) in page}
     others = section(page, "Other runs on record") if "## Other runs" in page else ""
-    for line in lines:
-        key = results_page.key_of(line)
-        assert key in shown or all(setting in others for setting in key[-1]), line["command"]
+    for record in records:
+        key = results_page.key_of(record)
+        assert key in shown or all(setting in others for setting in key[-1]), record["command"]
 
 
 def test_a_row_has_the_papers_figure_and_the_mean_and_spread_of_the_seeds(results_page: ModuleType) -> None:
@@ -95,9 +100,19 @@ def test_rows_without_a_run_stay_and_say_why(results_page: ModuleType) -> None:
 
 
 def test_runs_of_other_settings_stand_apart(results_page: ModuleType) -> None:
-    page = results_page.page([record("bilstm_soft", 0, 0.9, "--set model.dropout=0.1 ")])
+    page = results_page.page([record("bilstm_soft", 0, 0.9, model__dropout=0.1)])
     assert "0.9000" not in section(page, "GA-Net, tables 2 and 3")
     assert "model.dropout=0.1 | test | accuracy 0.9000 | 1 |" in section(page, "Other runs on record")
+
+
+def test_a_run_from_before_a_preset_changed_names_the_options_it_had(results_page: ModuleType) -> None:
+    # Its command has no --set: what it differs in was the preset's own then.
+    settings = {"model.gate_network": "self_attention"}
+    before = record("bilstm_gated", 0, 0.9, preset="imdb", model__gate_network="self_attention")
+    row = results_page.Row("", "imdb", "bilstm_gated", settings, "")
+    assert results_page.key_of(before) == row.key("classify") != row._replace(settings={}).key("classify")
+    table = section(results_page.page([before]), "GA-Net, table 5")
+    assert "--seed 0 --set model.gate_network=self_attention --run runs/0" in table
 
 
 def test_every_preset_on_the_page_is_described(results_page: ModuleType) -> None:

@@ -2,8 +2,9 @@
 
 import importlib
 import json
-import subprocess
+import runpy
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,25 +14,40 @@ from keras_quasiattn.tasks import get
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def row(run: str, split: str = "test", **figures: float) -> str:
-    command = f"quasiattn train some --run runs/tables/{run} --quiet"
-    return json.dumps({"command": command, "split": split, "data": {"version": "1"}, **figures}) + "\n"
+def row(task: str, preset: str, model: str, seed: int, split: str = "test", **figures: float) -> str:
+    record = {
+        "task": task,
+        "preset": preset,
+        "model": model,
+        "seed": seed,
+        "split": split,
+        "options": get(task).presets[preset].for_model(model).options(),
+        "command": f"quasiattn train {task} --quiet",
+        "data": {"version": "1"},
+        **figures,
+    }
+    return json.dumps(record) + "\n"
 
 
-def call(script: str, *arguments: str) -> str:
-    words = [sys.executable, str(ROOT / "examples" / script), *arguments]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    def printed(script: str, *arguments: str) -> str:
+        path = ROOT / "examples" / script
+        monkeypatch.syspath_prepend(path.parent)
+        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        runpy.run_path(str(path), run_name="__main__")
+        return capsys.readouterr().out
+
+    return printed
 
 
-def test_means_and_spreads_stand_beside_the_papers_figures(tmp_path: Path) -> None:
+def test_means_and_spreads_stand_beside_the_papers_figures(call: Callable[..., str], tmp_path: Path) -> None:
     results = tmp_path / "classify.jsonl"
     seeds = [
-        row(f"trec-bilstm_soft-seed{seed}", accuracy=accuracy, attention_flops=2e6)
+        row("classify", "trec", "bilstm_soft", seed, accuracy=accuracy, attention_flops=2e6)
         for seed, accuracy in enumerate([0.90, 0.92])
     ]
-    other = row("trec-bilstm_soft-seed2", "validation", accuracy=0.1)
+    other = row("classify", "trec", "bilstm_soft", 2, "validation", accuracy=0.1)
     results.write_text("".join([*seeds, other]))
     printed = call("ganet_tables.py", "show", "--tables", "2", "--results", str(results))
     (line,) = [line for line in printed.splitlines() if "bilstm_soft" in line]
@@ -61,7 +77,9 @@ def test_means_and_spreads_stand_beside_the_papers_figures(tmp_path: Path) -> No
         "translate_tables.py",
     ],
 )
-def test_nothing_measured_prints_a_heading_alone(script: str, tmp_path: Path) -> None:
+def test_nothing_measured_prints_a_heading_alone(
+    call: Callable[..., str], script: str, tmp_path: Path
+) -> None:
     assert call(script, "show", "--results", str(tmp_path / "none.jsonl")).split()[:2] == ["table", "data"]
 
 
@@ -86,17 +104,20 @@ def test_every_row_is_of_options_that_there_are(
         get(task)(preset=row.preset, model=row.model, seed=0, data_dir="data", overrides=row.settings)
 
 
-def test_rows_that_are_there_are_not_trained_again(tmp_path: Path) -> None:
+def test_rows_that_are_there_are_not_trained_again(call: Callable[..., str], tmp_path: Path) -> None:
     results = tmp_path / "rank.jsonl"
     results.write_text(
-        row("wikiqa-decomposable-seed0", map=0.5) + row("wikiqa-decomposable_coda-seed0", map=0.5)
+        row("rank", "wikiqa", "decomposable", 0, map=0.5)
+        + row("rank", "wikiqa", "decomposable_coda", 0, map=0.5)
     )
     chosen = ["--tables", "2", "--datasets", "wikiqa", "--seeds", "1", "--results", str(results)]
     assert call("rank_tables.py", "train", *chosen) == ""
 
 
 @pytest.mark.long
-def test_loss_curves_have_the_mean_and_the_spread_of_the_seeds(tmp_path: Path) -> None:
+def test_loss_curves_have_the_mean_and_the_spread_of_the_seeds(
+    call: Callable[..., str], tmp_path: Path
+) -> None:
     for seed, losses in enumerate([(3.0, 1.0), (5.0, 2.0, 1.0)]):
         run = tmp_path / f"run{seed}"
         run.mkdir()
