@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
+from keras_quasiattn.tasks.coda_options import PAIR_CODA_OPTIONS
 
 DATA_OPTIONS: Mapping[str, Any] = {
     "tokenizer": "questions",
@@ -42,13 +42,9 @@ _SIAMESE: Mapping[str, Any] = {
 }
 _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 
-# Vectors of length 1 come out of F with products near 0.2 and distances near 5: as printed, N is a gate that little
-# but the same word passes. Divided by the units, E is 0.001, and the attention is off (results/README.md).
-_CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
-
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "decomposable": {**_NETWORK, "intra_attention": False},
-    "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
+    "decomposable_coda": {**_NETWORK, "intra_attention": False, **PAIR_CODA_OPTIONS},
     "mixture": _MIXTURE,
     "siamese_both": _CONFLICT,
     "siamese_attention": _SIAMESE,
