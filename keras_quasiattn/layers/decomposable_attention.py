@@ -18,7 +18,9 @@ class DecomposableAttention(PairAttention):
 
     E = F(a)·F(b)ᵀ;  β = softmax over S of E, times b;  α = (softmax over T of E)ᵀ, times a
 
-    With `attention="coda"` the weights are CoDA's of F(a) and F(b), one matrix M for both: β = M·b, α = Mᵀ·a.
+    With `attention="coda"` the weights are CoDA's of F(a) and F(b), one matrix M for both: β = M·b, α = Mᵀ·a. The
+    dropout in F then takes the same features of all words of a pair: features that each word loses for itself would be
+    distances, and the gate would see none of the equal words in training that it sees afterwards.
     β and α pool the sentences themselves. A masked position weighs exactly 0 for the other sentence, its own row
     of the output is exactly 0, and nothing that stands there, NaN included, matters. Each output keeps the mask
     of its input: β that of a, α that of b.
@@ -74,7 +76,13 @@ class DecomposableAttention(PairAttention):
         self._coda = options_of(attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.network = DenseStack(
-            units, num_layers, dropout, kernel_initializer, dtype=self.dtype_policy, name="network"
+            units,
+            num_layers,
+            dropout,
+            kernel_initializer,
+            shared_dropout=attention == "coda",
+            dtype=self.dtype_policy,
+            name="network",
         )
 
     @property
@@ -94,9 +102,13 @@ class DecomposableAttention(PairAttention):
         """β and α."""
         training = options["training"]
         options = {"value_a": a, "value_b": b, "return_scores": options["return_scores"]}
-        a, b = (self.network(x, training=training) for x in (a, b))
         if self.attention == "softmax":
+            a, b = (self.network(x, training=training) for x in (a, b))
             return list(ops.alignment_pair(a, b, mask_a, mask_b, **options))
+        length = keras.ops.shape(a)[1]
+        # In one call, for one draw of the dropout: the same word is then the same in both, and its distance 0.
+        both = self.network(keras.ops.concatenate([a, b], axis=1), training=training)  # (B, T + S, units)
+        a, b = both[:, :length], both[:, length:]
         options |= self._coda.arguments(self._learned, self.units)
         return list(ops.coda_pair(a, b, mask_a, mask_b, training=training, **options))
 
