@@ -17,9 +17,6 @@ CODA_OPTIONS: Mapping[str, Any] = {
     "coda_gate": "sigmoid",
     "coda_center_similarity": False,
 }
-# Of two texts E and N are as printed: their models begin with products of 0.2 to 0.6 and distances of 4 to 8, so that
-# the gate passes little but the same word. Divided by the units, tanh(E) is 0.001 to 0.01: the attention is all but off.
-PAIR_CODA_OPTIONS: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
 
 
 def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

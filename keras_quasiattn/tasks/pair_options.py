@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.coda_options import PAIR_CODA_OPTIONS
+from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
 
 DATA_OPTIONS: Mapping[str, Any] = {
     "tokenizer": "questions",
@@ -42,9 +42,13 @@ _SIAMESE: Mapping[str, Any] = {
 }
 _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 
+# As printed: of word vectors of length 1, F makes products near 0.2 and distances near 5, so that the gate passes little
+# but the same word. Divided by the units, tanh(E) is 0.001 and the attention all but off.
+_CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
+
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "decomposable": {**_NETWORK, "intra_attention": False},
-    "decomposable_coda": {**_NETWORK, "intra_attention": False, **PAIR_CODA_OPTIONS},
+    "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
     "mixture": _MIXTURE,
     "siamese_both": _CONFLICT,
     "siamese_attention": _SIAMESE,
