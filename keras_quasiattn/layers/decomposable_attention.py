@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn import ops
 from keras_quasiattn.layers.coda_options import options_of
 from keras_quasiattn.layers.dense_stack import DenseStack
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair, together
 
 Tensor = Any
 
@@ -105,10 +105,7 @@ class DecomposableAttention(PairAttention):
         if self.attention == "softmax":
             a, b = (self.network(x, training=training) for x in (a, b))
             return list(ops.alignment_pair(a, b, mask_a, mask_b, **options))
-        length = keras.ops.shape(a)[1]
-        # In one call, for one draw of the dropout: the same word is then the same in both, and its distance 0.
-        both = self.network(keras.ops.concatenate([a, b], axis=1), training=training)  # (B, T + S, units)
-        a, b = both[:, :length], both[:, length:]
+        a, b = together(self.network, a, b, training)
         options |= self._coda.arguments(self._learned, self.units)
         return list(ops.coda_pair(a, b, mask_a, mask_b, training=training, **options))
 

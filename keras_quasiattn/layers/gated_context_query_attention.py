@@ -12,7 +12,7 @@ from keras_quasiattn.layers.arguments import (
     copy_initializer,
 )
 from keras_quasiattn.layers.coda_options import options_of
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair, together
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
 
 Tensor = Any
@@ -24,10 +24,11 @@ class GatedContextQueryAttention(PairAttention):
 
     a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];  output = r ⊙ sigmoid(r·W_g)
 
-    With `attention="coda"` the weights are CoDA's of a and b, c = M·Q, and all else stays. A context may be its own
-    query. A masked position of the query weighs exactly 0, a masked row of the context is exactly 0 in the output, and
-    nothing that stands at masked positions, NaN included, matters; where nothing of the query is real, c is exact
-    zeros. The output keeps the mask of the context.
+    With `attention="coda"` the weights are CoDA's of a and b, c = M·Q. Where P and Q have as many features, W_mem is then
+    W_in, as CoDA's F is one, and dropout before it takes the same features of all words: a distance of 0 is an equal
+    word, in training too. All else stays. A context may be its own query. A masked position of the query weighs exactly
+    0, a masked row of the context is exactly 0 in the output, and nothing that stands at masked positions, NaN included,
+    matters; where nothing of the query is real, c is exact zeros. The output keeps the mask of the context.
 
     Args:
         units: size of a and b.
@@ -84,12 +85,14 @@ class GatedContextQueryAttention(PairAttention):
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
         self.context_projection = self._dense(self.units, "relu", "context_projection", inputs_shape[0])
-        self.query_projection = self._dense(self.units, "relu", "query_projection", inputs_shape[1])
+        self._one_projection = self.attention == "coda" and inputs_shape[0][-1] == inputs_shape[1][-1]
+        if not self._one_projection:
+            self.query_projection = self._dense(self.units, "relu", "query_projection", inputs_shape[1])
         self.gate = self._dense(joined[-1], "sigmoid", "gate", joined)
-        self.input_dropout, self.gate_dropout = (
-            keras.layers.Dropout(self.dropout, dtype=self.dtype_policy, name=name)
-            for name in ("input_dropout", "gate_dropout")
-        )
+        options: dict[str, Any] = {"rate": self.dropout, "dtype": self.dtype_policy}
+        dropout = keras.layers.SpatialDropout1D if self._one_projection else keras.layers.Dropout
+        self.input_dropout = dropout(name="input_dropout", **options)
+        self.gate_dropout = keras.layers.Dropout(name="gate_dropout", **options)
         self._learned = self._coda.make_weights(self)
 
     def _dense(self, units: int, activation: str, name: str, shape: Shape) -> keras.layers.Dense:
@@ -109,8 +112,11 @@ class GatedContextQueryAttention(PairAttention):
     ) -> Any:
         """The gated context."""
         training, scored = options["training"], options["return_scores"]
-        query = self.query_projection(self.input_dropout(b, training=training))
-        context = self.context_projection(self.input_dropout(a, training=training))
+        if self._one_projection:
+            context, query = together(self._project_context, a, b, training)
+        else:
+            context = self._project_context(a, training)
+            query = self.query_projection(self.input_dropout(b, training=training))
         mask = pair_mask(mask_a, mask_b)
         if self.attention == "softmax":
             results = ops.softmax_attention(
@@ -125,6 +131,9 @@ class GatedContextQueryAttention(PairAttention):
         joined = keras.ops.concatenate([a, found], axis=-1)
         output = zero_padding(joined * self.gate(self.gate_dropout(joined, training=training)), mask_a)
         return (output, *weights) if scored else output
+
+    def _project_context(self, inputs: Tensor, training: bool | None) -> Tensor:
+        return self.context_projection(self.input_dropout(inputs, training=training))
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
         """The mask of the context."""

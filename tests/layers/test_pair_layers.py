@@ -165,9 +165,7 @@ def test_dropout_leaves_equal_words_of_a_pair_equal_to_coda():
     layer = made(
         layers.DecomposableAttention(200, dropout=0.5, attention="coda", attention_options=options), [A, A]
     )
-    first, second = (
-        arrays(layer([A, A], training=True, return_attention_scores=True))[2] for _ in range(2)
-    )
+    first, second = (arrays(layer([A, A], training=True, return_attention_scores=True))[2] for _ in range(2))
     equal = np.eye(5, dtype=bool)
     assert np.all(first[:, equal] >= 0.5) and np.all(first[:, ~equal] < 0.1)
     assert np.abs(first - second).max() > 1e-3  # it is drawn anew

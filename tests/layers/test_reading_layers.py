@@ -121,16 +121,19 @@ def test_factorization_machine_refuses_other_features():
         ops.factorization_machine(A, 0.0, np.zeros(6), np.zeros((7, 2)))
 
 
+@pytest.mark.parametrize("other", [WIDE, B], ids=["wider", "as wide"])
 @pytest.mark.parametrize("coda", [False, True], ids=["softmax", "coda"])
-def test_gated_context_query_attention(coda):
+def test_gated_context_query_attention(coda, other):
     options = {"alpha": 0.5, "beta": 0.25, "gate_range": "centered"} if coda else {}
     given = {"attention": "coda", "attention_options": {**options, "scaling": "none"}} if coda else {}
-    layer = made(layers.GatedContextQueryAttention(4, dtype="float64", **given), [A, WIDE])
-    kernels = [in_order(part)[0] for part in (layer.context_projection, layer.query_projection, layer.gate)]
+    layer = made(layers.GatedContextQueryAttention(4, dtype="float64", **given), [A, other])
+    # CoDA has one F for both, where they are as wide.
+    query = layer.context_projection if coda and other is B else layer.query_projection
+    kernels = [in_order(part)[0] for part in (layer.context_projection, query, layer.gate)]
     check(
         lambda a, b: [layer([a, b], mask=MASKS)],
         by_example(lambda p, q: reference.gated_context(p, q, *kernels, **options)),
-        [A, WIDE],
+        [A, other],
         OF_KERAS,
     )
 
