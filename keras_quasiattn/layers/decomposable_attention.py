@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn import ops
 from keras_quasiattn.layers.coda_options import options_of
 from keras_quasiattn.layers.dense_stack import DenseStack
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair, together
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 
@@ -18,9 +18,7 @@ class DecomposableAttention(PairAttention):
 
     E = F(a)·F(b)ᵀ;  β = softmax over S of E, times b;  α = (softmax over T of E)ᵀ, times a
 
-    With `attention="coda"` the weights are CoDA's of F(a) and F(b), one matrix M for both: β = M·b, α = Mᵀ·a. The
-    dropout in F then takes the same features of all words of a pair: features that each word loses for itself would be
-    distances, and the gate would see none of the equal words in training that it sees afterwards.
+    With `attention="coda"` the weights are CoDA's of F(a) and F(b), one matrix M for both: β = M·b, α = Mᵀ·a.
     β and α pool the sentences themselves. A masked position weighs exactly 0 for the other sentence, its own row
     of the output is exactly 0, and nothing that stands there, NaN included, matters. Each output keeps the mask
     of its input: β that of a, α that of b.
@@ -28,7 +26,8 @@ class DecomposableAttention(PairAttention):
     Args:
         units: size of the layers of F.
         num_layers: number of layers of F, each dropout, dense and ReLU.
-        dropout: rate in [0, 1) of the dropout in F.
+        dropout: rate in [0, 1) of the dropout in F. With "coda" F has none: what each word loses for itself would be a
+            distance, and the gate, which equal words open, shut to them in training and open afterwards.
         kernel_initializer: of the kernels of F.
         attention: "softmax" or "coda".
         attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
@@ -78,9 +77,8 @@ class DecomposableAttention(PairAttention):
         self.network = DenseStack(
             units,
             num_layers,
-            dropout,
+            0.0 if attention == "coda" else dropout,
             kernel_initializer,
-            shared_dropout=attention == "coda",
             dtype=self.dtype_policy,
             name="network",
         )
@@ -102,10 +100,9 @@ class DecomposableAttention(PairAttention):
         """β and α."""
         training = options["training"]
         options = {"value_a": a, "value_b": b, "return_scores": options["return_scores"]}
+        a, b = (self.network(x, training=training) for x in (a, b))
         if self.attention == "softmax":
-            a, b = (self.network(x, training=training) for x in (a, b))
             return list(ops.alignment_pair(a, b, mask_a, mask_b, **options))
-        a, b = together(self.network, a, b, training)
         options |= self._coda.arguments(self._learned, self.units)
         return list(ops.coda_pair(a, b, mask_a, mask_b, training=training, **options))
 

@@ -18,8 +18,6 @@ class DenseStack(keras.layers.Layer):
         units: size of every dense layer.
         num_layers: number of dense layers.
         dropout: rate in [0, 1) of the dropout before each.
-        shared_dropout: whether all words of a sequence (B, T, features) lose the same features, so that equal words
-            stay equal, in place of each its own.
         kernel_initializer: of every kernel.
         **kwargs: `name`, `dtype` and the like.
 
@@ -46,7 +44,6 @@ class DenseStack(keras.layers.Layer):
         num_layers: int = 2,
         dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
-        shared_dropout: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -54,16 +51,14 @@ class DenseStack(keras.layers.Layer):
         self.num_layers = check_positive_integer(num_layers, "num_layers")
         self.dropout = check_rate(dropout, "dropout")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.shared_dropout = shared_dropout
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
         """Makes the dense layers."""
-        dropout_class = keras.layers.SpatialDropout1D if self.shared_dropout else keras.layers.Dropout
         self.dropouts, self.denses = [], []
         for index in range(self.num_layers):
             options = {"dtype": self.dtype_policy, "name": f"dropout_{index}"}
-            self.dropouts.append(dropout_class(self.dropout, **options))
+            self.dropouts.append(keras.layers.Dropout(self.dropout, **options))
             options["name"] = f"dense_{index}"
             initializer = copy_initializer(self.kernel_initializer)
             self.denses.append(
@@ -84,7 +79,7 @@ class DenseStack(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = ("units", "num_layers", "dropout", "shared_dropout")
+        names = ("units", "num_layers", "dropout")
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},

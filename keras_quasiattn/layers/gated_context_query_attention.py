@@ -12,7 +12,7 @@ from keras_quasiattn.layers.arguments import (
     copy_initializer,
 )
 from keras_quasiattn.layers.coda_options import options_of
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair, together
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
 
 Tensor = Any
@@ -24,18 +24,19 @@ class GatedContextQueryAttention(PairAttention):
 
     a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];  output = r ⊙ sigmoid(r·W_g)
 
-    With `attention="coda"` the weights are CoDA's of a and b, c = M·Q. Where P and Q have as many features, W_mem is then
-    W_in, as CoDA's F is one, and dropout before it takes the same features of all words: a distance of 0 is an equal
-    word, in training too. All else stays. A context may be its own query. A masked position of the query weighs exactly
-    0, a masked row of the context is exactly 0 in the output, and nothing that stands at masked positions, NaN included,
-    matters; where nothing of the query is real, c is exact zeros. The output keeps the mask of the context.
+    With `attention="coda"` the weights are CoDA's of a and b, c = M·Q, and all else stays; where P and Q have as many
+    features, W_mem is then W_in, as CoDA's F is one. A context may be its own query. A masked position of the query
+    weighs exactly 0, a masked row of the context is exactly 0 in the output, and nothing that stands at masked
+    positions, NaN included, matters; where nothing of the query is real, c is exact zeros. The output keeps the mask of
+    the context.
 
     Args:
         units: size of a and b.
         attention: "softmax" or "coda".
         attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
             `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
-        dropout: rate in [0, 1) of the dropouts before W_in and W_mem, and before W_g.
+        dropout: rate in [0, 1) of the dropouts before W_in and W_mem, and before W_g. With "coda" there is none before
+            W_in and W_mem: what each word loses for itself would be a distance.
         kernel_initializer: of W_in, W_mem and W_g.
         **kwargs: `name`, `dtype` and the like.
 
@@ -85,14 +86,20 @@ class GatedContextQueryAttention(PairAttention):
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
         self.context_projection = self._dense(self.units, "relu", "context_projection", inputs_shape[0])
-        self._one_projection = self.attention == "coda" and inputs_shape[0][-1] == inputs_shape[1][-1]
-        if not self._one_projection:
-            self.query_projection = self._dense(self.units, "relu", "query_projection", inputs_shape[1])
+        # Attributes of one layer, where CoDA has one F.
+        self.query_projection = (
+            self.context_projection
+            if self.attention == "coda" and inputs_shape[0][-1] == inputs_shape[1][-1]
+            else self._dense(self.units, "relu", "query_projection", inputs_shape[1])
+        )
         self.gate = self._dense(joined[-1], "sigmoid", "gate", joined)
-        options: dict[str, Any] = {"rate": self.dropout, "dtype": self.dtype_policy}
-        dropout = keras.layers.SpatialDropout1D if self._one_projection else keras.layers.Dropout
-        self.input_dropout = dropout(name="input_dropout", **options)
-        self.gate_dropout = keras.layers.Dropout(name="gate_dropout", **options)
+        rates = {
+            "input_dropout": 0.0 if self.attention == "coda" else self.dropout,
+            "gate_dropout": self.dropout,
+        }
+        self.input_dropout, self.gate_dropout = (
+            keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name) for name, rate in rates.items()
+        )
         self._learned = self._coda.make_weights(self)
 
     def _dense(self, units: int, activation: str, name: str, shape: Shape) -> keras.layers.Dense:
@@ -112,11 +119,8 @@ class GatedContextQueryAttention(PairAttention):
     ) -> Any:
         """The gated context."""
         training, scored = options["training"], options["return_scores"]
-        if self._one_projection:
-            context, query = together(self._project_context, a, b, training)
-        else:
-            context = self._project_context(a, training)
-            query = self.query_projection(self.input_dropout(b, training=training))
+        query = self.query_projection(self.input_dropout(b, training=training))
+        context = self.context_projection(self.input_dropout(a, training=training))
         mask = pair_mask(mask_a, mask_b)
         if self.attention == "softmax":
             results = ops.softmax_attention(
@@ -131,9 +135,6 @@ class GatedContextQueryAttention(PairAttention):
         joined = keras.ops.concatenate([a, found], axis=-1)
         output = zero_padding(joined * self.gate(self.gate_dropout(joined, training=training)), mask_a)
         return (output, *weights) if scored else output
-
-    def _project_context(self, inputs: Tensor, training: bool | None) -> Tensor:
-        return self.context_projection(self.input_dropout(inputs, training=training))
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
         """The mask of the context."""

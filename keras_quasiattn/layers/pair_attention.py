@@ -82,17 +82,6 @@ class PairAttention(keras.layers.Layer):
         return tuple(specs) if return_attention_scores else specs[0]
 
 
-def together(network: Any, a: Tensor, b: Tensor, training: bool | None) -> tuple[Tensor, Tensor]:
-    """The network of a (B, T, features) and of b (B, S, features), in one call.
-
-    A dropout in it that is the same for all words of a sequence is then the same for a and b, too: equal words stay
-    equal, which to a gate of distances they would not be if each word lost features of its own.
-    """
-    length = keras.ops.shape(a)[1]
-    both = network(keras.ops.concatenate([a, b], axis=1), training=training)  # (B, T + S, units)
-    return both[:, :length], both[:, length:]
-
-
 def check_pair(shapes: Any, same_features: bool = True) -> None:
     """Raises a `ValueError` unless `shapes` are two (B, length, features), features known and, if so told, equal."""
     is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2

@@ -159,13 +159,11 @@ def test_dropout_is_in_the_network(layer_type):
     assert np.abs(training[0] - inference[0]).max() > 1e-3
 
 
-def test_dropout_leaves_equal_words_of_a_pair_equal_to_coda():
-    # Each word its own draw would be a distance: a gate that is shut in training, and open afterwards.
-    options = {"scaling": "none", "similarity": "sigmoid", "alpha": 1e-6}
-    layer = made(
-        layers.DecomposableAttention(200, dropout=0.5, attention="coda", attention_options=options), [A, A]
-    )
-    first, second = (arrays(layer([A, A], training=True, return_attention_scores=True))[2] for _ in range(2))
+@pytest.mark.parametrize("make", [layers.DecomposableAttention, layers.GatedContextQueryAttention])
+def test_dropout_makes_no_distance_between_equal_words(make):
+    # Of each word another draw, the gate of equal words would be shut in training and open afterwards.
+    options = {"scaling": "none", "similarity": "sigmoid"}
+    layer = made(make(200, dropout=0.5, attention="coda", attention_options=options), [A, A])
+    weights = arrays(layer([A, A], training=True, return_attention_scores=True))[-1]
     equal = np.eye(5, dtype=bool)
-    assert np.all(first[:, equal] >= 0.5) and np.all(first[:, ~equal] < 0.1)
-    assert np.abs(first - second).max() > 1e-3  # it is drawn anew
+    assert np.all(weights[:, equal] >= 0.5) and np.all(weights[:, ~equal] < 0.1)
