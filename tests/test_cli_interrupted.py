@@ -138,7 +138,7 @@ def disturbed(mlu_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple
     run = tmp_path_factory.mktemp("disturbed") / "run"
     arguments = ["train", "mlu", f"--run={run}", f"--data-dir={mlu_data}", *LONG]
     outcomes = [started_until_a_checkpoint(arguments, run, then) for then in (signal.SIGINT, signal.SIGKILL)]
-    assert not (run / "model.keras").exists()
+    assert not (run / "model.keras").exists(), outcomes
     ended = tiny_mlu.quasiattn(*arguments)
     outcomes.append((ended.returncode, ended.stdout.decode(), ended.stderr.decode()))
     return run, outcomes

@@ -139,6 +139,7 @@ CASES += [
         layers.DecomposableAttention,
         PAIR,
         {**NETWORK, "num_layers": 1, "attention": "coda"},
+        drops=False,
     ),
     LayerCase(
         "decomposable_coda_centered",
@@ -150,6 +151,7 @@ CASES += [
             "attention_options": {"alpha": "learned", "gate_range": "centered", "center_similarity": True},
         },
         largest_input=OPEN_GATES,
+        drops=False,
     ),
     LayerCase("intra_sentence", layers.IntraSentenceAttention, SINGLE, NETWORK),
     LayerCase(

@@ -84,6 +84,7 @@ class LayerCase:
             close at a distance allow more than those that do not.
         longest: the length at which sums over positions are tried; a recurrent layer takes a step for each.
         noisy: whether the layer draws random numbers in training without being told to drop anything.
+        drops: False for a layer whose `dropout` has no effect with these arguments.
         extra_outputs: what comes between the output and the weights where those are asked for.
         implementations: what `implementation` may be, for a layer that has it.
     """
@@ -100,13 +101,14 @@ class LayerCase:
     largest_input: float = 1e3
     longest: int = 512
     noisy: bool = False
+    drops: bool = True
     extra_outputs: int = 0
     implementations: tuple[str, ...] = CODA_IMPLEMENTATIONS
 
     @property
     def random_arguments(self) -> dict[str, Any]:
         """Constructor arguments that make the layer draw random numbers in training."""
-        return {"dropout": 0.5} if "dropout" in self.parameters else {}
+        return {"dropout": 0.5} if self.drops and "dropout" in self.parameters else {}
 
     @property
     def parameters(self) -> set[str]:
