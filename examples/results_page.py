@@ -63,7 +63,8 @@ and what we make of the figures, stands in `results/README.md`.
 - **steps** is the budget: updates until training ended, which for many runs is when the validation figure had stopped
   rising.
 - Figures are of the test data unless a row says otherwise.
-- Commands are those of the lowest seed; those of the others differ in `--seed` and `--run` alone, or stand there too. A
+- Commands are those of the lowest seed; those of the others differ in `--seed` and `--run` alone, or stand there too.
+  Options that a preset had then and has no longer are set in them. A
   row that was not run has the command that would run it, to which models over word vectors add `--vectors FILE`.
 """
 
@@ -149,7 +150,7 @@ def _distinct(found: Sequence[Record]) -> list[str]:
 
 
 def _words(record: Record) -> list[str]:
-    """The words of the command that makes a record today: with every option that the preset does not have."""
+    """The command that would make a record today: it sets every option that the preset does not have."""
     words = shlex.split(record["command"])
     if words[1] != "train":
         return words

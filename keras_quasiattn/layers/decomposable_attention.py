@@ -26,8 +26,8 @@ class DecomposableAttention(PairAttention):
     Args:
         units: size of the layers of F.
         num_layers: number of layers of F, each dropout, dense and ReLU.
-        dropout: rate in [0, 1) of the dropout in F. With "coda" F has none: what each word loses for itself would be a
-            distance, and the gate, which equal words open, shut to them in training and open afterwards.
+        dropout: rate in [0, 1) of the dropout in F. With "coda" F has none: what each word loses for itself would be
+            a distance, so that in training the gate would be shut to the equal words that open it afterwards.
         kernel_initializer: of the kernels of F.
         attention: "softmax" or "coda".
         attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,

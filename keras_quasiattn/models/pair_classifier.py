@@ -37,7 +37,7 @@ class PairClassifier(keras.Model):
         intra_options: dict of constructor arguments of `IntraSentenceAttention` that are to differ.
         attention: "softmax" or "coda".
         attention_options: for "coda", dict of constructor arguments of `CoDA`.
-        dropout: rate in [0, 1) before every layer of F, G and H. Defaults to 0.
+        dropout: rate in [0, 1) before every layer of F, G and H; F has none with "coda". Defaults to 0.
         kernel_initializer: of every kernel but the embedding. Defaults to "glorot_uniform".
         **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
 

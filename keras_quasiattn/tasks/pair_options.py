@@ -42,8 +42,7 @@ _SIAMESE: Mapping[str, Any] = {
 }
 _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 
-# As printed: of word vectors of length 1, F makes products near 0.2 and distances near 5, so that the gate passes little
-# but the same word. Divided by the units, tanh(E) is 0.001 and the attention all but off.
+# As printed: what F makes of word vectors of length 1 is so small that, divided by the units, M is near 0 everywhere.
 _CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
 
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
