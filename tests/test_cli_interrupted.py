@@ -110,6 +110,11 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
 LONG = tiny_mlu.settings(training__steps=120, training__checkpoint_every=5, model__dropout=0.1)
 
 
+def heeding_control_c() -> None:
+    """A shell starts what it puts into the background with SIGINT ignored, and every process below inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def started_until_a_checkpoint(arguments: list[str], run: Path, then: signal.Signals) -> Outcome:
     """Starts a training and ends it in the middle of the period after its second checkpoint."""
     before = len(RunFolder.open(run).history()) if run.exists() else 0
@@ -119,6 +124,7 @@ def started_until_a_checkpoint(arguments: list[str], run: Path, then: signal.Sig
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heeding_control_c,
     )
     second = f"step-{(before + 2) * 5:08d}.npz"
     deadline = time.monotonic() + 240
