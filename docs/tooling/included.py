@@ -1,19 +1,19 @@
-"""Puts a table of the page of results, or a section of the README, where a page names it.
+"""Puts a table of the page of results where a page names it.
 
-`<!-- measured: CoDA, table 2: ranking -->` is that table; `<!-- readme: The command line -->` that section.
+`<!-- measured: CoDA, table 2: ranking -->` is that table.
 """
 
 import re
 from pathlib import Path
 from typing import Any
 
-_DOCS = Path(__file__).parents[1]
-_NAMED = re.compile(r"<!-- (measured|readme): (.+?) -->")
+_RESULTS = Path(__file__).parents[1] / "results.md"
+_NAMED = re.compile(r"<!-- measured: (.+?) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs with each page's Markdown."""
-    return _NAMED.sub(lambda found: _SOURCES[found[1]](found[2]), markdown)
+    return _NAMED.sub(lambda found: table(found[1]), markdown)
 
 
 def table(title: str) -> str:
@@ -22,22 +22,6 @@ def table(title: str) -> str:
     Raises:
         KeyError: there is no such heading.
     """
-    lines = _sections(_DOCS / "results.md")[title].splitlines()
-    return "\n".join(line for line in lines if line.startswith("|"))
-
-
-def section(title: str) -> str:
-    """What stands below a heading of the README.
-
-    Raises:
-        KeyError: there is no such heading.
-    """
-    return _sections(_DOCS.parent / "README.md")[title]
-
-
-def _sections(file: Path) -> dict[str, str]:
-    parts = re.split(r"^##+ (.+)\n", file.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    return dict(zip(parts[::2], parts[1::2], strict=True))
-
-
-_SOURCES = {"measured": table, "readme": section}
+    parts = re.split(r"^##+ (.+)\n", _RESULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    sections = dict(zip(parts[::2], parts[1::2], strict=True))
+    return "\n".join(line for line in sections[title].splitlines() if line.startswith("|"))
