@@ -232,8 +232,12 @@ def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -
     """The first `limit` examples of a split, or all of them.
 
     Raises:
-        UserError: an unknown split, or a limit below 1.
+        UserError: an unknown split, data without test examples, or a limit below 1.
     """
+    if split == "test" and split not in data.splits:
+        raise UserError(
+            "the data have no split 'test': measure with --split validation, or train with data.test=FILE"
+        )
     if split not in data.splits:
         raise UserError.unknown("split", split, data.splits)
     if limit is not None and limit < 1:

@@ -1,3 +1,4 @@
+import types
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import tiny_texts
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
+from keras_quasiattn.tasks.vocabulary_task import chosen_examples
 from keras_quasiattn.training import RunFolder, train
 
 
@@ -201,6 +203,14 @@ def test_unknown_split_and_limit(trained: tuple[Task, keras.Model]) -> None:
         task.evaluate(model, "tset")
     with pytest.raises(UserError, match="limit is 0"):
         task.evaluate(model, limit=0)
+
+
+def test_own_data_without_a_test_file_say_what_to_do() -> None:
+    data: Any = types.SimpleNamespace(splits={"train": np.zeros(3), "validation": np.zeros(1)})
+    with pytest.raises(
+        UserError, match=r"no split 'test': measure with --split validation, or .*data\.test=FILE"
+    ):
+        chosen_examples(data, "test", None)
 
 
 @pytest.mark.parametrize("preset", PRESETS)
