@@ -7,6 +7,7 @@ import keras
 from keras_quasiattn import ops
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.ops.projection import project
 
 Tensor = Any
 
@@ -67,10 +68,8 @@ class AttentionFlow(PairAttention):
         of_a, of_b, of_both = keras.ops.split(keras.ops.convert_to_tensor(self.kernel), 3)
         # E as one product: [p·w₁; 1; p ⊙ w₃]·[1; q·w₂; q]ᵀ.
         one_a, one_b = keras.ops.ones_like(a[..., :1]), keras.ops.ones_like(b[..., :1])
-        u = keras.ops.concatenate(
-            [keras.ops.einsum("...d,du->...u", a, of_a), one_a, a * of_both[:, 0]], axis=-1
-        )
-        v = keras.ops.concatenate([one_b, keras.ops.einsum("...d,du->...u", b, of_b), b], axis=-1)
+        u = keras.ops.concatenate([project(a, of_a), one_a, a * of_both[:, 0]], axis=-1)
+        v = keras.ops.concatenate([one_b, project(b, of_b), b], axis=-1)
         found, matters, weights = ops.attention_flow(u, v, a, b, mask_a, mask_b, return_scores=True)
         output = zero_padding(keras.ops.concatenate([a, found, a * found, a * matters], axis=-1), mask_a)
         return (output, weights) if options["return_scores"] else output

@@ -8,6 +8,7 @@ from keras_quasiattn.layers.arguments import check_positive_integer, copy_initia
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.pooling import position_scores
+from keras_quasiattn.ops.projection import project
 from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
@@ -97,7 +98,7 @@ class AttentiveSpanPointer(PairAttention):
         """The logits of start and end."""
 
         def multiply(x: Tensor, kernel: Any) -> Tensor:
-            return keras.ops.einsum("...d,du->...u", x, keras.ops.convert_to_tensor(kernel))
+            return project(x, keras.ops.convert_to_tensor(kernel))
 
         scores = self._score(multiply(b, self._kernels["question_kernel"]), "question_score")
         state = _pooled(scores, b, mask_b)

@@ -15,6 +15,7 @@ from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pa
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.precision import as_dtype
+from keras_quasiattn.ops.projection import project
 
 Tensor = Any
 OPERATORS = ("product", "concatenation", "difference")
@@ -151,7 +152,7 @@ class BidirectionalAttentionConnector(PairAttention):
 
 def _project(x: Tensor, kernels: list[Tensor]) -> Tensor:
     for kernel in kernels:
-        x = keras.ops.relu(keras.ops.einsum("...d,du->...u", x, kernel))
+        x = keras.ops.relu(project(x, kernel))
     return x
 
 

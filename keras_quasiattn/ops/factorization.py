@@ -5,6 +5,7 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.ops.precision import compute_dtype
+from keras_quasiattn.ops.projection import project
 
 Tensor = Any
 
@@ -48,9 +49,7 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
             f"{tuple(weights.shape)} and {tuple(factors.shape)}"
         )
     result_dtype, z = z.dtype, ops.cast(z, dtype)
-    # einsum, not matmul: on JAX and PyTorch `ops.matmul` rounds float64 to float32.
-    sums = ops.einsum("...d,dk->...k", z, factors)
-    squares = ops.einsum("...d,dk->...k", ops.square(z), ops.square(factors))
+    sums = project(z, factors)
+    squares = project(ops.square(z), ops.square(factors))
     pairs = ops.sum(ops.square(sums) - squares, axis=-1) * ops.cast(0.5, dtype)
-    linear = ops.einsum("...d,d->...", z, weights)
-    return ops.cast(bias + linear + pairs, result_dtype)
+    return ops.cast(bias + project(z, weights) + pairs, result_dtype)

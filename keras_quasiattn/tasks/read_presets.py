@@ -93,7 +93,7 @@ PRESETS: dict[str, Preset] = {
     # A step takes 0.3 s of processor time for attention_flow, 0.7 s for the others.
     "squad_part": _preset(
         "SQuAD v1.1, a fixed fifth of its passages, for two cores, from files by hand",
-        10,
+        6,
         250,
         {
             **HELD_OUT,
