@@ -17,7 +17,6 @@ def project(x: Tensor, kernel: Tensor) -> Tensor:
     """
     # einsum, not matmul: on JAX and PyTorch `ops.matmul` rounds float64 to float32. Every label is spelled out, since
     # TensorFlow's gradient of "...d,du->...u" by the kernel makes a (..., D, U) tensor before it sums.
-    *rows, features = string.ascii_lowercase[: len(x.shape)]
+    labels = string.ascii_lowercase[: len(x.shape)]
     units = "z" * (len(kernel.shape) - 1)
-    kept = "".join(rows)
-    return ops.einsum(f"{kept}{features},{features}{units}->{kept}{units}", x, kernel)
+    return ops.einsum(f"{labels},{labels[-1]}{units}->{labels[:-1]}{units}", x, kernel)
