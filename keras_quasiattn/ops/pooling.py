@@ -15,6 +15,7 @@ from keras_quasiattn.ops.masking import (
     zero_padding,
 )
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype, weighted_sum
+from keras_quasiattn.ops.projection import project
 from keras_quasiattn.ops.recording import record
 
 Tensor = Any
@@ -23,10 +24,7 @@ Tensor = Any
 def position_scores(states: Tensor, kernel: Tensor) -> Tensor:
     """e_t = kernelᵀ·tanh(h_t): (..., D) and (D,) → (...), float64 if both are and otherwise float32."""
     dtype = compute_dtype(states, kernel)
-    rows = ops.reshape(tanh(ops.cast(states, dtype)), (-1, states.shape[-1]))
-    # A product of two matrices is the fast one of the ways to write this.
-    scores = ops.einsum("kd,do->ko", rows, ops.expand_dims(ops.cast(kernel, dtype), 1))
-    return ops.reshape(scores, ops.shape(states)[:-1])
+    return project(tanh(ops.cast(states, dtype)), ops.cast(kernel, dtype))
 
 
 def soft_attention(
