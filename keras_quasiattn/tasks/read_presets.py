@@ -90,7 +90,7 @@ PRESETS: dict[str, Preset] = {
     "squad_lines": _preset(
         "SQuAD v1.1, a question a line, from files by hand", 20, 2500, HELD_OUT, character_units=32
     ),
-    # A step takes 0.3 s of processor time for attention_flow, 0.7 s for the others.
+    # A step takes 0.3 s for attention_flow, 0.6 to 0.8 s for the others (benchmarks/results/pipeline.json).
     "squad_part": _preset(
         "SQuAD v1.1, a fixed fifth of its passages, for two cores, from files by hand",
         6,
