@@ -54,7 +54,10 @@ class AttentionChoice:
                 "`attention` must be a layer without weights yet: each block makes copies from its "
                 f"configuration. Received the built layer {layer.name!r}"
             )
-        self.attention = keras.saving.serialize_keras_object(layer)
+        # A configuration stays as it came: what is serialized while Keras loads a model has to outlive the
+        # loading (see `recurrence.bidirectional`), and this layer is dropped.
+        is_serialized = isinstance(attention, dict)
+        self.attention = attention if is_serialized else keras.saving.serialize_keras_object(layer)
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments of the block that made this choice."""
@@ -81,11 +84,10 @@ class AttentionChoice:
         means then have to stay within a query's own row, or later queries would change earlier outputs.
         """
         if isinstance(self.attention, dict):
-            layer = keras.saving.deserialize_keras_object(self.attention)
-            config = {**layer.get_config(), "name": name}
+            layer = _copy(self.attention, name=name)
             if is_cross and isinstance(layer, MultiHeadCoDA):
-                config["center_per_query"] = True
-            return layer.__class__.from_config(config)
+                layer = _copy(self.attention, name=name, center_per_query=True)
+            return layer
         num_heads: Any = self.num_heads  # an integer, for every name
         if self.key_dim is None and width % num_heads:
             raise ValueError(
@@ -105,3 +107,9 @@ class AttentionChoice:
         if is_cross and self.attention == "coda":
             options["center_per_query"] = True
         return _BY_NAME[self.attention](**options)
+
+
+def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:
+    """A new layer of a serialized one's configuration, with other values for some arguments."""
+    config = {**serialized["config"], **changes}
+    return keras.saving.deserialize_keras_object({**serialized, "config": config})

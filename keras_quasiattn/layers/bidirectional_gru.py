@@ -10,7 +10,7 @@ from keras_quasiattn.layers.arguments import (
     check_sequence,
     sequence_mask,
 )
-from keras_quasiattn.layers.recurrence import run_recurrent
+from keras_quasiattn.layers.recurrence import bidirectional, run_recurrent
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
@@ -63,7 +63,7 @@ class BidirectionalGRU(keras.layers.Layer):
         self.input_dropout = keras.layers.Dropout(
             self.dropout, noise_shape=(None, 1, None), dtype=dtype, name="input_dropout"
         )
-        self.recurrent = keras.layers.Bidirectional(
+        self.recurrent = bidirectional(
             keras.layers.GRU(self.units, return_sequences=True, dtype=dtype, name="gru"),
             dtype=dtype,
             name="recurrent",

@@ -1,5 +1,6 @@
 """Recurrent layers under the law of masks."""
 
+import weakref
 from typing import Any
 
 import keras
@@ -20,6 +21,22 @@ def readable(mask: Tensor) -> Tensor:
     """
     first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
     return ops.logical_or(mask, ops.logical_and(first, ~ops.any(mask, axis=1, keepdims=True)))
+
+
+def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers.Bidirectional:
+    """Keras' `Bidirectional` of a recurrent layer, which may be made while a model is loaded.
+
+    Keras copies `recurrent` through its configuration, and while it loads a model it takes all that was serialized at
+    one address for one object. If `recurrent` were freed, the next layer made at its address would get the same copy
+    for both directions, and be refused. So it lives as long as the layer made of it.
+
+    Args:
+        recurrent: a layer without weights yet.
+        options: as Keras' `Bidirectional` has them.
+    """
+    layer = keras.layers.Bidirectional(recurrent, **options)
+    weakref.finalize(layer, lambda kept: None, recurrent).atexit = False
+    return layer
 
 
 def run_recurrent(

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.recurrence import readable
+from keras_quasiattn.layers.recurrence import bidirectional, readable
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
@@ -51,7 +51,7 @@ class CharacterStates(keras.layers.Layer):
         dtype = self.dtype_policy
         self.embedding = keras.layers.Embedding(CHARACTERS, self.embedding_dim, dtype=dtype, name="embedding")
         self.embedding.build(None)
-        self.recurrent = keras.layers.Bidirectional(
+        self.recurrent = bidirectional(
             keras.layers.GRU(self.units, dtype=dtype, name="gru"), dtype=dtype, name="recurrent"
         )
         self.recurrent.build((None, inputs_shape[-1], self.embedding_dim))

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers import DotAttention
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.recurrence import readable
+from keras_quasiattn.layers.recurrence import bidirectional, readable
 from keras_quasiattn.models.transformer import is_real
 from keras_quasiattn.ops.masking import zero_masked
 
@@ -113,7 +113,7 @@ class Seq2Seq(keras.Model):
         }
         if attention is not None:
             layers["encoders"] = [
-                keras.layers.Bidirectional(encoder, dtype=policy, name=f"both_{encoder.name}")
+                bidirectional(encoder, dtype=policy, name=f"both_{encoder.name}")
                 for encoder in layers["encoders"]
             ]
             layers["bridges"] = [

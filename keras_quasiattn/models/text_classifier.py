@@ -13,7 +13,7 @@ from keras_quasiattn.layers import (
     SoftAttention,
 )
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.recurrence import readable
+from keras_quasiattn.layers.recurrence import bidirectional, readable
 
 Tensor = Any
 
@@ -118,7 +118,7 @@ class TextClassifier(keras.Model):
                 embedding_dropout, dtype=policy, name="embedding_dropout"
             ),
             "recurrent": [
-                keras.layers.Bidirectional(
+                bidirectional(
                     keras.layers.LSTM(
                         units,
                         return_sequences=attention != "none" or number < num_layers - 1,

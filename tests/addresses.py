@@ -1,0 +1,50 @@
+"""Addresses that are used again as soon as their object is gone, where Keras asks for an object's `id`."""
+
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import keras
+import pytest
+from keras.src.saving import serialization_lib
+
+
+class ReusedAddresses:
+    """`id`, as unlucky as it may be: a layer comes to lie where the last layer that was freed has lain.
+
+    >>> address, first = ReusedAddresses(), keras.layers.Layer()
+    >>> before = address(first)
+    >>> del first
+    >>> address(keras.layers.Dense(1)) == before
+    True
+    """
+
+    def __init__(self) -> None:
+        self.owners: list[tuple[weakref.ref, bool]] = []
+
+    def __call__(self, thing: Any) -> int:
+        gc.collect()
+        is_layer = isinstance(thing, keras.layers.Layer)
+        free = []
+        for address, (reference, was_layer) in enumerate(self.owners):
+            owner = reference()
+            if owner is thing:
+                return address
+            if owner is None and was_layer == is_layer:
+                free.append(address)
+        address = free[-1] if free else len(self.owners)
+        self.owners[address : address + 1] = [(weakref.ref(thing), is_layer)]
+        return address
+
+
+@contextmanager
+def used_again() -> Iterator[None]:
+    """For what runs within."""
+    gc.collect()
+    gc.freeze()  # or each collection would look at all of TensorFlow
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(serialization_lib, "id", ReusedAddresses(), raising=False)
+        yield
+    gc.unfreeze()

@@ -1,0 +1,43 @@
+"""Models load wherever in memory their parts come to lie."""
+
+from pathlib import Path
+
+import addresses
+import keras
+import numpy as np
+import pytest
+from tools import to_numpy
+
+from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
+from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.models import DecaProp, Seq2Seq, TextClassifier
+
+
+def classifier() -> keras.Model:
+    return TextClassifier(20, 3, attention="gated", embedding_dim=4, units=3)
+
+
+def seq2seq() -> keras.Model:
+    return Seq2Seq(20, attention="coda", embedding_dim=4, units=3, num_layers=3)
+
+
+def reader() -> keras.Model:
+    return DecaProp(20, embedding_dim=4, units=3, num_layers=2, character_units=2)
+
+
+def functional() -> keras.Model:
+    inputs = keras.Input((5, 4))
+    states = TransformerEncoder(8, attention=MultiHeadCoDA(num_heads=2, key_dim=2))(inputs)
+    return keras.Model(inputs, BidirectionalGRU(3)(BidirectionalGRU(2)(states)))
+
+
+@pytest.mark.parametrize("make", [classifier, seq2seq, reader, functional])
+def test_a_model_loads_though_its_parts_lie_where_others_have_lain(make, tmp_path: Path) -> None:
+    """Keras takes what it serializes at one address, while it loads, for one object, even if the first is long gone."""
+    model = make()
+    model.save(tmp_path / "model.keras")
+    with addresses.used_again():
+        loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
+    assert len(loaded.weights) == len(model.weights)
+    for one, other in zip(model.weights, loaded.weights, strict=True):
+        np.testing.assert_array_equal(to_numpy(one), to_numpy(other), err_msg=one.path)
