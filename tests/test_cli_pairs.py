@@ -52,7 +52,8 @@ def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
     assert float(served[1].split()[0]) == pytest.approx(expected["probabilities"][0], abs=1e-3)
     assert ask(tmp_path / "run" / "1", "one") == ["ask.py: got 1 texts: the model takes first, second"]
     assert_one_line(
-        run_cli("predict", run, "no tab"), "the input 'no tab' has 1 texts: first, second, parted by tabs"
+        run_cli("predict", run, "no tab"),
+        "number of texts in the input 'no tab': 1, not 2: first, second, parted by tabs",
     )
     assert_one_line(run_cli("show", run, "a\tb"), "have no tokens to show: use predict")
 
@@ -70,7 +71,10 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     assert [line.split(" ", 1)[1] for line in served] == expected["ranked"]
     scores = [float(line.split()[0]) for line in served]
     assert scores == pytest.approx(expected["scores"], abs=1e-3) and scores[-1] == 0
-    assert_one_line(run_cli("predict", run, "the cat"), "has 1 texts: question, candidate, parted by tabs")
+    assert_one_line(
+        run_cli("predict", run, "the cat"),
+        "number of texts in the input 'the cat': 1, not 2: question, candidate, parted by tabs",
+    )
 
 
 @pytest.mark.parametrize(

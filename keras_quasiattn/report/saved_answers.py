@@ -54,7 +54,8 @@ class SavedAnswers:
             parts = [*parts[: len(names) - 1], parts[len(names) - 1 :]]
         if len(parts) != len(names) or (listed and not parts[-1]):
             raise UserError(
-                f"the input {text!r} has {len(parts)} texts: {', '.join(names)}, parted by tabs, is right"
+                f"number of texts in the input {text!r}: {len(parts)}, not {len(names)}: "
+                f"{', '.join(names)}, parted by tabs"
             )
         given = {name: tf.constant([part]) for name, part in zip(names, parts, strict=True)}
         row = {name: value.numpy()[0] for name, value in self._signature(**given).items()}

@@ -148,6 +148,7 @@ def columns_of(text: str | bytes, names: Sequence[str], *, more: bool = False) -
     columns = line.split("\t")
     if len(columns) < len(names) or (len(columns) > len(names) and not more):
         raise UserError(
-            f"the input {line!r} has {len(columns)} texts: {', '.join(names)}, parted by tabs, is right"
+            f"number of texts in the input {line!r}: {len(columns)}, not {len(names)}: "
+            f"{', '.join(names)}, parted by tabs"
         )
     return columns
