@@ -70,6 +70,7 @@ def test_means_and_spreads_stand_beside_the_papers_figures(call: Callable[..., s
     "script",
     [
         "ganet_tables.py",
+        "mlu_tables.py",
         "pair_tables.py",
         "program_tables.py",
         "rank_tables.py",
