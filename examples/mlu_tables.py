@@ -2,7 +2,7 @@
 
     python examples/mlu_tables.py train --tables 20000-updates --seeds 1
     python examples/mlu_tables.py show
-    python examples/loss_curves.py runs/tables/paper-* --figure val_sequence_accuracy --output results/mlu_curves.png
+    python examples/loss_curves.py runs/tables/paper-*-20000-* --figure val_sequence_accuracy --output curves.png
 
 The paper's table is of 100,000 updates; the other one of a fifth of them, with the same share of warming up and of
 averaged updates, which two cores can do. Every run is a `quasiattn train` and a `quasiattn evaluate --record`, so a row

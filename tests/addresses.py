@@ -8,7 +8,6 @@ from typing import Any
 
 import keras
 import pytest
-from keras.src.saving import serialization_lib
 
 
 class ReusedAddresses:
@@ -41,10 +40,14 @@ class ReusedAddresses:
 
 @contextmanager
 def used_again() -> Iterator[None]:
-    """For what runs within."""
+    """For what runs within, which has to serialize something, or nothing was tried."""
+    address = ReusedAddresses()
     gc.collect()
     gc.freeze()  # or each collection would look at all of TensorFlow
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(serialization_lib, "id", ReusedAddresses(), raising=False)
-        yield
-    gc.unfreeze()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(keras.saving.serialize_keras_object.__globals__, "id", address)
+            yield
+    finally:
+        gc.unfreeze()
+    assert address.owners

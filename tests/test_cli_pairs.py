@@ -73,7 +73,7 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     assert scores == pytest.approx(expected["scores"], abs=1e-3) and scores[-1] == 0
     assert_one_line(
         run_cli("predict", run, "the cat"),
-        "number of texts in the input 'the cat': 1, not 2: question, candidate, parted by tabs",
+        "number of texts in the input 'the cat': 1, not 2 or more: question, candidate, parted by tabs",
     )
 
 

@@ -56,8 +56,9 @@ class AttentionChoice:
             )
         # A configuration stays as it came: what is serialized while Keras loads a model has to outlive the
         # loading (see `recurrence.bidirectional`), and this layer is dropped.
-        is_serialized = isinstance(attention, dict)
-        self.attention = attention if is_serialized else keras.saving.serialize_keras_object(layer)
+        self.attention = (
+            attention if isinstance(attention, dict) else keras.saving.serialize_keras_object(layer)
+        )
 
     def get_config(self) -> dict[str, Any]:
         """The constructor arguments of the block that made this choice."""

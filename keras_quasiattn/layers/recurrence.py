@@ -1,4 +1,4 @@
-"""Recurrent layers under the law of masks."""
+"""Recurrent layers: how they are made, and how they run under the law of masks."""
 
 import weakref
 from typing import Any
@@ -33,6 +33,9 @@ def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers
     Args:
         recurrent: a layer without weights yet.
         options: as Keras' `Bidirectional` has them.
+
+    Returns:
+        The layer, without weights yet: (B, T, D) to (B, T, 2·units), or what `recurrent` and `merge_mode` make of it.
     """
     layer = keras.layers.Bidirectional(recurrent, **options)
     weakref.finalize(layer, lambda kept: None, recurrent).atexit = False

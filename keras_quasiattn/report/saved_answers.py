@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.pair_task import columns_of
 from keras_quasiattn.tasks.vocabulary_task import plain
 
 
@@ -49,14 +50,11 @@ class SavedAnswers:
         # The texts of a list, a ranker's candidates, come last.
         names = sorted(specs, key=lambda name: (len(specs[name].shape), name))
         listed = len(specs[names[-1]].shape) == 2
-        parts: list[Any] = text.encode("utf-8", "surrogateescape").split(b"\t")
-        if listed:
-            parts = [*parts[: len(names) - 1], parts[len(names) - 1 :]]
-        if len(parts) != len(names) or (listed and not parts[-1]):
-            raise UserError(
-                f"number of texts in the input {text!r}: {len(parts)}, not {len(names)}: "
-                f"{', '.join(names)}, parted by tabs"
-            )
+        columns = [
+            column.encode("utf-8", "surrogateescape") for column in columns_of(text, names, more=listed)
+        ]
+        alone = len(names) - listed
+        parts: list[Any] = [*columns[:alone], columns[alone:]] if listed else columns
         given = {name: tf.constant([part]) for name, part in zip(names, parts, strict=True)}
         row = {name: value.numpy()[0] for name, value in self._signature(**given).items()}
         return {"input": text, **{name: _readable(row, name) for name in row}}

@@ -148,7 +148,7 @@ def columns_of(text: str | bytes, names: Sequence[str], *, more: bool = False) -
     columns = line.split("\t")
     if len(columns) < len(names) or (len(columns) > len(names) and not more):
         raise UserError(
-            f"number of texts in the input {line!r}: {len(columns)}, not {len(names)}: "
+            f"number of texts in the input {line!r}: {len(columns)}, not {len(names)}{' or more' if more else ''}: "
             f"{', '.join(names)}, parted by tabs"
         )
     return columns

@@ -103,7 +103,10 @@ def test_figures_are_of_the_answers(prepared: Task) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Which cat?", "1, not 2: question, passage, parted by tabs"),
+        (
+            "Which cat?",
+            "number of texts in the input 'Which cat.': 1, not 2 or more: question, passage, parted by tabs",
+        ),
         (" \tthe cat", "the question of the input .* is empty"),
         ("Which big old white cat is it?\tthe cat", "has 8 words: at most 6 are right"),
     ],
