@@ -1,5 +1,6 @@
 """Cross-entropy over token ids, with label smoothing."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -51,12 +52,36 @@ class SequenceCrossentropy(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """The loss of every position, (B, T)."""
-        log_probabilities = ops.log_softmax(y_pred, axis=-1)
         ids = ops.expand_dims(ops.cast(y_true, "int32"), -1)
-        of_target = ops.squeeze(ops.take_along_axis(log_probabilities, ids, axis=-1), -1)
-        of_all = ops.mean(log_probabilities, axis=-1)
-        return -(1 - self.label_smoothing) * of_target - self.label_smoothing * of_all
+        return _smoothed_crossentropy(ids, y_pred, self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
         return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Tensor:
+    """The loss (B, T) from ids (B, T, 1) and logits (B, T, V); its gradient is (p − smoothed target)·upstream.
+
+    Written out because that of a gather is summed over B·T·V segments one by one in TensorFlow, and that of a log-softmax
+    keeps one more tensor of the logits' size.
+    """
+    vocabulary = logits.shape[-1]
+
+    @ops.custom_gradient
+    def losses(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+        of_all = ops.logsumexp(logits, axis=-1)
+        of_target = ops.squeeze(ops.take_along_axis(logits, ids, axis=-1), -1)
+
+        def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> Tensor:
+            upstream = upstreams[0] if upstream is None else upstream
+            of_others = smoothing / vocabulary
+            is_target = ops.equal(ops.arange(vocabulary, dtype="int32"), ids)
+            target = ops.where(is_target, 1 - smoothing + of_others, of_others)
+            probabilities = ops.exp(logits - ops.expand_dims(of_all, -1))
+            return (probabilities - target) * ops.expand_dims(upstream, -1)
+
+        smoothed = (1 - smoothing) * of_target + smoothing * ops.mean(logits, axis=-1)
+        return of_all - smoothed, gradient
+
+    return losses(logits)

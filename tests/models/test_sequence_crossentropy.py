@@ -1,6 +1,7 @@
 import keras
 import numpy as np
 import pytest
+from tools import run_with_gradients
 
 from keras_quasiattn.models import SequenceCrossentropy, Transformer
 
@@ -30,6 +31,19 @@ def test_every_position_is_that_of_the_reference(batch, smoothing: float) -> Non
     loss = SequenceCrossentropy(smoothing, reduction=None)
     got = keras.ops.convert_to_numpy(loss(ids, logits))
     np.testing.assert_allclose(got, reference(ids, logits, smoothing), rtol=2e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
+def test_gradient_is_the_probabilities_less_the_smoothed_target(batch, smoothing: float) -> None:
+    ids, logits, mask = batch
+    logits[0, 0] = 60 * logits[0, 0]  # probabilities of 0 and 1
+    cotangent = np.random.default_rng(2).normal(size=mask.shape).astype(np.float32) * mask
+    loss = SequenceCrossentropy(smoothing, reduction=None)
+    _, [gradient] = run_with_gradients(lambda x: [loss(ids, x)], [logits], [cotangent])
+    step = np.exp(logits - logits.max(-1, keepdims=True), dtype=np.float64)
+    target = np.eye(11)[ids] * (1 - smoothing) + smoothing / 11
+    expected = (step / step.sum(-1, keepdims=True) - target) * cotangent[..., None]
+    np.testing.assert_allclose(gradient, expected, atol=2e-6)
 
 
 def test_without_smoothing_it_is_keras_own(batch) -> None:
