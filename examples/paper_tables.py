@@ -205,7 +205,7 @@ def _coda() -> Iterator[PaperTable]:
         "share of right answers",
         [
             *rows_of("mlu", "6"),
-            *rows_of("mlu", "20000-updates"),
+            *rows_of("mlu", "two-cores"),
             *_runs("mlu", "demo", {"softmax": "", "coda": ""}),
         ],
         "Models `softmax` and `universal` are quoted by the paper from Wangperawong 2018, after 100,000 updates.",
