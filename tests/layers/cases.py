@@ -94,9 +94,14 @@ CASES += [
     LayerCase("local_attention_narrow", layers.LocalAttention, POOLED, {"window": 2}),
     *(
         LayerCase(
-            f"gated_{network}", layers.GatedAttention, POOLED, {"network": network, "units": 3}, **GATED
+            f"gated_{network}",
+            layers.GatedAttention,
+            POOLED,
+            {"network": network, "units": 3},
+            longest=longest,
+            **GATED,
         )
-        for network in ("bilstm", "feed_forward", "self_attention")
+        for network, longest in {"bilstm": 64, "feed_forward": 512, "self_attention": 512}.items()
     ),
     LayerCase("multi_head_gated", layers.MultiHeadGated, SELF, HEADS, noisy=True),
     LayerCase("multi_head_gated_cross", layers.MultiHeadGated, CROSS, HEADS, noisy=True),
