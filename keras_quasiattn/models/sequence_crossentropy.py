@@ -53,7 +53,7 @@ class SequenceCrossentropy(keras.losses.Loss):
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         """The loss of every position, (B, T)."""
         ids = ops.expand_dims(ops.cast(y_true, "int32"), -1)
-        return _smoothed_crossentropy(ids, y_pred, self.label_smoothing)
+        return _smoothed_crossentropy(ids, ops.convert_to_tensor(y_pred), self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
