@@ -4,7 +4,7 @@
     python examples/mlu_tables.py show
     python examples/loss_curves.py runs/tables/paper-*-20000-* --figure val_sequence_accuracy --output curves.png
 
-The paper's table is of 100,000 updates; the other one is what two cores do in two hours: a fifth of the updates, with
+The paper's table is of 100,000 updates; the other one is smaller, for two cores: a fifth of the updates, with
 the same share of warming up and of averaged ones, half the width, 128 questions in place of 160. Every run is a
 `quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command that made it. What
 the file has already is left out, and an interrupted run goes on where it stopped. The data lie in the folder that

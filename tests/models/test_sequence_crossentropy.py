@@ -33,6 +33,16 @@ def test_every_position_is_that_of_the_reference(batch, smoothing: float) -> Non
     np.testing.assert_allclose(got, reference(ids, logits, smoothing), rtol=2e-6)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_gradient_comes_in_the_dtype_of_the_loss(batch, dtype: str) -> None:
+    ids, logits, mask = batch
+    loss = SequenceCrossentropy(0.1, reduction=None, dtype=dtype)
+    _, [gradient] = run_with_gradients(lambda x: [loss(ids, x)], [logits], [np.ones(mask.shape)])
+    assert gradient.dtype == np.float32  # that of the logits
+    assert np.isfinite(gradient).all()
+    np.testing.assert_allclose(gradient.sum(-1), 0, atol=5e-2)
+
+
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.7])
 def test_gradient_is_the_probabilities_less_the_smoothed_target(batch, smoothing: float) -> None:
     ids, logits, mask = batch
