@@ -1,6 +1,7 @@
 """Which implementation of CoDA "auto" means, and where compiled CPU loops may be used."""
 
 import importlib.util
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +16,10 @@ Tensor = Any
 
 IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
-# One tile of keys for as many queries. With a length of 1 the difference is no larger than its terms.
-_FEW_PAIRS = 32 * 32
+# Up to here the definition is quickest: for "blockwise" pairs of one batch and head, which are one tile of keys for as
+# many queries; for "compiled" pairs of all batches and heads, as a call of compiled loops takes about a millisecond.
+_PAIRS_OF_ONE = 32 * 32
+_PAIRS_OF_ALL = 8192
 _INSTALLED = importlib.util.find_spec("numba") is not None
 _TENSORFLOW = keras.backend.backend() == "tensorflow"
 
@@ -50,14 +53,26 @@ def choose_implementation(
         raise ValueError(f"`implementation='compiled'` needs {obstacle}.")
     if implementation != "auto":
         return implementation
-    lengths = query.shape[-2], key.shape[-2]
-    if 1 in lengths or (None not in lengths and lengths[0] * lengths[1] <= _FEW_PAIRS):
+    if 1 in (query.shape[-2], key.shape[-2]):  # the difference is no larger than its terms
         return "reference"
+    for_many = _choose_for_many_pairs(obstacle, training)
+    return "reference" if _has_few_pairs(for_many, query.shape, key.shape) else for_many
+
+
+def _choose_for_many_pairs(obstacle: str | None, training: bool | None) -> str:
     if obstacle:
         return "blockwise"
     from keras_quasiattn.ops.executor_tensorflow import stays_in_this_process
 
     return "compiled" if stays_in_this_process(bool(training)) else "blockwise"
+
+
+def _has_few_pairs(for_many: str, query_shape: Any, key_shape: Any) -> Any:
+    """Whether the definition is quicker than `for_many`: a tensor where sizes are, None where they are unknown."""
+    sizes = (query_shape[-2], key_shape[-2], *(query_shape[:-2] if for_many == "compiled" else ()))
+    if None in sizes:
+        return None
+    return math.prod(sizes) <= (_PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE)
 
 
 def compute_by_choice(
@@ -72,14 +87,16 @@ def compute_by_choice(
 ) -> Any:
     """What `compute` gives for the chosen implementation; arguments and errors as for `choose_implementation`.
 
-    In a graph that does not know the lengths, "auto" chooses when it runs: few pairs are quickest by the definition.
+    In a graph that does not know the sizes, "auto" chooses when it runs.
     """
     chosen = choose_implementation(implementation, query, key, alpha=alpha, beta=beta, training=training)
-    known = None not in (query.shape[-2], key.shape[-2])
-    decided = implementation != "auto" or chosen == "reference" or known or not runs_op_by_op()
+    known = chosen == "reference" or _has_few_pairs(chosen, query.shape, key.shape) is not None
+    decided = implementation != "auto" or known or not runs_op_by_op()
     if decided or is_recording():  # what one branch records is not to be had outside of it
         return compute(chosen)
-    few = ops.shape(query)[-2] * ops.shape(key)[-2] <= _FEW_PAIRS
+    # In floating point: the pairs of a long batch are more than integers of 32 bits count.
+    shapes = (tuple(ops.cast(size, "float32") for size in ops.shape(x)) for x in (query, key))
+    few = _has_few_pairs(chosen, *shapes)
     return ops.cond(few, lambda: compute("reference"), lambda: compute(chosen))
 
 

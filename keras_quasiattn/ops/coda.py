@@ -67,10 +67,11 @@ def coda_attention(
             makes M tile by tile, forward and backward, in memory linear in T and S; it compiles under XLA and
             travels in a SavedModel. "compiled" does the same in compiled CPU loops (TensorFlow on CPUs, with
             the `compiled` extra); it can neither be compiled by XLA nor exported, and trying is an error.
-            "auto" is "reference" where T or S is 1 or T·S is at most 1024, which a TensorFlow graph that does not
-            know the lengths decides when it runs; else "compiled" where that is legal: the extra is there, no GPU
-            or TPU is, no factor varies along S, and the call is eager or a step of training on this machine that
-            XLA does not compile; else "blockwise". Scores, when asked for, are made from blockwise distances
+            "auto" is "compiled" where that is legal: the extra is there, no GPU or TPU is, no factor varies along
+            S, and the call is eager or a step of training on this machine that XLA does not compile; else
+            "blockwise". But it is "reference" where T or S is 1, or the pairs are few: at most 8192 of all batches
+            and heads in place of "compiled", T·S at most 1024 in place of "blockwise", which a TensorFlow graph
+            that does not know the sizes decides when it runs. Scores, when asked for, are made from blockwise distances
             unless it is "reference". All give the same output to rounding.
         training: whether this is a step of training: only "auto" reads it.
 

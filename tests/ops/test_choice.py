@@ -9,7 +9,7 @@ from keras_quasiattn import layers, ops
 from keras_quasiattn.ops.choice import choose_implementation
 
 compiled = pytest.mark.skipif("compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`")
-LENGTH = 40  # above the few pairs for which "auto" takes the definition
+LENGTH = 70  # above the few pairs for which "auto" takes the definition
 
 
 def normals(*shape):
@@ -17,7 +17,7 @@ def normals(*shape):
 
 
 def chosen(target, source, *, training=True, alpha=1.0, beta=1.0):
-    query, key = (keras.KerasTensor((None, length, 8)) for length in (target, source))
+    query, key = (keras.KerasTensor((64, length, 8)) for length in (target, source))
     return choose_implementation("auto", query, key, alpha=alpha, beta=beta, training=training)
 
 
@@ -26,7 +26,7 @@ def kinds(function):
     return {operation.type for operation in function.get_concrete_function().graph.get_operations()}
 
 
-@pytest.mark.parametrize("lengths", [(1, 5000), (5000, 1), (32, 32), (None, 1), (0, 7)])
+@pytest.mark.parametrize("lengths", [(1, 5000), (5000, 1), (8, 16), (None, 1), (0, 7)])
 def test_few_pairs_take_the_definition(lengths):
     assert chosen(*lengths) == "reference"
 
@@ -34,6 +34,11 @@ def test_few_pairs_take_the_definition(lengths):
 @pytest.mark.parametrize("lengths", [(33, 32), (None, None), (2, None)])
 def test_many_or_unknown_lengths_never_take_the_definition(lengths):
     assert chosen(*lengths) == ("compiled" if "compiled" in CODA_IMPLEMENTATIONS else "blockwise")
+
+
+def test_compiled_loops_take_short_sequences_of_large_batches():
+    expected = "compiled" if "compiled" in CODA_IMPLEMENTATIONS else "reference"
+    assert chosen(9, 16) == chosen(32, 32) == expected
 
 
 @pytest.mark.skipif(
@@ -64,7 +69,7 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, sou
     for got, right in zip([*outputs, *gradients], [*expected, *expected_gradients], strict=True):
         np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
     # Few pairs give the definition's numbers to the last bit, so nothing else was computed.
-    if target * source <= choice._FEW_PAIRS:
+    if 2 * target * source <= min(choice._PAIRS_OF_ONE, choice._PAIRS_OF_ALL):
         np.testing.assert_array_equal(outputs[0], expected[0])
 
 
@@ -99,7 +104,7 @@ def test_graphs_call_compiled_loops_in_plain_training_steps_only(training, jit, 
     def run():
         return layer(x, x, training=training)
 
-    np.testing.assert_allclose(run(), eager, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run(), eager, rtol=1e-4, atol=1e-5)
     assert ("PyFunc" in kinds(run)) is expected
 
 

@@ -6,9 +6,9 @@ import numpy as np
 from numba import njit
 
 from keras_quasiattn.ops.compiled.elementwise import FAST, slopes, values
-from keras_quasiattn.ops.compiled.vectors import add_distances, add_products, add_signs
+from keras_quasiattn.ops.compiled.vectors import LANES, add_distances, add_products, add_signs
 
-BLOCK_ROWS = 16
+BLOCK_ROWS = 8
 
 
 class Problem(NamedTuple):
@@ -40,6 +40,16 @@ class Problem(NamedTuple):
     kept_factor: Any
     chunks: int  # pieces of T worked on independently
     width: int  # columns of a block
+
+
+@njit(nogil=True, cache=True)
+def pad(x: Any, is_real: Any, out: Any) -> None:
+    """Writes x (B, length, features) to `out`, 0 around it and where a position of it is not real."""
+    for b in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            kept = x.shape[2] if i < x.shape[1] and (is_real.shape[0] == 0 or is_real[b, i]) else 0
+            out[b, i, :kept] = x[b, i, :kept]
+            out[b, i, kept:] = 0
 
 
 @njit(cache=True)
@@ -126,9 +136,9 @@ def _compose(p: Any, b: int, t: int, key: Any, other: Any, work: Any) -> None:
 @njit(nogil=True, cache=True)
 def _transpose(x: Any, out: Any) -> None:
     width, features = x.shape
-    for s in range(0, width, 16):  # 16 keys at a time: whole cache lines are written
+    for s in range(0, width, LANES):  # a vector of keys at a time: whole cache lines are written
         for f in range(features):
-            for i in range(s, s + 16):
+            for i in range(s, s + LANES):
                 out[f, i] = x[i, f]
 
 

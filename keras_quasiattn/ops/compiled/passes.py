@@ -73,6 +73,16 @@ def _pad(x: Array, *lengths: int | None) -> Array:
     return np.pad(x, missing) if any(more for _, more in missing) else np.ascontiguousarray(x)
 
 
+def _pad_features(x: Array, shape: tuple[int, int, int], is_real: Array | None = None) -> Array:
+    """`x` (B, length, features) with zeros up to `shape`, and in the positions that are not real."""
+    if x.shape == shape and is_real is None:
+        return np.ascontiguousarray(x)
+    out = np.empty(shape, x.dtype)
+    nothing = np.zeros((0, 0), np.uint8)
+    _LOOPS.pad(_read_only(np.ascontiguousarray(x)), _read_only(nothing if is_real is None else is_real), out)
+    return out
+
+
 class Passes:
     """Both passes over one set of arrays.
 
@@ -93,7 +103,7 @@ class Passes:
         self.rows, self.columns = _whole(self.target, BLOCK_ROWS), blocks * width
         self.chunks = max(1, min(-(-_PIECES // max(1, self.batch)), self.rows // (4 * BLOCK_ROWS)))
         key_mask, row_mask, full_mask, full_index = self._masks()
-        self.real = key_mask[:, :, None].astype(bool) if key_mask.size else None
+        self.is_real = key_mask if key_mask.size else None
         self.problem = Problem(
             **{name: _read_only(self._padded(name)) for name in GIVEN},
             similarity_code=FUNCTION_CODES[settings.similarity],
@@ -139,8 +149,7 @@ class Passes:
         shape = self._shape(name)
         if not shape[2]:
             return np.zeros(shape, self.dtype)
-        x = _pad(self.arrays[name], *shape)
-        return x if name in _OF_ROWS or self.real is None else np.where(self.real, x, self.dtype(0))
+        return _pad_features(self.arrays[name], shape, None if name in _OF_ROWS else self.is_real)
 
     def _result_shape(self, name: str) -> tuple[int, int, int]:
         batch, length, features = self._shape(name)
@@ -167,11 +176,9 @@ class Passes:
 
     def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
         """Gradients for `names`, given those of what `forward` returns."""
-        g = _pad(upstreams[0], None, self.rows, self.problem.value.shape[2])
-        width = self.problem.other_value.shape[2]
-        g_other = np.zeros((self.batch, self.columns, 0), self.dtype)
-        if len(upstreams) == 2:
-            g_other = _pad(upstreams[1], None, self.columns, width)
+        g = _pad_features(upstreams[0], (self.batch, self.rows, self.problem.value.shape[2]))
+        shape = self.batch, self.columns, self.problem.other_value.shape[2]
+        g_other = _pad_features(upstreams[1], shape) if len(upstreams) == 2 else np.zeros(shape, self.dtype)
         gradients = tuple(_empty([self._result_shape(name) for name in GIVEN], self.dtype))
         _on_all_cores(_LOOPS.backward, self.problem, _read_only(g), _read_only(g_other), gradients)
         found = dict(zip(GIVEN, gradients, strict=True))

@@ -16,9 +16,8 @@ from numba.extending import intrinsic
 ROWS = 8  # rows of a register tile; every matrix of sums has a multiple of it
 VECTORS = 2  # vectors a row of a register tile: 16 sums in all, a choice for 32 registers
 SIGN_ROWS = 4
-LANES = 16  # every matrix of sums has a multiple of it as columns, whatever the dtype
-
 _VECTOR_BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
+LANES = _VECTOR_BYTES // 4  # every matrix of sums has a multiple of it as columns, whatever the dtype
 
 
 class _Matrix:
