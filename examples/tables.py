@@ -92,12 +92,14 @@ class Tables(NamedTuple):
         rows: every row of every table.
         figures: the measured figures to print, by heading: a name and what divides it.
         vectors_for: beginnings of the names of the models that take word vectors.
+        limit: number of examples to measure with; None for all of them.
     """
 
     task: str
     rows: Sequence[Row]
     figures: Mapping[str, tuple[str, float]]
     vectors_for: tuple[str, ...]
+    limit: int | None = None
 
     def main(self, description: str) -> None:
         """Read the arguments and do what they say."""
@@ -135,11 +137,11 @@ class Tables(NamedTuple):
                 command += ["--vectors", arguments.vectors]
             for setting in row.settings.items():
                 command += ["--set", "=".join(setting)]
+            measure = ["evaluate", run, "--split", row.split, "--record", str(arguments.results)]
+            if self.limit is not None:
+                measure += ["--limit", str(self.limit)]
             print(f"== {name}", flush=True)
-            for words in (
-                [*command, "--run", run, "--quiet"],
-                ["evaluate", run, "--split", row.split, "--record", str(arguments.results)],
-            ):
+            for words in ([*command, "--run", run, "--quiet"], measure):
                 subprocess.run([sys.executable, "-m", "quasiattn", *words], check=True)
 
     def _show(self, chosen: Sequence[Row], arguments: argparse.Namespace) -> None:

@@ -3,7 +3,8 @@
     python examples/translate_tables.py train --tables 4 --datasets multi30k --seeds 3
     python examples/translate_tables.py show
 
-Table 9, the eight compositions, is of the validation data and of a quarter of table 4's updates. Every run is a
+Table 9, the eight compositions, is of the validation data and of a quarter of table 4's updates, of half as many
+tokens. Every run is a
 `quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command that made it.
 What the file has already is left out, and an interrupted run goes on where it stopped. The data lie in the folder
 that QUASIATTN_DATA_DIR names (default `data`).
@@ -33,10 +34,10 @@ BUDGET = {
     "training.warmup_steps": "1000",
     "training.checkpoint_every": "250",
 }
-# A quarter of that, and of the updates between the checkpoints that are averaged.
+# A quarter of that, and nearly of the updates between the checkpoints that are averaged; half as many tokens again.
 SMALL_BUDGET = {
     "training.steps": "1000",
-    "training.batch_size": "2048",
+    "training.batch_size": "1024",
     "training.warmup_steps": "250",
     "training.checkpoint_every": "50",
 }

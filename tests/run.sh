@@ -12,4 +12,5 @@ python="$environment/bin/python"
 "$python" -m ruff format --check .
 "$python" -m mypy
 "$environment/bin/lint-imports"
-"$python" -m pytest -n 2 "$@"
+# Work is stolen at the ends, so that most modules stay in one process, with the models and runs they share.
+"$python" -m pytest -n 2 --dist worksteal "$@"
