@@ -25,7 +25,6 @@ TRANSFORMER = {
     "model.intermediate_dim": 16,
     "model.num_heads": 2,
     "training.warmup_steps": 10,
-    "training.jit_compile": False,
 }
 
 

@@ -87,7 +87,6 @@ class Mlu(Task):
                 checkpoint_every=1000,
                 average_checkpoints=8,
                 label_smoothing=0.1,
-                jit_compile=True,
             ),
         ),
     }

@@ -28,7 +28,8 @@ class TrainingSettings:
             figure of the validation data: "loss" or "perplexity", of which the smallest wins, or another metric's
             name, of which the largest wins, the earlier one of two that are equal.
         patience: end after this many periods without a better figure of `select`; None trains all steps.
-        jit_compile: compile the training step with XLA (recompiles for every new length of a batch).
+        jit_compile: compile the training step with XLA. It recompiles for every new length of a batch, and on CPUs
+            dropout makes a compiled step many times slower.
 
     Raises:
         UserError: a value that is out of range, or two that do not go together.
