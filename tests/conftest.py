@@ -12,7 +12,31 @@ if keras.backend.backend() == "jax":
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    jax.config.update("jax_disable_most_optimizations", True)  # tests compile far more than they compute
+    # JAX compiles every operation for every shape, and a loop's body whenever it is made anew: nearly all of the time
+    # of these tests. So loops run in Python, except where a test asks for `jax.jit`, and what is compiled is not
+    # optimized; without XLA's new fusion emitters an operation compiles in less than half the time.
+    jax.config.update("jax_disable_jit", True)
+    jax.config.update("jax_disable_most_optimizations", True)
+    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
+
+# Law 8: these pass on every backend; everything else is of TensorFlow.
+ON_EVERY_BACKEND = (
+    *("layers", "ops", "metrics/test_ranking_metrics.py"),
+    *(
+        f"models/test_{name}.py"
+        for name in (
+            *("decoding", "evidence_lower_bound", "mixture_classifier", "pair_classifier", "pair_models"),
+            *("readers", "seq2seq", "sequence_crossentropy", "siamese_classifier", "transformer"),
+        )
+    ),
+)
+
+
+def pytest_ignore_collect(collection_path):
+    """On JAX and PyTorch the tests that are not of these backends are not even imported."""
+    if keras.backend.backend() != "tensorflow" and collection_path.name.startswith("test_"):
+        place = collection_path.relative_to(Path(__file__).parent).as_posix()
+        return None if place.startswith(ON_EVERY_BACKEND) else True
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +44,16 @@ def clean_keras_state():
     keras.utils.set_random_seed(7)
     yield
     keras.config.set_dtype_policy("float32")
+
+
+@pytest.fixture
+def jitted():
+    """On JAX compiles what is compiled for a user: for tests in which many steps are done of one graph."""
+    if keras.backend.backend() == "jax":
+        with jax.disable_jit(False):
+            yield
+    else:
+        yield
 
 
 @pytest.fixture

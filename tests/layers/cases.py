@@ -2,6 +2,7 @@
 NON_DEFAULT in non_default.py.
 """
 
+import pytest
 from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, LayerCase
 
 from keras_quasiattn import layers
@@ -101,7 +102,7 @@ CASES += [
             longest=longest,
             **GATED,
         )
-        for network, longest in {"bilstm": 64, "feed_forward": 512, "self_attention": 512}.items()
+        for network, longest in {"feed_forward": 512, "bilstm": 64, "self_attention": 512}.items()
     ),
     LayerCase("multi_head_gated", layers.MultiHeadGated, SELF, HEADS, noisy=True),
     LayerCase("multi_head_gated_cross", layers.MultiHeadGated, CROSS, HEADS, noisy=True),
@@ -265,3 +266,14 @@ CASES += [
         empty_rows_are_zero=False,
     ),
 ]
+
+# One case of each class; its style says how the class is called.
+ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
+
+
+def one_of_each_first(cases):
+    """The cases as parameters, for laws whose check is dear: one of each class, the others in the long tests."""
+    return [
+        pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
+        for case in cases
+    ]

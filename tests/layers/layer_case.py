@@ -65,7 +65,7 @@ ONE_WAY = dataclasses.replace(PAIR, owners=(0,))
 POOLED = dataclasses.replace(SINGLE, owners=(None,))
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)  # a case is itself alone, so what was made of it can be kept
 class LayerCase:
     """One layer with one set of arguments.
 

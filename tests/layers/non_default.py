@@ -95,7 +95,7 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.GatedAttention: {
         **_POOLING,
         **_GATES,
-        "network": "feed_forward",
+        "network": "self_attention",
         "units": 7,
         "seed": 17,
         "implementation": "reference",

@@ -1,5 +1,7 @@
 """Running a layer case: as arrays, as a pure function of inputs and weights, and as a model."""
 
+import functools
+
 import keras
 import numpy as np
 from tools import run_with_gradients, to_numpy
@@ -9,6 +11,24 @@ def outputs(case, layer, sequences, masks=None, **options):
     """The outputs as arrays."""
     with_gradients_off = keras.tree.map_structure(keras.ops.stop_gradient, list(map(as_tensor, sequences)))
     return to_numpy([detach(x) for x in case.run(layer, with_gradients_off, masks, **options)])
+
+
+@functools.cache
+def shared_layer(case, **overrides):
+    """The built layer of a case, made once for all laws that only read it."""
+    return case.make(**overrides)
+
+
+@functools.cache
+def masked_outputs(case):
+    """What the shared layer gives for the sequences and masks of its case; only for reading."""
+    return outputs(case, shared_layer(case), case.sequences(), case.masks())
+
+
+@functools.cache
+def plain_outputs(case):
+    """What it gives for the same sequences without masks; only for reading."""
+    return outputs(case, shared_layer(case), case.sequences())
 
 
 def as_tensor(x):

@@ -139,7 +139,7 @@ def model_with(layer):
     return model
 
 
-def test_fit_and_evaluate_show_density_and_cost_and_the_cost_closes_gates():
+def test_fit_and_evaluate_show_density_and_cost_and_the_cost_closes_gates(jitted):
     x, y = [normal(32, T, D), np.ones((32, T), "bool")], np.zeros((32, 1), "float32")
     model = model_with(GatedAttention("feed_forward", 4, open_gate_cost=3.0, seed=0))
     history = model.fit(x, y, epochs=40, batch_size=8, verbose=0).history
@@ -158,11 +158,20 @@ def test_fit_and_evaluate_show_density_and_cost_and_the_cost_closes_gates():
     assert again == pytest.approx(results)
 
 
-@pytest.mark.parametrize("inference", ["threshold", "sample"])
-def test_an_exported_model_gathers_and_updates_nothing_but_its_draws(tensorflow_only, tmp_path, inference):
+@pytest.mark.parametrize(
+    ("network", "inference"),
+    [
+        ("feed_forward", "threshold"),
+        ("feed_forward", "sample"),
+        pytest.param("bilstm", "threshold", marks=pytest.mark.long),
+    ],
+)
+def test_an_exported_model_gathers_and_updates_nothing_but_its_draws(
+    tensorflow_only, tmp_path, network, inference
+):
     import tensorflow as tf
 
-    model = model_with(GatedAttention("bilstm", 4, inference=inference, seed=0))
+    model = model_with(GatedAttention(network, 4, inference=inference, seed=0))
     x = [normal(B, T, D), MASK]
     model.fit(x, np.zeros((B, 1), "float32"), verbose=0)
     model.export(tmp_path / "model", verbose=False)

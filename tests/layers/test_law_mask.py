@@ -6,7 +6,7 @@ import pytest
 from cases import CASES
 from keras import ops
 from layer_case import BATCH, FEATURES, randomize
-from running import assert_close, gradients, outputs
+from running import assert_close, gradients, masked_outputs, outputs, plain_outputs, shared_layer
 from tools import to_numpy
 
 from keras_quasiattn.layers import MaskedPooling
@@ -28,8 +28,8 @@ def real_rows(case, results, masks):
 
 @every_case
 def test_masked_is_deleted(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
-    masked = outputs(case, layer, sequences, masks)
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
+    masked = masked_outputs(case)
     deleted = [
         outputs(case, layer, [x[b, mask[b]][None] for x, mask in zip(sequences, masks, strict=True)])
         for b in range(BATCH)
@@ -40,20 +40,25 @@ def test_masked_is_deleted(case):
 
 @every_case
 def test_a_mask_changes_something(case):
-    layer, sequences = case.make(), case.sequences()
-    masked = outputs(case, layer, sequences, case.masks())
-    plain = outputs(case, layer, sequences)
-    assert all(np.abs(one - other).max() > 1e-3 for one, other in zip(masked, plain, strict=True))
+    pairs = zip(masked_outputs(case), plain_outputs(case), strict=True)
+    assert all(np.abs(one - other).max() > 1e-3 for one, other in pairs)
 
 
-@pytest.mark.parametrize("padding", [[np.nan], [np.inf, -np.inf], [1e30, -1e4]], ids=["nan", "inf", "large"])
+@pytest.mark.parametrize(
+    "padding",
+    [
+        pytest.param([np.nan], id="nan"),
+        pytest.param([np.inf, -np.inf], id="inf", marks=pytest.mark.long),
+        pytest.param([1e30, -1e4], id="large", marks=pytest.mark.long),
+    ],
+)
 @every_case
 def test_padding_content_never_matters(case, padding):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     spoiled = [x.copy() for x in sequences]
     for x, mask in zip(spoiled, masks, strict=True):
         x[~mask] = np.resize(padding, FEATURES)
-    clean, result = outputs(case, layer, sequences, masks), outputs(case, layer, spoiled, masks)
+    clean, result = masked_outputs(case), outputs(case, layer, spoiled, masks)
     if case.empty_rows_are_zero:
         for one, other in zip(result, clean, strict=True):
             np.testing.assert_array_equal(one, other)
@@ -73,8 +78,8 @@ def test_padding_content_never_matters(case, padding):
 
 @every_case
 def test_a_row_with_nothing_to_attend_is_zero_and_has_no_gradient(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
-    result = outputs(case, layer, sequences, masks)
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
+    result = masked_outputs(case)
     for output, owner in zip(result, case.style.owners, strict=True):
         assert np.isfinite(output).all()
         if case.empty_rows_are_zero:
@@ -88,30 +93,37 @@ def test_a_row_with_nothing_to_attend_is_zero_and_has_no_gradient(case):
             assert not gradient.any()
 
 
-@pytest.mark.parametrize("length", [0, 1])
+@pytest.mark.parametrize(
+    ("length", "with_masks"),
+    [
+        (0, False),
+        pytest.param(0, True, marks=pytest.mark.long),
+        pytest.param(1, False, marks=pytest.mark.long),
+        (1, True),
+    ],
+)
 @every_case
-def test_shortest_lengths(case, length):
-    layer = case.make()
+def test_shortest_lengths(case, length, with_masks):
+    layer = shared_layer(case)
     for shortened in range(len(case.style.lengths)):
         lengths = [length if i == shortened else n for i, n in enumerate(case.style.lengths)]
-        for with_masks in (False, True):
-            sequences = case.sequences(lengths=lengths)
-            masks = [np.ones(x.shape[:2], "bool") for x in sequences] if with_masks else None
-            result = outputs(case, layer, sequences, masks)
-            for output, owner in zip(result, case.style.owners, strict=True):
-                assert np.isfinite(output).all()
-                assert owner is None or output.shape[:2] == (BATCH, lengths[owner])
-                if length == 0 and case.empty_rows_are_zero:
-                    assert not output.any()
-            cotangents = [np.ones(x.shape) for x in result]
-            for gradient in gradients(case, layer, sequences, masks, cotangents):
-                assert np.isfinite(gradient).all()
+        sequences = case.sequences(lengths=lengths)
+        masks = [np.ones(x.shape[:2], "bool") for x in sequences] if with_masks else None
+        result = outputs(case, layer, sequences, masks)
+        for output, owner in zip(result, case.style.owners, strict=True):
+            assert np.isfinite(output).all()
+            assert owner is None or output.shape[:2] == (BATCH, lengths[owner])
+            if length == 0 and case.empty_rows_are_zero:
+                assert not output.any()
+        cotangents = [np.ones(x.shape) for x in result]
+        for gradient in gradients(case, layer, sequences, masks, cotangents):
+            assert np.isfinite(gradient).all()
 
 
 @every_case
 def test_integer_masks_are_boolean_masks(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
-    expected = outputs(case, layer, sequences, masks)
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
+    expected = masked_outputs(case)
     for dtype in ("int32", "uint8"):
         result = outputs(case, layer, sequences, [mask.astype(dtype) for mask in masks])
         for one, other in zip(result, expected, strict=True):
@@ -120,7 +132,7 @@ def test_integer_masks_are_boolean_masks(case):
 
 @every_case
 def test_a_float_mask_is_refused(case):
-    layer, sequences = case.make(), case.sequences()
+    layer, sequences = shared_layer(case), case.sequences()
     symbolic = [keras.Input((n, FEATURES)) for n in case.style.lengths]
     for index, name in enumerate(case.style.mask_names):
         masks = [None] * len(sequences)
@@ -135,7 +147,7 @@ def test_a_float_mask_is_refused(case):
 
 @every_case
 def test_implicit_masks_are_used_and_explicit_masks_win(case):
-    layer, explicit = case.make(), case.masks()
+    layer, explicit = shared_layer(case), case.masks()
     implicit = [np.roll(mask[::-1], 1, axis=1) for mask in explicit]
     sequences = case.sequences()
     for x, mask in zip(sequences, implicit, strict=True):
@@ -151,36 +163,54 @@ def test_implicit_masks_are_used_and_explicit_masks_win(case):
     assert_close(real_rows(case, run(explicit), explicit), real_rows(case, expected, explicit))
 
 
-@pytest.mark.parametrize("source", ["masking", "embedding"])
-@cases_with_sequences
-def test_two_layers_and_pooling_give_what_the_unpadded_input_gives(case, source):
+def two_layers_and_pooling(case, source):
+    """A function of tokens, 0 for padding, and the tokens: masks travel from the embedding to the pooling."""
     random = np.random.default_rng(3)
-    masks = case.masks()
-    tokens = [np.where(mask, random.integers(1, 13, mask.shape), 0) for mask in masks]
+    tokens = [np.where(mask, random.integers(1, 13, mask.shape), 0) for mask in case.masks()]
     table = random.normal(size=(13, FEATURES)).astype("float32")
     table[0] = 0.0  # what `Masking` looks for
     embedding = keras.layers.Embedding(13, FEATURES, mask_zero=source == "embedding")
     embedding.build()
     embedding.set_weights([table])
-    inputs = [keras.Input((None,), dtype="int32") for _ in masks]
-    sequences = [embedding(x) for x in inputs]
-    if source == "masking":
-        sequences = [keras.layers.Masking()(x) for x in sequences]
-    for seed in (0, 1):
-        layer = case.layer(
-            **{**case.arguments, "use_bias": True} if "use_bias" in case.parameters else case.arguments
-        )
-        results = case.run(layer, sequences)
-        randomize(layer, seed)
-        for result, owner in zip(results, case.style.owners, strict=True):
-            sequences[owner] = result
-    pooled = [MaskedPooling()(sequences[owner]) for owner in case.style.owners]
-    model = keras.Model(inputs, pooled)
+    arguments = {**case.arguments, "use_bias": True} if "use_bias" in case.parameters else case.arguments
+    layers = [case.layer(**arguments) for _ in range(2)]
 
-    padded = keras.tree.flatten(model.predict(tokens, verbose=0))
+    def function(tokens):
+        sequences = [embedding(x) for x in tokens]
+        if source == "masking":
+            sequences = [keras.layers.Masking()(x) for x in sequences]
+        for seed, layer in enumerate(layers):
+            is_new = not layer.built
+            results = case.run(layer, sequences)
+            if is_new:
+                randomize(layer, seed)
+                results = case.run(layer, sequences)
+            for result, owner in zip(results, case.style.owners, strict=True):
+                sequences[owner] = result
+        return [MaskedPooling()(sequences[owner]) for owner in case.style.owners]
+
+    return function, tokens
+
+
+def arrays(results):
+    return to_numpy([ops.stop_gradient(x) for x in results])
+
+
+@cases_with_sequences
+def test_two_layers_and_pooling_give_what_the_unpadded_input_gives(case):
+    function, tokens = two_layers_and_pooling(case, "embedding")
+    padded = arrays(function(tokens))
     for b in range(BATCH):
-        short = [x[b, mask[b]][None] for x, mask in zip(tokens, masks, strict=True)]
-        expected = keras.tree.flatten(
-            to_numpy([ops.stop_gradient(x) for x in keras.tree.flatten(model(short))])
-        )
-        assert_close([x[b : b + 1] for x in padded], expected)
+        short = [x[b, mask[b]][None] for x, mask in zip(tokens, case.masks(), strict=True)]
+        assert_close([x[b : b + 1] for x in padded], arrays(function(short)))
+
+
+@pytest.mark.parametrize("source", ["masking", pytest.param("embedding", marks=pytest.mark.complete)])
+@pytest.mark.long
+@cases_with_sequences
+def test_the_same_two_layers_in_a_model_give_the_same(case, source):
+    function, tokens = two_layers_and_pooling(case, source)
+    expected = arrays(function(tokens))
+    inputs = [keras.Input((None,), dtype="int32") for _ in tokens]
+    model = keras.Model(inputs, function(inputs))
+    assert_close(keras.tree.flatten(model.predict(tokens, verbose=0)), expected)

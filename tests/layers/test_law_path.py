@@ -5,9 +5,19 @@ import random
 import keras
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, one_of_each_first
 from layer_case import BATCH
-from running import as_tensor, assert_close, detach, outputs, pure, weights
+from running import (
+    as_tensor,
+    assert_close,
+    detach,
+    masked_outputs,
+    outputs,
+    plain_outputs,
+    pure,
+    shared_layer,
+    weights,
+)
 from tools import to_numpy
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -28,17 +38,16 @@ random_cases = pytest.mark.parametrize(
     ],
 )
 def test_implementation(case, implementation):
-    sequences, masks = case.sequences(), case.masks()
     results = [
-        outputs(case, case.make(implementation=name), sequences, masks)
+        outputs(case, shared_layer(case, implementation=name), case.sequences(), case.masks())
         for name in (implementation, "reference")
     ]
     assert_close(*results)
 
 
-@every_case
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_jit(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     backend = keras.backend.backend()
     if backend == "tensorflow":
         import tensorflow as tf
@@ -47,18 +56,19 @@ def test_jit(case):
     elif backend == "jax":
         import jax
 
-        compiled = jax.jit(pure(case, layer, masks))
+        def compiled(*tensors):
+            with jax.disable_jit(False):
+                return jax.jit(pure(case, layer, masks))(*tensors)
     else:
         pytest.skip("torch.compile needs a C++ compiler")
     result = compiled(*map(as_tensor, sequences), *weights(layer))
-    assert_close(to_numpy(list(result)), outputs(case, layer, sequences, masks))
+    assert_close(to_numpy(list(result)), masked_outputs(case))
 
 
 @cases_with_scores
 def test_scores_change_nothing(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
-    for given in (None, masks):
-        plain = outputs(case, layer, sequences, given)
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
+    for given, plain in ((None, plain_outputs(case)), (masks, masked_outputs(case))):
         *result, scores = outputs(case, layer, sequences, given, return_attention_scores=True)
         assert_close(result[: len(plain)], plain, tolerance=2e-6)
         assert len(result) == len(plain) + case.extra_outputs
@@ -73,23 +83,19 @@ def test_scores_change_nothing(case):
 
 @every_case
 def test_batch_size(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
+    layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     single = [
         outputs(case, layer, [x[b : b + 1] for x in sequences], [mask[b : b + 1] for mask in masks])
         for b in range(BATCH)
     ]
     expected = [np.concatenate(parts) for parts in zip(*single, strict=True)]
-    assert_close(outputs(case, layer, sequences, masks), expected, tolerance=2e-6)
+    assert_close(masked_outputs(case), expected, tolerance=2e-6)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if not case.noisy], ids=str)
 def test_training_without_dropout_is_inference(case):
-    layer, sequences, masks = case.make(), case.sequences(), case.masks()
-    for x, y in zip(
-        outputs_in_training(case, layer, sequences, masks),
-        outputs(case, layer, sequences, masks),
-        strict=True,
-    ):
+    in_training = outputs_in_training(case, shared_layer(case), case.sequences(), case.masks())
+    for x, y in zip(in_training, masked_outputs(case), strict=True):
         np.testing.assert_array_equal(x, y)
 
 
@@ -129,15 +135,22 @@ def test_draws_do_not_depend_on_the_path(case):
         for name in case.implementations:
             layer = drawing(case, 5, implementation=name)
             assert_close(outputs_in_training(case, layer, sequences, masks), expected)
-    if keras.backend.backend() == "tensorflow":
-        import tensorflow as tf
 
-        layer = drawing(case, 5)
-        # `keras.layers.Dropout`, which blocks without a seed of their own use, draws other numbers under XLA.
-        compiled = tf.function(
-            lambda *x: case.run(layer, x, masks, training=True), jit_compile="seed" in case.parameters
-        )
-        assert_close(to_numpy(list(compiled(*map(as_tensor, sequences)))), expected)
+
+@pytest.mark.parametrize(
+    "case", one_of_each_first([case for case in CASES if case.random_arguments or case.noisy])
+)
+def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
+    import tensorflow as tf
+
+    sequences, masks = case.sequences(), case.masks()
+    expected = outputs_in_training(case, drawing(case, 5), sequences, masks)
+    layer = drawing(case, 5)
+    # `keras.layers.Dropout`, which blocks without a seed of their own use, draws other numbers under XLA.
+    compiled = tf.function(
+        lambda *x: case.run(layer, x, masks, training=True), jit_compile="seed" in case.parameters
+    )
+    assert_close(to_numpy(list(compiled(*map(as_tensor, sequences)))), expected)
 
 
 @every_case

@@ -1,12 +1,14 @@
 """Law 3: precision under the mixed policies."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 from cases import CASES
 from keras import ops
 from layer_case import FEATURES, LayerCase
-from running import gradients, outputs, weights
+from running import gradients, outputs, shared_layer, weights
 from tools import to_numpy
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -24,12 +26,14 @@ def rounded(array, policy):
     return to_numpy(ops.cast(low, "float64"))
 
 
-def exact(case: LayerCase, layer, sequences, masks, transform):
-    """The case in float64, with inputs and weights of `layer` passed through `transform`."""
+@functools.cache
+def exact(case: LayerCase, policy=None):
+    """The case in float64, with the inputs and weights of its shared layer, rounded as `policy` rounds them."""
     reference = case.make(dtype="float64")
-    for weight, source in zip(reference.weights, to_numpy(weights(layer)), strict=True):
-        weight.assign(transform(source))
-    return outputs(case, reference, [transform(x) for x in sequences], masks)
+    for weight, source in zip(reference.weights, to_numpy(weights(shared_layer(case))), strict=True):
+        weight.assign(rounded(source, policy) if policy else source.astype("float64"))
+    sequences = [rounded(x, policy) if policy else x.astype("float64") for x in case.sequences()]
+    return outputs(case, reference, sequences, case.masks())
 
 
 def sublayers(layer):
@@ -42,11 +46,8 @@ def sublayers(layer):
 @every_policy
 @every_case
 def test_error_is_that_of_rounded_inputs(case, policy):
-    layer, sequences, masks = case.make(dtype=policy), case.sequences(), case.masks()
-    results = outputs(case, layer, sequences, masks)
-    double = exact(case, layer, sequences, masks, lambda x: x.astype("float64"))
-    plain = exact(case, layer, sequences, masks, lambda x: rounded(x, policy))
-    for result, truth, low in zip(results, double, plain, strict=True):
+    results = outputs(case, shared_layer(case, dtype=policy), case.sequences(), case.masks())
+    for result, truth, low in zip(results, exact(case), exact(case, policy), strict=True):
         assert keras.backend.standardize_dtype(result.dtype) == policy.removeprefix("mixed_")
         error = np.linalg.norm(result.astype("float64") - truth)
         floor = np.linalg.norm(low - truth) + POLICIES[policy] * np.linalg.norm(truth)
@@ -56,14 +57,22 @@ def test_error_is_that_of_rounded_inputs(case, policy):
 @every_policy
 @every_case
 def test_sublayers_carry_the_policy(case, policy):
-    layer = case.make(dtype=policy)
+    layer = shared_layer(case, dtype=policy)
     for child in sublayers(layer):
         assert child.dtype_policy.name == policy, child.name
     assert all(weight.dtype == "float32" for weight in layer.weights)
 
 
-@pytest.mark.parametrize("size", ["small", "large"])
-@every_policy
+@pytest.mark.parametrize(
+    ("policy", "size"),
+    [
+        ("mixed_float16", "large"),
+        pytest.param("mixed_float16", "small", marks=pytest.mark.long),
+        # bfloat16 has the range of float32.
+        pytest.param("mixed_bfloat16", "large", marks=pytest.mark.complete),
+        pytest.param("mixed_bfloat16", "small", marks=pytest.mark.complete),
+    ],
+)
 @every_case
 def test_long_and_large_inputs_stay_finite(case, policy, size):
     scale = {"small": 1e-4, "large": case.largest_input}[size]
