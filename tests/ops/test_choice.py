@@ -83,6 +83,11 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, sou
 def test_factors_that_vary_along_keys_take_tiles():
     factor = np.ones((LENGTH, LENGTH))
     assert chosen(LENGTH, LENGTH, beta=factor) == chosen(LENGTH, LENGTH, alpha=factor) == "blockwise"
+    # Tiles begin beyond one tile of keys for as many queries.
+    assert [chosen(target, 32, beta=np.ones((target, 32))) for target in (32, 33)] == [
+        "reference",
+        "blockwise",
+    ]
     if "compiled" in CODA_IMPLEMENTATIONS:
         x = normals(2, LENGTH, 5)
         with pytest.raises(ValueError, match="do not vary along S"):
