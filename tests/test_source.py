@@ -1,6 +1,7 @@
 """Rules about the source itself."""
 
 import ast
+import functools
 import inspect
 import os
 import re
@@ -16,71 +17,121 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "keras_quasiattn").rglob("*.py"))
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 BACKENDS = {"tensorflow", "jax", "torch"}
+OF_A_BACKEND = tuple(f"_{name}" for name in BACKENDS)
 PUBLIC = [
     pytest.param(getattr(getattr(keras_quasiattn, room), name), id=f"{room}.{name}")
     for room in ("ops", "layers")
     for name in getattr(keras_quasiattn, room).__all__
 ]
-every_source = pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+OPS_AND_LAYERS = [path for path in SOURCES if path.parent.name in ("ops", "layers")]
+# What importing the package, or its metrics, must not bring with it.
+LATE = {
+    "keras_quasiattn": {"tensorflow_text", "tensorflow_datasets", "click", "tensorflow", "sacrebleu"},
+    "keras_quasiattn.metrics": {"click", "sacrebleu"},
+}
 
 
-def imports(path, top_level_only=False):
-    tree = ast.parse(path.read_text())
-    for node in tree.body if top_level_only else ast.walk(tree):
+@functools.cache
+def text_of(path):
+    return path.read_text()
+
+
+@functools.cache
+def tree_of(path):
+    return ast.parse(text_of(path))
+
+
+def imports(path, nodes=None):
+    """The modules that a file imports; those of `nodes` alone where they are given."""
+    for node in ast.walk(tree_of(path)) if nodes is None else nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-@pytest.mark.parametrize("path", [*SOURCES, *TESTS], ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_private_keras(path):
-    assert not [name for name in imports(path) if (name or "").startswith("keras.src")]
+def importing(paths, names):
+    """Those files that import one of the modules, or of their parts. Only what names one at all is parsed."""
+    named = re.compile("|".join(map(re.escape, names)))
+    found = re.compile(rf"({named.pattern})(\.|$)")
+    return [
+        str(path.relative_to(ROOT))
+        for path in paths
+        if named.search(text_of(path)) and any(found.match(name or "") for name in imports(path))
+    ]
 
 
-@every_source
-def test_what_reports_are_drawn_with_is_imported_when_something_is_drawn(path):
-    assert not {name.split(".")[0] for name in imports(path) if name} & {"jinja2", "matplotlib", "playwright"}
+def test_no_private_keras():
+    assert not importing([*SOURCES, *TESTS], ["keras.src"])
 
 
-@every_source
-def test_files_are_small(path):
-    assert len(path.read_text().splitlines()) <= 350
+def test_what_reports_are_drawn_with_is_imported_when_something_is_drawn():
+    assert not importing(SOURCES, ["jinja2", "matplotlib", "playwright"])
 
 
-@pytest.mark.parametrize("path", TESTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_test_files_are_small(path):
-    assert len(path.read_text().splitlines()) <= 350
+def test_files_are_small():
+    assert not [path for path in (*SOURCES, *TESTS) if len(text_of(path).splitlines()) > 350]
 
 
-@every_source
-def test_ops_and_layers_name_no_backend(path):
-    if path.parent.name not in ("ops", "layers"):
-        return
-    own = path.stem.rsplit("_", 1)[-1]
-    named = {name.split(".")[0] for name in imports(path)} & BACKENDS
-    assert named <= {own}, "only a file named after a backend may import it"
+def test_ops_and_layers_name_no_backend():
+    for path in OPS_AND_LAYERS:
+        # Only a file named after a backend may import it.
+        assert not importing([path], BACKENDS - {path.stem.rsplit("_", 1)[-1]})
 
 
-@every_source
-def test_ops_and_layers_draw_from_seed_generators_only(path):
-    if path.parent.name in ("ops", "layers"):
-        drawn = re.findall(r"\b(?:keras\.|np\.|numpy\.)?random\.(?!SeedGenerator)\w+", code_of(path))
-        assert not drawn
+def test_ops_and_layers_draw_from_seed_generators_only():
+    for path in OPS_AND_LAYERS:
+        drawn = re.compile(r"\b(?:keras\.|np\.|numpy\.)?random\.(?!SeedGenerator)\w+")
+        assert not (drawn.search(text_of(path)) and drawn.findall(code_of(path))), path
 
 
 def code_of(path):
     """The source without docstrings and other bare strings."""
-    lines = path.read_text().splitlines()
-    for node in ast.walk(ast.parse(path.read_text())):
+    lines = text_of(path).splitlines()
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines[node.lineno - 1 : node.end_lineno] = [""] * (node.end_lineno - node.lineno + 1)
     return "\n".join(lines)
 
 
-def test_importing_the_package_imports_little():
+def run_at_import(tree):
+    """The nodes of a file that importing it runs: all but what is in functions."""
+    for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield node
+            yield from run_at_import(node)
+
+
+def loaded_with(module):
+    """All modules that importing one of ours loads, itself among them, as far as the sources say."""
+    loaded, waiting = set(), [module]
+    while waiting:
+        name = waiting.pop()
+        if name in loaded:
+            continue
+        loaded.add(name)
+        place = ROOT.joinpath(*name.split("."))
+        path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        # A file for one backend is imported by its chooser, where that backend is the one.
+        if name.startswith("keras_quasiattn") and path.exists() and not name.endswith(OF_A_BACKEND):
+            waiting += imports(path, run_at_import(tree_of(path)))
+            waiting += [name.rpartition(".")[0]] if "." in name else []
+    return loaded
+
+
+@pytest.mark.parametrize("module", LATE)
+def test_no_import_statement_loads_what_is_not_used_yet(module):
+    loaded = loaded_with(module)
+    assert {"keras_quasiattn", "keras_quasiattn.layers", "keras_quasiattn.ops.coda"} <= loaded
+    assert not {name.split(".")[0] for name in loaded} & LATE[module]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("module", LATE)
+def test_importing_the_package_imports_little(module):
     code = (
-        "import sys, keras; before = set(sys.modules); import keras_quasiattn; "
+        f"import sys, keras; before = set(sys.modules); import {module}; "
         "print(*{name.split('.')[0] for name in set(sys.modules) - before})"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -88,7 +139,7 @@ def test_importing_the_package_imports_little():
         [sys.executable, "-c", code], cwd=ROOT, env=environment, timeout=120, capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
-    assert not set(run.stdout.split()) & {"tensorflow_text", "tensorflow_datasets", "click", "tensorflow"}
+    assert not set(run.stdout.split()) & LATE[module]
     assert "keras_quasiattn" in run.stdout
 
 
@@ -124,5 +175,5 @@ def test_public_functions_document_every_argument(symbol):
 
 @pytest.mark.parametrize("symbol", PUBLIC)
 def test_public_symbols_are_tested(symbol):
-    tests = "\n".join(path.read_text() for path in TESTS)
-    assert re.search(rf"\b{symbol.__name__}\b", tests)
+    named = re.compile(rf"\b{symbol.__name__}\b")
+    assert any(named.search(text_of(path)) for path in TESTS)

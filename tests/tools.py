@@ -1,15 +1,48 @@
-"""What tests on every backend share: arrays in and out, and gradients."""
+"""What tests on every backend share: samples of a product of options, arrays in and out, and gradients."""
 
 import importlib.util
+import itertools
+import random
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
 from keras_quasiattn.ops.choice import IMPLEMENTATIONS
 
 _COMPILED = keras.backend.backend() == "tensorflow" and importlib.util.find_spec("numba")
 CODA_IMPLEMENTATIONS = tuple(name for name in IMPLEMENTATIONS if name != "compiled" or _COMPILED)
+
+
+def sampled(rows, count, seed=0):
+    """`rows`, tuples of options, as parameters: all but a sample of `count` are left to the ring `complete`.
+
+    The sample follows from `rows` and `seed` alone. Every value of every option is in it, even where that takes more
+    than `count`, and as many pairs of values as there is room for. Of a dictionary the items are the options.
+    """
+    rows = list(rows)
+    facts = [_facts(row) for row in rows]
+    order = random.Random(seed).sample(range(len(rows)), len(rows))
+    missing, chosen = set().union(*facts), set()
+    while len(chosen) < min(count, len(rows)) or any(len(fact) == 1 for fact in missing):
+        weights = {index: sum(3 - len(fact) for fact in facts[index] & missing) for index in order}
+        best = max((index for index in order if index not in chosen), key=weights.get)
+        chosen.add(best)
+        missing -= facts[best]
+    return [
+        pytest.param(*row, marks=[] if index in chosen else pytest.mark.complete)
+        for index, row in enumerate(rows)
+    ]
+
+
+def _facts(row):
+    """The values in a row and the pairs of them, each with its place."""
+    values = []
+    for place, value in enumerate(row):
+        items = value.items() if isinstance(value, dict) else [("", value)]
+        values += [f"{place} {name} {item!r}" for name, item in items]
+    return {fact for size in (1, 2) for fact in itertools.combinations(values, size)}
 
 
 def to_numpy(structure):

@@ -1,4 +1,5 @@
 import inspect
+import itertools
 import lzma
 import os
 import subprocess
@@ -10,6 +11,7 @@ import keras
 import numpy as np
 import pytest
 from shared_data import PATH, needs_shared_data
+from tools import sampled
 
 from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, RecallAtK
 
@@ -51,10 +53,10 @@ def measured(metric, labels, groups, scores, order=None, cuts=()):
     return float(metric.result())
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("questions", ["positive", "both"])
-@pytest.mark.parametrize("ties", ["worst", "best"])
-@pytest.mark.parametrize("seed", range(4))
+PRODUCT = itertools.product(NAMES, ["positive", "both"], ["worst", "best"], range(4))
+
+
+@pytest.mark.parametrize("name,questions,ties,seed", sampled(PRODUCT, 14))
 def test_any_order_and_any_batches_give_the_definition(name, questions, ties, seed):
     random = np.random.default_rng(seed)
     size = 60
@@ -147,7 +149,7 @@ def test_figures_of_shared_words(data, expected):
     assert found == pytest.approx(expected, abs=5e-5)
 
 
-@pytest.mark.parametrize("jit_compile", [False, True])
+@pytest.mark.parametrize("jit_compile", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_metric_within_fit_and_evaluate(jit_compile, tmp_path):
     random = np.random.default_rng(2)
     count = 50

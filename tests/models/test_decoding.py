@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from tools import sampled
 
 from keras_quasiattn.models import Transformer, beam_search, greedy_search, with_limits
 
@@ -82,6 +83,40 @@ def test_the_length_penalty_prefers_longer_answers():
     assert lengths[0] < lengths[1]
 
 
+def test_the_length_penalty_counts_from_another_number_than_five():
+    """1 token and 7 tokens score alike at log-probabilities of 1 to (5 + 7)/(5 + 1); these are just beside that."""
+    probabilities = np.full((2, 7, 14), 1e-9)
+    probabilities[:, 0, [END, 2]] = 0.5
+    probabilities[:, 2:6, 2] = probabilities[:, 6, END] = 1
+    for row, ratio in enumerate((2.01, 1.99)):
+        goes_on = 0.5 ** (ratio - 1)
+        probabilities[row, 1, 2:] = (1 - goes_on) / 11
+        probabilities[row, 1, 2] = goes_on
+    table = ops.convert_to_tensor(np.log(probabilities).astype("float32"))
+
+    def step(tokens, index, cache):
+        return ops.take(ops.take(table, index, axis=1), cache, axis=0), cache
+
+    tokens, total = beam_search(step, ops.arange(2, dtype="int32"), 7, alpha=1.0)
+    assert [strip(row) for row in numpy(tokens)] == [(END,), (2,) * 6 + (END,)]
+    np.testing.assert_allclose(numpy(total), np.log(0.5) * np.array([1, 1.99]), atol=1e-5)
+
+
+def test_an_end_that_ranks_below_the_beams_completes_nothing():
+    """Of two beams both go on, and the end is third: it would beat what they come to."""
+    probabilities = np.full((3, 6), 1e-9)
+    probabilities[0, [2, 3, END]] = 0.4, 0.35, 0.25
+    probabilities[1:, 2:] = 0.25
+    table = ops.convert_to_tensor(np.log(probabilities).astype("float32"))
+
+    def step(tokens, index, cache):
+        return ops.take(table, ops.full_like(tokens, 0) + index, axis=0), cache
+
+    tokens, total = beam_search(step, ops.zeros((1, 1)), 3, beam_width=2, alpha=0.0)
+    assert strip(numpy(tokens)[0]) == (2, 2, 2)
+    np.testing.assert_allclose(numpy(total), np.log(0.4 * 0.25**2), atol=1e-5)
+
+
 def test_greedy_takes_the_likeliest_token_and_stops_at_the_end():
     table, step, cache = random_model(20, seed=3)
     tokens, total = greedy_search(step, cache, L)
@@ -156,11 +191,17 @@ def test_other_special_tokens():
         assert numpy(tokens).tolist() == [[1, 0, 2, 3, 3]]
 
 
-@pytest.mark.parametrize("form", [{}, {"universal": True}, {"universal": True, "adaptive": True}])
-@pytest.mark.parametrize("attention", ["softmax", "coda"])
+FORMS = {
+    "stack": {},
+    "universal": {"universal": True},
+    "adaptive": {"universal": True, "adaptive": True},
+}
+
+
+@pytest.mark.parametrize("attention,form", sampled(itertools.product(["softmax", "coda"], FORMS), 3))
 def test_log_probabilities_are_those_of_a_full_pass(attention, form):
     keras.utils.set_random_seed(7)
-    model = Transformer(9, 2, 12, 20, 2, attention=attention, **form)
+    model = Transformer(9, 2, 12, 20, 2, attention=attention, **FORMS[form])
     # Spread the logits, or an untrained model says one thing to every source.
     model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
     source = np.random.default_rng(0).integers(2, 9, (4, 6))

@@ -1,5 +1,7 @@
 """The searches inside one TensorFlow graph: `tf.function`, XLA, and a SavedModel in a process of its own."""
 
+import functools
+import json
 import subprocess
 import sys
 
@@ -12,20 +14,40 @@ from keras_quasiattn.models import Seq2Seq, Transformer, beam_search, greedy_sea
 pytestmark = pytest.mark.usefixtures("tensorflow_only")
 
 LENGTH = 6
+SMALL = {"vocabulary_size": 9, "num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2}
+CENTERED = {"gate_range": "centered", "center_similarity": True}
+MODELS = {
+    "softmax": ("softmax", {}),
+    "coda_universal": ("coda", {"num_layers": 1, "universal": True, "dtype": "mixed_bfloat16"}),
+    "coda_centered": ("coda", {"attention_options": CENTERED}),
+    "softmax_adaptive": ("softmax", {"universal": True, "adaptive": True}),
+    "recurrent": ("recurrent_", {}),
+    "recurrent_softmax": ("recurrent_softmax", {"num_layers": 2}),
+    "recurrent_coda": ("recurrent_coda", {"dtype": "mixed_bfloat16"}),
+}
+FIRST = ("softmax", "coda_universal")
+every_model = pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in FIRST else pytest.mark.long) for name in MODELS]
+)
 ANSWER = """
+import json
 import sys
 import numpy as np
 import tensorflow as tf
 assert not any(name.startswith(("keras_quasiattn", "tf_keras")) for name in sys.modules)
-served = tf.saved_model.load(sys.argv[1])
-source = np.load(sys.argv[2])
-for name in ("greedy", "beam"):
-    for rows, columns in ((slice(None), slice(None)), (slice(1, 2), slice(0, 3))):
-        tokens, total = served.signatures[name](source=tf.constant(source[rows, columns])).values()
-        if tokens.dtype.is_floating:
-            tokens, total = total, tokens
-        assert np.isfinite(total).all()
-        print(tokens.numpy().tolist())
+source = np.load("source.npy")
+answers = {}
+for model in sys.argv[1:]:
+    served = tf.saved_model.load(model)
+    answers[model] = []
+    for name in ("greedy", "beam"):
+        for rows, columns in ((slice(None), slice(None)), (slice(1, 2), slice(0, 3))):
+            tokens, total = served.signatures[name](source=tf.constant(source[rows, columns])).values()
+            if tokens.dtype.is_floating:
+                tokens, total = total, tokens
+            assert np.isfinite(total).all()
+            answers[model].append(tokens.numpy().tolist())
+print(json.dumps(answers))
 """
 
 
@@ -36,7 +58,7 @@ def make(attention, **options):
         # Spread the logits, or an untrained model says one thing to every source.
         model.set_weights([8 * w for w in model.get_weights()])
     else:
-        model = Transformer(9, 2, 12, 20, 2, attention=attention, **options)
+        model = Transformer(**{**SMALL, "attention": attention, **options})
         model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
     source = np.random.default_rng(0).integers(2, 9, (4, 5)).astype("int32")
     source[1, 3:], source[2] = 0, 0
@@ -59,66 +81,70 @@ def searches(model):
     return {"greedy": greedy, "beam": beam}
 
 
-@pytest.mark.parametrize(
-    ("attention", "options"),
-    [
-        ("softmax", {}),
-        pytest.param(
-            "coda",
-            {"attention_options": {"gate_range": "centered", "center_similarity": True}},
-            marks=pytest.mark.long,
-        ),
-        ("coda", {"universal": True, "dtype": "mixed_bfloat16"}),
-        pytest.param("softmax", {"universal": True, "adaptive": True}, marks=pytest.mark.long),
-        pytest.param("recurrent_", {}, marks=pytest.mark.long),
-        pytest.param("recurrent_softmax", {"num_layers": 2}, marks=pytest.mark.long),
-        pytest.param("recurrent_coda", {"dtype": "mixed_bfloat16"}, marks=pytest.mark.long),
-    ],
-)
-def test_a_saved_model_decodes_any_batch_and_length_without_this_package(tmp_path, attention, options):
+def tokens_of(model, source):
+    """By both searches: of all sources, and of one that is shorter."""
+    texts = (source, source[1:2, :3])
+    return [search(text)["tokens"].numpy().tolist() for search in searches(model).values() for text in texts]
+
+
+def export(model, folder):
     import tensorflow as tf
 
-    model, source = make(attention, **options)
     archive = keras.export.ExportArchive()
     archive.track(model)
     signature = [tf.TensorSpec((None, None), tf.int32, name="source")]
     for name, function in searches(model).items():
         archive.add_endpoint(name, function, input_signature=signature)
-    archive.write_out(tmp_path / "saved", verbose=False)
-    np.save(tmp_path / "source.npy", source)
-    (tmp_path / "answer.py").write_text(ANSWER)
-    command = [sys.executable, "answer.py", "saved", "source.npy"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    want = []
-    for function in searches(model).values():
-        want += [
-            function(source)["tokens"].numpy().tolist(),
-            function(source[1:2, :3])["tokens"].numpy().tolist(),
-        ]
-    assert done.stdout.splitlines() == [str(row) for row in want]
+    archive.write_out(folder, verbose=False)
 
 
-def test_no_operation_outside_core_tensorflow_is_used():
-    import tensorflow as tf
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """Of a model's name, the SavedModel's folder, and its answers here and there; one process answers for many."""
 
-    model, _ = make("coda")
-    for function in searches(model).values():
-        graph = (
-            tf.function(function)
-            .get_concrete_function(tf.TensorSpec((None, None), tf.int32))
-            .graph.as_graph_def()
-        )
-        nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
-        assert "While" in {node.op for node in nodes}
-        assert not {node.op for node in nodes if node.op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}
+    @functools.cache
+    def run(names):
+        folder, expected = tmp_path_factory.mktemp("exported"), {}
+        for name in names:
+            attention, options = MODELS[name]
+            model, source = make(attention, **options)
+            expected[name] = tokens_of(model, source)
+            export(model, folder / name)
+        np.save(folder / "source.npy", source)
+        command = [sys.executable, "-c", ANSWER, *names]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return folder, expected, json.loads(done.stdout)
+
+    def chosen(name):
+        folder, here, there = run(tuple(one for one in MODELS if (one in FIRST) == (name in FIRST)))
+        return folder / name, here[name], there[name]
+
+    return chosen
 
 
-@pytest.mark.parametrize("attention", ["softmax", "coda"])
+@every_model
+def test_a_saved_model_decodes_any_batch_and_length_without_this_package(name, exported):
+    _, here, there = exported(name)
+    assert there == here
+
+
+@every_model
+def test_no_operation_outside_core_tensorflow_is_used(name, exported):
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    saved = SavedModel.FromString((exported(name)[0] / "saved_model.pb").read_bytes())
+    (graph,) = (meta.graph_def for meta in saved.meta_graphs)
+    nodes = [*graph.node, *(node for each in graph.library.function for node in each.node_def)]
+    assert sum(node.op == "While" for node in nodes) >= 2  # one a search
+    assert not {node.op for node in nodes if node.op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}
+
+
+@pytest.mark.parametrize("attention", [pytest.param("softmax", marks=pytest.mark.long), "coda"])
 def test_xla_decodes_alike(attention):
     import tensorflow as tf
 
-    model, source = make(attention)
+    model, source = make(attention, num_layers=1)
 
     def beam(source):
         return beam_search(model.step, model.start_cache(source, LENGTH), LENGTH, beam_width=3)

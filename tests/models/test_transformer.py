@@ -1,15 +1,23 @@
+import functools
 import inspect
+import itertools
 import re
 
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from tools import sampled
 
 from keras_quasiattn.models import TRANSFORMER_SIZES, TRANSFORMER_TRAINING, Transformer
 
 CENTERED = {"gate_range": "centered", "center_similarity": True}
-ATTENTIONS = [("softmax", None), ("coda", None), ("coda", CENTERED), ("coda", {"similarity": "sigmoid"})]
+ATTENTIONS = {
+    "softmax": {"attention": "softmax"},
+    "coda": {"attention": "coda"},
+    "coda_centered": {"attention": "coda", "attention_options": CENTERED},
+    "coda_sigmoid": {"attention": "coda", "attention_options": {"similarity": "sigmoid"}},
+}
 V, B, S, T = 11, 3, 7, 5
 # Three steps, so that a position may halt before the last two; with these options some do at each.
 ADAPTIVE = {
@@ -18,9 +26,9 @@ ADAPTIVE = {
     "adaptive": True,
     "halting_options": {"initial_bias": -0.5, "threshold": 0.6},
 }
-every_form = pytest.mark.parametrize(
-    "form", [{}, {"universal": True}, ADAPTIVE], ids=["stack", "universal", "adaptive"]
-)
+FORMS = {"stack": {}, "universal": {"universal": True}, "adaptive": ADAPTIVE}
+every_form = pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
+some_models = pytest.mark.parametrize("attention,form", sampled(itertools.product(ATTENTIONS, FORMS), 4))
 SMALL = {"vocabulary_size": V, "num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2}
 
 
@@ -38,12 +46,17 @@ def numpy(x):
     return ops.convert_to_numpy(x)
 
 
-@every_form
-@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
-def test_steps_from_the_cache_give_the_full_pass(attention, options, form):
-    model = Transformer(**{**SMALL, **form}, attention=attention, attention_options=options)
-    inputs = ids()
-    want = numpy(model(inputs))
+@functools.cache
+def made(attention, form):
+    """A model that no test changes, and its logits."""
+    keras.utils.set_random_seed(7)
+    model = Transformer(**{**SMALL, **ATTENTIONS[attention], **FORMS[form]})
+    return model, numpy(model(ids()))
+
+
+@some_models
+def test_steps_from_the_cache_give_the_full_pass(attention, form):
+    (model, want), inputs = made(attention, form), ids()
     cache = model.start_cache(inputs["source"], T + 2)
     assert all(leaf.shape[0] == B for leaf in keras.tree.flatten(cache))
     for index in range(T):
@@ -85,12 +98,9 @@ def test_steps_give_the_full_pass_for_any_attention_layer():
         np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
 
 
-@every_form
-@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
-def test_padded_rows_give_what_short_rows_give(attention, options, form):
-    model = Transformer(**{**SMALL, **form}, attention=attention, attention_options=options)
-    inputs = ids()
-    out = numpy(model(inputs))
+@some_models
+def test_padded_rows_give_what_short_rows_give(attention, form):
+    (model, out), inputs = made(attention, form), ids()
     short = numpy(model({"source": inputs["source"][1:2, :4], "target": inputs["target"][1:2, :3]}))
     np.testing.assert_allclose(out[1:2, :3], short, atol=1e-5)
     assert np.isfinite(out).all()
@@ -218,12 +228,12 @@ def test_one_training_step_moves_every_weight(form):
         keras.optimizers.SGD(1.0),
         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
         metrics=["accuracy"],
-        run_eagerly=form.get("adaptive", False),  # its graph takes long to make
+        run_eagerly=True,
     )
     inputs = ids()
     labels = np.roll(inputs["target"], -1, axis=1)
     before = [numpy(w) for w in model.trainable_weights]
-    model.fit(inputs, labels, verbose=0)
+    model.train_on_batch(inputs, labels)
     for weight, old in zip(model.trainable_weights, before, strict=True):
         assert np.abs(numpy(weight) - old).max() > 0, weight.path
         assert np.isfinite(numpy(weight)).all(), weight.path
@@ -231,10 +241,10 @@ def test_one_training_step_moves_every_weight(form):
 
 def test_losses_leave_target_padding_out():
     model = Transformer(**SMALL)
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True)
     inputs = ids()
     labels = np.where(inputs["target"] != 0, 4, 0)
-    loss = model.evaluate(inputs, labels, verbose=0)
+    loss = float(np.ravel(model.test_on_batch(inputs, labels))[0])
     real = inputs["target"] != 0
     log_probability = numpy(ops.log_softmax(model(inputs), axis=-1))[..., 4]
     assert loss == pytest.approx(-log_probability[real].mean(), rel=1e-5)

@@ -1,5 +1,7 @@
 """Which implementation "auto" takes, and that compiled loops stay where they may be."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -41,31 +43,36 @@ def test_compiled_loops_take_short_sequences_of_large_batches():
     assert chosen(9, 16) == chosen(32, 32) == expected
 
 
+@functools.cache
+def graph_of_unknown_lengths(implementation, training):
+    """Both ops and their gradients as one `tf.function`, and the types of operation in it."""
+    import tensorflow as tf
+
+    @tf.function(input_signature=[tf.TensorSpec((2, None, 8)), tf.TensorSpec((2, None, 8))])
+    def graph(a, b):
+        options = {"implementation": implementation, "training": training}
+        with tf.GradientTape() as tape:
+            tape.watch([a, b])
+            outputs = [ops.coda_attention(a, b, b, **options), *ops.coda_pair(a, b, **options)]
+        return outputs, tape.gradient(outputs, [a, b])
+
+    return graph, kinds(graph)
+
+
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="only TensorFlow's graphs may not know lengths"
 )
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("target,source", [(5, 7), (LENGTH, LENGTH), (0, 3), (3, 1)])
 def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, source, training):
-    import tensorflow as tf
-
     from keras_quasiattn.ops import choice
 
-    def run(implementation):
-        @tf.function(input_signature=[tf.TensorSpec((2, None, 8)), tf.TensorSpec((2, None, 8))])
-        def graph(a, b):
-            options = {"implementation": implementation, "training": training}
-            with tf.GradientTape() as tape:
-                tape.watch([a, b])
-                outputs = [ops.coda_attention(a, b, b, **options), *ops.coda_pair(a, b, **options)]
-            return outputs, tape.gradient(outputs, [a, b])
-
-        kinds = {operation.type for operation in graph.get_concrete_function().graph.get_operations()}
-        return graph(normals(2, target, 8), normals(2, source, 8)), kinds
-
-    (outputs, gradients), kinds = run("auto")
-    (expected, expected_gradients), other_kinds = run("reference")
-    assert kinds & {"If", "StatelessIf"} and not other_kinds & {"If", "StatelessIf"}
+    graph, types = graph_of_unknown_lengths("auto", training)
+    definition, other_types = graph_of_unknown_lengths("reference", False)
+    assert types & {"If", "StatelessIf"} and not other_types & {"If", "StatelessIf"}
+    (outputs, gradients), (expected, expected_gradients) = (
+        run(normals(2, target, 8), normals(2, source, 8)) for run in (graph, definition)
+    )
     for got, right in zip([*outputs, *gradients], [*expected, *expected_gradients], strict=True):
         np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
     # Few pairs give the definition's numbers to the last bit, so nothing else was computed.
@@ -76,6 +83,11 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, sou
 def test_factors_that_vary_along_keys_take_tiles():
     factor = np.ones((LENGTH, LENGTH))
     assert chosen(LENGTH, LENGTH, beta=factor) == chosen(LENGTH, LENGTH, alpha=factor) == "blockwise"
+    # Tiles begin beyond one tile of keys for as many queries.
+    assert [chosen(target, 32, beta=np.ones((target, 32))) for target in (32, 33)] == [
+        "reference",
+        "blockwise",
+    ]
     if "compiled" in CODA_IMPLEMENTATIONS:
         x = normals(2, LENGTH, 5)
         with pytest.raises(ValueError, match="do not vary along S"):

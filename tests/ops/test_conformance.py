@@ -1,9 +1,11 @@
 """The ops against vectors that an independent reference computed in float64, gradients included."""
 
+import itertools
+
 import numpy as np
 import pytest
 from conformance import cases
-from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients, sampled, to_numpy
 
 from keras_quasiattn import ops
 
@@ -31,10 +33,24 @@ def test_pairwise_l1(name, config, inputs, outputs, gradients, implementation):
     check(gradients, got_gradients, ["x", "y", "weights"])
 
 
-@pytest.mark.parametrize("scores", [True, False], ids=["scores", "no-scores"])
-@pytest.mark.parametrize("implementation", CODA_IMPLEMENTATIONS)
-@pytest.mark.parametrize("name,config,inputs,outputs,gradients", parameters("coda_pair"))
-def test_coda_pair(name, config, inputs, outputs, gradients, implementation, scores):
+CODA_PAIRS = {row[0]: row[1:] for row in cases("coda_pair")}
+# 768 of them: each composition meets each implementation and size in the sample.
+CODA_PAIR_PRODUCT = sampled(
+    (
+        (*name.removeprefix("coda_pair/").split("-"), implementation, scores)
+        for name, implementation, scores in itertools.product(
+            CODA_PAIRS, CODA_IMPLEMENTATIONS, ["scores", "no_scores"]
+        )
+    ),
+    64,
+)
+
+
+@pytest.mark.parametrize("size,composition,masked,implementation,scores", CODA_PAIR_PRODUCT)
+def test_coda_pair(size, composition, masked, implementation, scores):
+    config, inputs, outputs, gradients = CODA_PAIRS[f"coda_pair/{size}-{composition}-{masked}"]
+    scores = scores == "scores"
+
     def function(a, b):
         options = {**config, "return_scores": scores, "implementation": implementation}
         return ops.coda_pair(a, b, inputs.get("mask_a"), inputs.get("mask_b"), **options)

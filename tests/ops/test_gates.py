@@ -134,6 +134,14 @@ def test_uniform_thresholds_draw_from_the_bernoulli_distribution():
     assert abs(to_numpy(ops.hard_gates(probability, uniform)).mean() - 0.3) < 0.01
 
 
+def test_the_same_seed_draws_the_same_everywhere():
+    """Integer arithmetic again, in another stream than dropout's: the first draws of seed 5, in steps of 2⁻²⁴."""
+    uniform = to_numpy(uniform_noise(np.array([5, 0], "int32"), (2, 3), draws=2))
+    first = [[13240995, 12180635, 15196437], [5706039, 4432465, 15921075]]
+    second = [[2669087, 16090239, 2722907], [5875547, 3821081, 15848295]]
+    np.testing.assert_array_equal(uniform * 2.0**24, np.stack([first, second], axis=-1))
+
+
 def test_noise_is_gumbel_and_its_draws_are_apart():
     noise = to_numpy(gumbel_noise(np.array([5, 0], "int32"), (50, 400)))
     assert noise.shape == (50, 400, 2) and noise.dtype == "float32"

@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import reference
-from checks import arrays, check_gradients, close, every_size, some_mask
-from tools import to_numpy
+from checks import SIZES, arrays, check_gradients, close, every_size, some_mask
+from tools import sampled, to_numpy
 
 from keras_quasiattn import ops
 
@@ -78,23 +78,26 @@ def multi_head_conflict_weights(query, key, kernels, difference, mask, is_causal
     return weights
 
 
-@every_size
-@every_difference
-def test_multi_head_conflict_attention(size, difference):
+MULTI_HEAD_PRODUCT = itertools.product(
+    SIZES, ["absolute", "signed", "squared"], [1, 2, 3], ["causal", "full"], ["masked", "unmasked"]
+)
+
+
+@pytest.mark.parametrize("size,difference,count,seen,masked", sampled(MULTI_HEAD_PRODUCT, 40), ids=str)
+def test_multi_head_conflict_attention(size, difference, count, seen, masked):
     query, key, value = arrays(size)
-    for count, is_causal in itertools.product((1, 2, 3), (False, True)):
-        kernels = np.random.default_rng(2).normal(size=(size[2], count))
-        for mask in (None, some_mask(size)):
-            weights = multi_head_conflict_weights(query, key, kernels, difference, mask, is_causal)
-            got = ops.multi_head_conflict_attention(
-                *(query, key, value, kernels, mask),
-                scale=0.3,
-                difference=difference,
-                is_causal=is_causal,
-                return_scores=True,
-            )
-            for one, other in zip(to_numpy(list(got)), (weights @ value, weights), strict=True):
-                close(one, other)
+    kernels = np.random.default_rng(2).normal(size=(size[2], count))
+    mask, is_causal = some_mask(size) if masked == "masked" else None, seen == "causal"
+    weights = multi_head_conflict_weights(query, key, kernels, difference, mask, is_causal)
+    got = ops.multi_head_conflict_attention(
+        *(query, key, value, kernels, mask),
+        scale=0.3,
+        difference=difference,
+        is_causal=is_causal,
+        return_scores=True,
+    )
+    for one, other in zip(to_numpy(list(got)), (weights @ value, weights), strict=True):
+        close(one, other)
 
 
 @every_size

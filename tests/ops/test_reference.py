@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 import reference
-from checks import arrays, check_gradients, close, every_size, some_mask
-from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
+from checks import SIZES, arrays, check_gradients, close, every_size, some_mask
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients, sampled, to_numpy
 
 from keras_quasiattn import ops
 
@@ -27,9 +27,23 @@ OPTIONS = [
     {"is_causal": True, "center_similarity": True, "gate_range": "centered"},
     {"alpha": 0.25, "beta": 0.125},
 ]
-every_option = pytest.mark.parametrize(
-    "options", OPTIONS, ids=lambda options: "-".join(str(value) for value in options.values())
-)
+
+
+def name_of(option):
+    """Of a dictionary of options, the values."""
+    return "-".join(str(value) for value in option.values()) if isinstance(option, dict) else str(option)
+
+
+def some_options(seed):
+    """A third of the product of options and implementations, with every option on every implementation."""
+    product = itertools.product(OPTIONS, CODA_IMPLEMENTATIONS)
+    return pytest.mark.parametrize("options,implementation", sampled(product, 36, seed), ids=name_of)
+
+
+def some_sizes(seed):
+    """A third of the product of sizes and implementations."""
+    product = itertools.product(SIZES, CODA_IMPLEMENTATIONS)
+    return pytest.mark.parametrize("size,implementation", sampled(product, 14, seed), ids=name_of)
 
 
 @every_size
@@ -40,16 +54,14 @@ def test_pairwise_l1(size):
     close(to_numpy(ops.pairwise_l1(x[:, :1], y, weights)), reference.pairwise_l1(x[:, :1], y, weights))
 
 
-@every_implementation
-@every_option
+@some_options(seed=0)
 def test_coda_attention_options(options, implementation):
     query, key, value = arrays((5, 7, 11))
     for mask in (None, some_mask((5, 7)), some_mask((5, 7))[:, :, :1], some_mask((5, 7))[:, :, :, :1]):
         check_coda((query, key, value), mask, options, implementation)
 
 
-@every_implementation
-@every_size
+@some_sizes(seed=0)
 def test_coda_attention_sizes(size, implementation):
     for options in ({}, {"gate_range": "centered", "center_similarity": True}, {"is_causal": True}):
         for mask in (None, some_mask(size)):
@@ -76,8 +88,7 @@ def test_coda_attention_with_temperatures_per_head(implementation):
     check_coda((query, key, value), some_mask((5, 7)), temperatures, implementation)
 
 
-@every_implementation
-@every_size
+@some_sizes(seed=1)
 def test_coda_pair(size, implementation):
     a, b, _ = arrays(size, leading=(2,))
     distance = [0.7 * x[..., :1] for x in (a, b)]
@@ -129,8 +140,7 @@ def test_softmax_attention_of_large_scores():
     np.testing.assert_array_equal(to_numpy(ops.softmax_attention(x, x, x)), x)
 
 
-@every_implementation
-@every_option
+@some_options(seed=1)
 def test_coda_attention_gradients(options, implementation):
     inputs = arrays((3, 4, 2), leading=(2, 1), value_features=3)
     mask = some_mask((3, 4))
