@@ -1,6 +1,7 @@
 """Shared by all tests: float64 where JAX would refuse it, and a clean dtype policy for each test."""
 
 import fcntl
+import gc
 import os
 import shutil
 from collections.abc import Callable
@@ -15,6 +16,12 @@ if keras.backend.backend() == "jax":
 
     jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_disable_most_optimizations", True)  # tests compile far more than they compute
+
+
+def pytest_collection_finish() -> None:
+    """What imports have made stays: Keras collects garbage often, and would search through all of it each time."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

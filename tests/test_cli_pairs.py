@@ -31,7 +31,7 @@ def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
 
 def ask(folder: Path, *texts: str) -> list[str]:
     """The lines that an exported model answers in a process without this package and without Keras."""
-    ended = warm.run([sys.executable, ASK, folder, *texts], text=True)
+    ended = warm.run([sys.executable, ASK, folder, *texts], text=True, before=warm.WITHOUT_KERAS)
     return ended.stdout.splitlines() if ended.returncode == 0 else ended.stderr.splitlines()[-1:]
 
 

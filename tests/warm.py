@@ -18,6 +18,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+# Code that runs first where neither Keras nor this package is there to be imported.
+WITHOUT_KERAS = "import sys; sys.modules.update(dict.fromkeys(('keras', 'keras_quasiattn')))"
+
 
 class Process:
     """A child of the template, with what tests use of `subprocess.Popen`.

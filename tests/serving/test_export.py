@@ -280,7 +280,7 @@ def ask(*arguments: str | bytes, python: str = sys.executable) -> subprocess.Com
     command = [python, str(ASK), *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if python == sys.executable:
-        return warm.run(command, env=environment, cwd="/")
+        return warm.run(command, env=environment, cwd="/", before=warm.WITHOUT_KERAS)
     return subprocess.run(command, capture_output=True, timeout=240, env=environment, cwd="/")
 
 

@@ -113,7 +113,7 @@ def test_inputs_that_cannot_be_answered(text: str, message: str, prepared: Task)
         prepared.check_input(text)
 
 
-@pytest.mark.parametrize("model", ["decaprop", "decaprop_coda"])
+@pytest.mark.parametrize("model", ["decaprop", pytest.param("decaprop_coda", marks=pytest.mark.long)])
 def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
     changed = {"data__max_length": 9, "data__stride": 4, "data__train_length": 9, "data__length_multiple": 4}
     changed |= {"model__num_layers": 1, "model__character_units": 2}

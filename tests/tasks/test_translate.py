@@ -61,6 +61,7 @@ def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], 
     assert figures["word_perplexity"] == pytest.approx(np.exp(total / words), rel=1e-4)
 
 
+@pytest.mark.long
 def test_new_lengths_trace_nothing_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the memory of a training does not grow with the lengths that it meets."""
     task = tiny_sequences.make(folder, training__jit_compile=False)
