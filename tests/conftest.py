@@ -1,9 +1,12 @@
 """Shared by all tests: float64 where JAX would refuse it, and a clean dtype policy for each test."""
 
+import fcntl
+import gc
 import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import keras
 import pytest
@@ -39,6 +42,12 @@ def pytest_ignore_collect(collection_path):
         return None if place.startswith(ON_EVERY_BACKEND) else True
 
 
+def pytest_collection_finish() -> None:
+    """What imports have made stays: Keras collects garbage often, and would search through all of it each time."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def clean_keras_state():
     keras.utils.set_random_seed(7)
@@ -62,34 +71,123 @@ def tensorflow_only():
         pytest.skip("TensorFlow backend only")
 
 
-@pytest.fixture(scope="session")
-def mlu_data(tmp_path_factory):
-    """Folder with the data of the tiny arithmetic task."""
-    import tiny_mlu
+@pytest.fixture
+def eagerly():
+    """Functions run without being traced, where a test learns nothing new from a graph."""
+    import tensorflow as tf
 
-    folder = tmp_path_factory.mktemp("mlu_data")
-    tiny_mlu.make(folder).prepare()
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+# Runs are made once for all processes of pytest-xdist, and are only for reading.
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], Any]], Path]:
+    """Gives the folder of this name, which the process that needs it first has made for all of them."""
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def folder(name: str, make: Callable[[Path], Any]) -> Path:
+        place, made = base / f"shared-{name}", base / f"shared-{name}.made"
+        with (base / f"shared-{name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                shutil.rmtree(place, ignore_errors=True)
+                place.mkdir()
+                make(place)
+                made.touch()
+        return place
+
     return folder
 
 
+def _trained(task: Any, path: Path) -> None:
+    from keras_quasiattn.training import train
+
+    policy = keras.config.dtype_policy()
+    keras.config.set_dtype_policy("float32")  # the first test to ask may have another
+    train(task, path, progress=False)
+    keras.config.set_dtype_policy(policy)
+
+
 @pytest.fixture(scope="session")
-def mlu_run(tmp_path_factory, mlu_data):
+def mlu_data(shared):
+    """Folder with the data of the tiny arithmetic task."""
+    import tiny_mlu
+
+    return shared("mlu-data", lambda folder: tiny_mlu.make(folder).prepare())
+
+
+@pytest.fixture(scope="session")
+def mlu_run(shared, mlu_data):
     """Folder of a finished run of the tiny arithmetic task; only for reading."""
     import tiny_mlu
 
-    from keras_quasiattn.training import train
-
-    return train(tiny_mlu.make(mlu_data), tmp_path_factory.mktemp("mlu") / "run", progress=False).path
+    return shared("mlu", lambda folder: _trained(tiny_mlu.make(mlu_data), folder / "run")) / "run"
 
 
 @pytest.fixture(scope="session")
-def mlu_saved_model(tmp_path_factory, mlu_run):
+def mlu_saved_model(shared, mlu_run):
     """Folder of that run's exported model."""
     from keras_quasiattn.serving import export
     from keras_quasiattn.training import RunFolder
 
-    folder = RunFolder.open(mlu_run)
-    return export(folder, folder.task("data"), tmp_path_factory.mktemp("saved_models"))
+    def make(folder):
+        run = RunFolder.open(mlu_run)
+        export(run, run.task("data"), folder)
+
+    return shared("mlu-saved-model", make) / "run" / "1"
+
+
+@pytest.fixture(scope="session")
+def texts_data(shared):
+    """Folder with the files of the tiny classification."""
+    import tiny_texts
+
+    return shared("texts-data", tiny_texts.files)
+
+
+@pytest.fixture(scope="session")
+def texts_run(shared, texts_data):
+    """Folder of a finished run of the gated model on them; only for reading."""
+    import tiny_texts
+
+    return shared("texts", lambda folder: _trained(tiny_texts.make(texts_data), folder / "run")) / "run"
+
+
+@pytest.fixture(scope="session")
+def pairs_data(shared):
+    """Folder with the files of the tiny pairs."""
+    import tiny_pairs
+
+    return shared("pairs-data", lambda folder: tiny_pairs.files(folder, "pairs"))
+
+
+@pytest.fixture(scope="session")
+def rank_data(shared):
+    """Folder with the files of the tiny ranking."""
+    import tiny_pairs
+
+    return shared("rank-data", lambda folder: tiny_pairs.files(folder, "rank"))
+
+
+@pytest.fixture(scope="session")
+def sequences_data(shared):
+    """Folder with the files of the tiny translation, and problems."""
+    import tiny_sequences
+
+    return shared("sequences-data", tiny_sequences.files)
+
+
+@pytest.fixture(scope="session")
+def reading_data(shared):
+    """Folder with the files of the tiny reading."""
+    import tiny_reading
+
+    return shared("reading-data", tiny_reading.files)
 
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import keras
 import pytest
+import warm
 
 from benchmarks import coda, report, rows
 
@@ -14,6 +15,11 @@ ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="measures the TensorFlow backend"
 )
+
+
+def measure(command, output):
+    ended = warm.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, text=True)
+    assert ended.returncode == 0, ended.stderr[-2000:]
 
 
 @pytest.mark.long
@@ -74,7 +80,7 @@ def test_long_problems_get_fewer_heads():
 def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
     output = tmp_path / "gated.json"
     command = "-m benchmarks.gated_inference --batch 2 --length 9 --width 8 --units 3 --repeats 1 --densities 0.5 0.2"
-    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    measure(command, output)
     found = json.loads(output.read_text())
     assert [row["ratio"] for row in found["unit"]] == [
         row["gathered_ms"] / row["soft_ms"] for row in found["unit"]
@@ -85,7 +91,7 @@ def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
 def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
     output = tmp_path / "pairs.json"
     command = "-m benchmarks.pairs --batch 2 --batches 2 --vocabulary 30 --width 5 --units 4 --repeats 1"
-    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    measure(command, output)
     found = json.loads(output.read_text())
     assert len(set(found["parameters"].values())) == 1, "not the same widths"
     times = found["step_ms"]
@@ -97,7 +103,7 @@ def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
 def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
     output = tmp_path / "summaries.json"
     command = "-m benchmarks.summaries --batch 2 --length 4 --width 8 --vocabulary 20 --steps 2 --repeats 1"
-    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    measure(command, output)
     found = json.loads(output.read_text())["models"]
     assert set(found) == {"pairs", "transformer", "gated"}
     for row in found.values():
@@ -109,7 +115,7 @@ def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
 def test_decoding_with_coda_beside_softmax(tmp_path):
     output = tmp_path / "decoding.json"
     command = "-m benchmarks.decoding --batch 2 --vocabulary 30 --source-length 4 --length 3 --repeats 1"
-    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    measure(command, output)
     found = json.loads(output.read_text())
     rates = found["tokens_per_second"]
     assert found["coda_of_softmax"]["ratio"] == pytest.approx(rates["softmax"] / rates["coda"])
@@ -121,7 +127,7 @@ def test_workers_are_timed_beside_one(tmp_path):
     command = (
         "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1"
     )
-    subprocess.run([sys.executable, *command.split(), "--output", output], cwd=ROOT, check=True, timeout=300)
+    measure(command, output)
     found = json.loads(output.read_text())
     rates = found["steps_per_second"]
     assert found["two_to_one"] == rates["2"] / rates["1"]

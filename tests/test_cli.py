@@ -315,7 +315,7 @@ def test_data_that_were_damaged(run_cli: Any, run: Path, mlu_data: Path, tmp_pat
 
 
 def test_only_our_line_on_standard_error(tmp_path: Path) -> None:
-    ended = tiny_mlu.quasiattn("train", "mlv", "--run", "x", cwd=tmp_path)
+    ended = tiny_mlu.warm_quasiattn("train", "mlv", "--run", "x", cwd=tmp_path)
     line = b"quasiattn: unknown task 'mlv' (did you mean 'mlu'?): choose from "
     line += ", ".join(tasks.available()).encode() + b"\n"
     assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", line)
@@ -344,6 +344,7 @@ def test_import_that_fails_says_why(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_not_utf8(mlu_run: Path) -> None:
+    # In a fresh process: TensorFlow is silent while it loads, and while it runs.
     ended = tiny_mlu.quasiattn("predict", str(mlu_run), "-", b"\xff\xfe", input=b"x=1,y=2,x+y")
     assert ended.returncode == 1 and ended.stdout == b""
     (line,) = ended.stderr.splitlines()

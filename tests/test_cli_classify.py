@@ -1,11 +1,10 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_texts
+import without_keras
 
 Outcome = tuple[int, str, str]
 
@@ -17,8 +16,8 @@ def arguments(folder: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
+def data(texts_data: Path) -> Path:
+    return texts_data
 
 
 @pytest.fixture(scope="module")
@@ -73,21 +72,15 @@ def test_from_a_users_file_to_a_served_model(run_cli: Any, trained: Path, data: 
 
 def ask(model: Path, texts: list[str]) -> dict[str, Any]:
     """What the exported model answers in a process without this package and without Keras."""
-    code = """
-import importlib.util, json, pathlib, sys
-sys.modules["keras"] = sys.modules["keras_quasiattn"] = None
-import tensorflow as tf
-for library in sorted(pathlib.Path(importlib.util.find_spec("tensorflow_text").origin).parent.glob("python/ops/_*.so")):
-    tf.load_op_library(str(library))
-answers = tf.saved_model.load(sys.argv[1]).signatures["serving_default"](text=tf.constant(json.load(sys.stdin)))
-plain = lambda value: value.decode() if isinstance(value, bytes) else [plain(one) for one in value] \
-    if isinstance(value, list) else value
-print(json.dumps({name: plain(value.numpy().tolist()) for name, value in answers.items()}))
-"""
-    command = [sys.executable, "-c", code, str(model)]
-    run = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, timeout=120)
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+
+    def plain(value: Any) -> Any:
+        return (
+            [plain(one) for one in value]
+            if isinstance(value, list)
+            else getattr(value, "decode", lambda: value)()
+        )
+
+    return {name: plain(value.tolist()) for name, value in without_keras.ask(model, {"text": texts}).items()}
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,20 @@
 """The command line on a full disk, in folders it may not write, and stopped in the middle."""
 
-import ctypes
 import json
 import re
-import resource
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import tiny_mlu
+import warm
 
+from keras_quasiattn import tasks
 from keras_quasiattn.training import RunFolder
 
 Outcome = tuple[int, str, str]
@@ -31,24 +29,27 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def errors_of_several(commands: list[list[str]], preexec_fn: Callable[[], None]) -> list[str]:
-    """Our lines on standard error from commands that all have to fail, in one fresh process."""
-    ended = subprocess.run(
-        [sys.executable, "-c", SEVERAL, json.dumps(commands)],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=tiny_mlu.environment(),
-        preexec_fn=preexec_fn,
-    )
+def errors_of_several(commands: list[list[str]], before: str) -> list[str]:
+    """Our lines on standard error from commands that all have to fail, in one process."""
+    command = [sys.executable, "-c", SEVERAL, json.dumps(commands)]
+    ended = warm.run(command, text=True, env=tiny_mlu.environment(), before=before)
     assert ended.stdout.splitlines() == ["1"] * len(commands), ended.stderr
     assert "Traceback" not in ended.stderr
     return [line for line in ended.stderr.splitlines() if line.startswith("quasiattn: ")]
 
 
-def limited(size: int) -> Callable[[], None]:
-    """A limit on the size of files stands for a full disk."""
-    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+# A limit on the size of files stands for a full disk.
+LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))"
+# Root too may then write only where the mode of a folder says so: it loses CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+WITHOUT_ROOT_POWER = """
+import ctypes
+libc, version_3 = ctypes.CDLL(None), 0x20080522
+header, sets = (ctypes.c_uint32 * 2)(version_3, 0), (ctypes.c_uint32 * 6)()
+assert libc.capget(header, sets) == 0
+for of_low_numbers in range(3):
+    sets[of_low_numbers] &= ~0b110
+assert libc.capset(header, sets) == 0
+"""
 
 
 def test_full_disk(run: Path, tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_full_disk(run: Path, tmp_path: Path) -> None:
         ["train", "mlu", "--quiet", new, data, *tiny_mlu.settings()],
         ["export", str(run), f"--to={tmp_path}/saved"],
     ]
-    of_data, of_model = errors_of_several(commands, limited(50_000))
+    of_data, of_model = errors_of_several(commands, LIMITED)
     assert of_data.startswith(f"quasiattn: cannot write the data to {tmp_path}/data: ")
     assert of_model.startswith(f"quasiattn: cannot write {tmp_path}/saved/run/1: ")
     assert tiny_mlu.contents(run) == before
@@ -70,13 +71,6 @@ def test_full_standard_output() -> None:
     with open("/dev/full", "wb") as full:
         ended = tiny_mlu.quasiattn("tasks", capture_output=False, stdout=full, stderr=subprocess.PIPE)
     assert (ended.returncode, ended.stderr) == (1, b"quasiattn: system: No space left on device\n")
-
-
-def without_root_power() -> None:
-    """Root too may then write only where the mode of a folder says so."""
-    drop_from_bounding_set, override, search = 24, 1, 2
-    for capability in (override, search):
-        ctypes.CDLL(None).prctl(drop_from_bounding_set, capability, 0, 0, 0)
 
 
 def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
@@ -101,51 +95,58 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
         f"cannot write the data to {place}/other: .*Permission denied",
         f"cannot write {place}/saved/run/1: Permission denied",
     ]
-    for line, message in zip(errors_of_several(commands, without_root_power), messages, strict=True):
+    for line, message in zip(errors_of_several(commands, WITHOUT_ROOT_POWER), messages, strict=True):
         assert re.match(f"quasiattn: {message}", line), line
     assert tiny_mlu.contents(place) == before
 
 
-# Long enough that a signal arrives before the end on a machine that is busy with other things.
-LONG = tiny_mlu.settings(training__steps=120, training__checkpoint_every=5, model__dropout=0.1)
+# The task of tests/training: its attention has dropout, and it has moving means.
+TOY = "from keras_quasiattn import tasks; tasks._TASKS['toy'] = 'toy_task:ToyTask'"
+SHORT = ["train", "toy", "--set=training.steps=12"]
+# Halts the training after an update, and says so by a file.
+HALT = """
+import pathlib, time
+from keras_quasiattn.training.period_end import PeriodEnd
+def halt(self, batch, logs=None):
+    if int(self.model.optimizer.iterations.numpy()) == {step}:
+        pathlib.Path({file!r}).touch()
+        time.sleep(600)
+PeriodEnd.on_train_batch_end = halt
+"""
 
 
-def heeding_control_c() -> None:
-    """A shell starts what it puts into the background with SIGINT ignored, and every process below inherits that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def environment() -> dict[str, str]:
+    return {**tiny_mlu.environment(), "PYTHONPATH": f"{tiny_mlu.ROOT}:{tiny_mlu.ROOT}/tests/training"}
 
 
-def started_until_a_checkpoint(arguments: list[str], run: Path, then: signal.Signals) -> Outcome:
-    """Starts a training and ends it in the middle of the period after its second checkpoint."""
-    before = len(RunFolder.open(run).history()) if run.exists() else 0
-    process = subprocess.Popen(
-        [sys.executable, "-m", "quasiattn", *arguments],
-        env=tiny_mlu.environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=heeding_control_c,
-    )
-    second = f"step-{(before + 2) * 5:08d}.npz"
-    deadline = time.monotonic() + 240
-    # It, or a later one: on a busy machine it may be gone again before anybody has looked.
-    while process.poll() is None and time.monotonic() < deadline:
-        if any(file.name >= second for file in (run / "checkpoints").glob("step-*.npz")):
-            break
-        time.sleep(0.002)
-    process.send_signal(then)
-    out, err = process.communicate(timeout=240)
-    return process.returncode, out, err
+def stopped_after(step: int, then: signal.Signals, arguments: list[str], run: Path) -> Outcome:
+    """Starts a training and ends it after this update, in the middle of a period."""
+    halted = run.with_name(f"halted-{step}")
+    command = [sys.executable, "-m", "quasiattn", *arguments]
+    before = TOY + HALT.format(step=step, file=str(halted))
+    process = warm.Process(command, env=environment(), before=before)
+    try:
+        deadline = time.monotonic() + 240
+        while process.poll() is None and not halted.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(then)
+        code = process.wait(60)
+    finally:
+        process.kill()
+    out, err = process.outputs()
+    return code, out.decode(), err.decode()
 
 
 @pytest.fixture(scope="module")
-def disturbed(mlu_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
+def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outcome]]:
     """A run that was stopped by Control-C, killed, and started again to its end."""
     run = tmp_path_factory.mktemp("disturbed") / "run"
-    arguments = ["train", "mlu", f"--run={run}", f"--data-dir={mlu_data}", *LONG]
-    outcomes = [started_until_a_checkpoint(arguments, run, then) for then in (signal.SIGINT, signal.SIGKILL)]
+    arguments = [*SHORT, f"--run={run}", f"--data-dir={run.parent}"]
+    outcomes = [
+        stopped_after(step, then, arguments, run) for step, then in ((6, signal.SIGINT), (10, signal.SIGKILL))
+    ]
     assert not (run / "model.keras").exists(), outcomes
-    ended = tiny_mlu.quasiattn(*arguments)
+    ended = tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY)
     outcomes.append((ended.returncode, ended.stdout.decode(), ended.stderr.decode()))
     return run, outcomes
 
@@ -157,14 +158,16 @@ def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
 
 
 def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
-    disturbed: tuple[Path, list[Outcome]], mlu_data: Path, tmp_path: Path, run_cli: Any
+    disturbed: tuple[Path, list[Outcome]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.syspath_prepend(str(tiny_mlu.ROOT / "tests" / "training"))
+    monkeypatch.setitem(tasks._TASKS, "toy", "toy_task:ToyTask")
     run, (_, (code, _, _), (last_code, out, err)) = disturbed
     assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
-    step = int(re.match(rf"{run}: going on from step (\d+) of 120\n", out)[1])
-    assert 20 <= step < 120
+    assert out.startswith(f"{run}: going on from step 8 of 12\n")
     other = tmp_path / "run"
-    assert run_cli("train", "mlu", f"--run={other}", f"--data-dir={mlu_data}", "--quiet", *LONG)[0] == 0
+    arguments = [*SHORT, f"--run={other}", f"--data-dir={tmp_path}", "--quiet"]
+    assert tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY).returncode == 0
     expected, got = (RunFolder.open(path).load_model().get_weights() for path in (other, run))
     assert len(expected) > 10
     for left, right in zip(expected, got, strict=True):

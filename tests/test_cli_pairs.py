@@ -1,13 +1,13 @@
 """Pairs and rankings from a user's own files to a served model, from the command line."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_pairs
+import warm
 from test_cli_classify import assert_one_line
 
 ASK = Path(__file__).resolve().parents[1] / "examples" / "ask.py"
@@ -31,7 +31,7 @@ def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
 
 def ask(folder: Path, *texts: str) -> list[str]:
     """The lines that an exported model answers in a process without this package and without Keras."""
-    ended = subprocess.run([sys.executable, ASK, folder, *texts], capture_output=True, text=True, timeout=120)
+    ended = warm.run([sys.executable, ASK, folder, *texts], text=True, before=warm.WITHOUT_KERAS)
     return ended.stdout.splitlines() if ended.returncode == 0 else ended.stderr.splitlines()[-1:]
 
 

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import warm
+
 ROOT = Path(__file__).parents[1]
 
 OVERRIDES: dict[str, Any] = {
@@ -52,6 +54,12 @@ def quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedPr
         [sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())", *arguments],
         **{"env": environment(), "capture_output": True, "timeout": 240, **options},
     )
+
+
+def warm_quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """The same in a process that has imported TensorFlow already; the options are those of `warm.run`."""
+    command = [sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())", *arguments]
+    return warm.run(command, **{"env": environment(), **options})
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes | None]]:

@@ -147,7 +147,7 @@ def test_long_sentences_leave_training_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "languages", "sizes"),
     [
-        ("multi30k", ("en", "de"), (29_000, 1014, 1000)),
+        pytest.param("multi30k", ("en", "de"), (29_000, 1014, 1000), marks=pytest.mark.long),
         ("iwslt15_envi_part", ("en", "vi"), (10_000, 1553, 1268)),
     ],
 )

@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_mlu
+import warm
+import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving import export
@@ -25,31 +27,6 @@ from keras_quasiattn.training import RunFolder
 # The function of the same name hides the module.
 MODULE = importlib.import_module("keras_quasiattn.serving.export")
 ASK = tiny_mlu.ROOT / "examples" / "ask.py"
-
-# A process as a server has it: TensorFlow and the compiled kernels of tensorflow-text, and no Python of either
-# Keras, tensorflow-text or this package.
-SERVER = """
-import glob, importlib.util, json, os, sys
-kernels = os.path.dirname(importlib.util.find_spec("tensorflow_text").origin) + "/python/ops/_*.so"
-for name in ("keras", "keras_quasiattn", "tensorflow_text"):
-    sys.modules[name] = None
-import tensorflow as tf
-for name in ("keras", "keras_quasiattn", "tensorflow_text"):
-    try:
-        __import__(name)
-    except ImportError:
-        continue
-    raise SystemExit(name + " can be imported")
-for file in sorted(glob.glob(kernels)):
-    tf.load_op_library(file)
-serve = tf.saved_model.load(sys.argv[1]).signatures["serving_default"]
-batches = json.loads(sys.stdin.read())
-answers = []
-for batch in batches:
-    out = serve(text=tf.constant([bytes(text) for text in batch], tf.string))
-    answers.append([[list(a) for a in out["answer"].numpy()], out["log_probability"].numpy().tolist()])
-json.dump(answers, sys.stdout)
-"""
 
 STRANGE = [b"", b"x" * 10_000, b"\xff\xfe\x00", b"\x00" * 4, "ω=1".encode()]
 SAVED_MODEL_CLI = """
@@ -98,16 +75,8 @@ def test_answers_in_a_process_without_keras_and_this_package(
     batches = [[question.encode()] for question in questions]
     batches += [[question.encode() for question in questions], [], *([text] for text in STRANGE)]
     batches.append([*STRANGE, questions[0].encode()])
-    ended = subprocess.run(
-        [sys.executable, "-c", SERVER, str(mlu_saved_model)],
-        input=json.dumps([[list(text) for text in batch] for batch in batches]),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=tiny_mlu.environment(),
-    )
-    assert ended.returncode == 0, ended.stderr
-    got = [([bytes(answer) for answer in answers], values) for answers, values in json.loads(ended.stdout)]
+    answered = [without_keras.ask(mlu_saved_model, {"text": np.array(batch, object)}) for batch in batches]
+    got = [(out["answer"].tolist(), out["log_probability"].tolist()) for out in answered]
     assert [len(answers) for answers, _ in got] == [len(batch) for batch in batches]
 
     expected = [task.predict(model, [question])[0] for question in questions]
@@ -129,9 +98,7 @@ def test_saved_model_cli_runs_it(
     command = [sys.executable, "-c", SAVED_MODEL_CLI, "run", "--dir", str(mlu_saved_model)]
     command += ["--tag_set", "serve", "--signature_def", "serving_default"]
     command += ["--input_exprs", f"text=['{task.example}', '']", "--outdir", str(tmp_path)]
-    ended = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, env=tiny_mlu.environment(), cwd=tmp_path
-    )
+    ended = warm.run(command, text=True, env=tiny_mlu.environment(), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     (row,) = task.predict(model, [task.example])
     values = np.load(tmp_path / "log_probability.npy")
@@ -251,8 +218,16 @@ FAILURES = {
 }
 
 
-@pytest.mark.parametrize("moment", ["_write", "_check", "write_warm_up", "write_about"])
-@pytest.mark.parametrize("failure", FAILURES)
+MOMENTS = ["_write", "_check", "write_warm_up", "write_about"]
+# By default every moment and every failure once.
+PRODUCT = [
+    pytest.param(moment, failure, marks=[] if i % len(MOMENTS) == j else pytest.mark.complete)
+    for i, moment in enumerate(MOMENTS)
+    for j, failure in enumerate(FAILURES)
+]
+
+
+@pytest.mark.parametrize(("moment", "failure"), PRODUCT)
 def test_half_written_model_is_never_seen(
     moment: str, failure: str, folder: RunFolder, task: Task, tmp_path: Path, quick: None, monkeypatch: Any
 ) -> None:
@@ -302,13 +277,11 @@ def test_place_that_is_a_file(folder: RunFolder, task: Task, tmp_path: Path) -> 
 
 
 def ask(*arguments: str | bytes, python: str = sys.executable) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [python, str(ASK), *arguments],
-        capture_output=True,
-        timeout=240,
-        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
-        cwd="/",
-    )
+    command = [python, str(ASK), *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if python == sys.executable:
+        return warm.run(command, env=environment, cwd="/", before=warm.WITHOUT_KERAS)
+    return subprocess.run(command, capture_output=True, timeout=240, env=environment, cwd="/")
 
 
 def test_example_asks(mlu_saved_model: Path, task: Task, model: keras.Model) -> None:
@@ -332,7 +305,7 @@ def test_example_names_what_is_missing(arguments: list[str], message: str) -> No
     assert line.startswith(message)
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_example_asks_where_only_tensorflow_and_its_text_are_installed(
     tmp_path: Path, mlu_saved_model: Path, task: Task, model: keras.Model
 ) -> None:

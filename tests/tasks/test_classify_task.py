@@ -12,24 +12,13 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.vocabulary_task import chosen_examples
-from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.training import RunFolder
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
-
-
-@pytest.fixture(scope="module")
-def run(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A finished run of the gated model; only for reading."""
-    return train(tiny_texts.make(data), tmp_path_factory.mktemp("gated") / "run", progress=False).path
-
-
-@pytest.fixture(scope="module")
-def trained(run: Path, data: Path) -> tuple[Task, keras.Model]:
-    folder = RunFolder.open(run, finished=True)
-    task = folder.task(data)
+def trained(texts_run: Path, texts_data: Path) -> tuple[Task, keras.Model]:
+    folder = RunFolder.open(texts_run, finished=True)
+    task = folder.task(texts_data)
     task.prepare()
     return task, folder.load_model()
 
@@ -72,8 +61,11 @@ def test_any_text_has_finite_probabilities(text: str, trained: tuple[Task, keras
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model_trains_a_step_and_answers(model: str, data: Path) -> None:
-    task = tiny_texts.make(data, model)
+@pytest.mark.usefixtures(
+    "eagerly"
+)  # in a graph the run above has trained, and a transformer that of test_mlu_task
+def test_every_model_trains_a_step_and_answers(model: str, texts_data: Path) -> None:
+    task = tiny_texts.make(texts_data, model)
     task.prepare()
     network = task.build_model()
     network.compile("adam", task.loss(), metrics=task.metrics())
@@ -87,8 +79,8 @@ def test_every_model_trains_a_step_and_answers(model: str, data: Path) -> None:
     assert ("weights" in answer) == (kind in ("gated", "soft", "local"))
 
 
-def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(data: Path) -> None:
-    task = tiny_texts.make(data)
+def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(texts_data: Path) -> None:
+    task = tiny_texts.make(texts_data)
     task.prepare()
     whole = list(task.training_data(0).take(40).as_numpy_iterator())
     rest = list(task.training_data(33).take(7).as_numpy_iterator())
@@ -100,8 +92,8 @@ def test_a_stream_goes_on_where_it_stopped_and_joins_like_lengths(data: Path) ->
     assert {len(ids) for ids, _ in whole} == {8} and len({ids.shape[1] for ids, _ in whole}) > 3
 
 
-def test_validation_has_every_held_out_text_in_whole_batches(data: Path) -> None:
-    task = tiny_texts.make(data, data__validation_share=0.3)
+def test_validation_has_every_held_out_text_in_whole_batches(texts_data: Path) -> None:
+    task = tiny_texts.make(texts_data, data__validation_share=0.3)
     task.prepare()
     note = task.describe_data()["note"]
     held_out = int(note.split("validation is ")[1].split(" of")[0])
@@ -112,14 +104,14 @@ def test_validation_has_every_held_out_text_in_whole_batches(data: Path) -> None
     assert task.evaluate(task.build_model(), "validation")["texts"] == held_out
 
 
-def test_run_keeps_vocabulary_and_classes(run: Path, data: Path) -> None:
-    vocabulary = (run / "vocabulary.txt").read_text().splitlines()
+def test_run_keeps_vocabulary_and_classes(texts_run: Path, texts_data: Path) -> None:
+    vocabulary = (texts_run / "vocabulary.txt").read_text().splitlines()
     assert vocabulary[:2] == ["[PAD]", "[UNK]"] and {"who", "where", "many", "?"} < set(vocabulary)
-    assert (run / "classes.txt").read_text() == "HUM\nLOC\nNUM\n"
-    assert RunFolder.open(run).config["data"]["version"].startswith("train.tsv sha256:")
+    assert (texts_run / "classes.txt").read_text() == "HUM\nLOC\nNUM\n"
+    assert RunFolder.open(texts_run).config["data"]["version"].startswith("train.tsv sha256:")
 
 
-def test_run_whose_data_have_changed_does_not_go_on(data: Path, tmp_path: Path) -> None:
+def test_run_whose_data_have_changed_does_not_go_on(texts_data: Path, tmp_path: Path) -> None:
     folder = tiny_texts.files(tmp_path)
     task = tiny_texts.make(folder)
     task.prepare()
@@ -135,18 +127,18 @@ def test_run_whose_data_have_changed_does_not_go_on(data: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["vocabulary.txt", "classes.txt"])
-def test_damaged_run_is_named(name: str, run: Path, data: Path, tmp_path: Path) -> None:
-    task = tiny_texts.make(data)
+def test_damaged_run_is_named(name: str, texts_run: Path, texts_data: Path, tmp_path: Path) -> None:
+    task = tiny_texts.make(texts_data)
     for other in ("vocabulary.txt", "classes.txt"):
-        (tmp_path / other).write_bytes((run / other).read_bytes() if other != name else b"\xff")
+        (tmp_path / other).write_bytes((texts_run / other).read_bytes() if other != name else b"\xff")
     with pytest.raises(UserError, match=f"{tmp_path} is damaged"):
         task.read_assets(tmp_path)
 
 
-def test_word_vectors_fill_the_embedding_and_save_rare_words(data: Path, tmp_path: Path) -> None:
+def test_word_vectors_fill_the_embedding_and_save_rare_words(texts_data: Path, tmp_path: Path) -> None:
     known = [f"{number} 8 7 6 5 4 3 2 {number}" for number in range(120)]  # each stands in one text
     (tmp_path / "glove.txt").write_text("\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known]))
-    task = tiny_texts.make(data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2)
+    task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2)
     task.prepare()
     table = task.build_model().embedding.embeddings.numpy()
     vocabulary = task.tokenizer.vocabulary
@@ -156,7 +148,7 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(data: Path, tmp_pat
     for number in numbers:
         assert table[vocabulary.index(number)].tolist() == [8, 7, 6, 5, 4, 3, 2, int(number)]
     (tmp_path / "glove.txt").write_text("who 1 2 3\n")
-    task = tiny_texts.make(data, data__vectors=str(tmp_path / "glove.txt"))
+    task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"))
     with pytest.raises(
         UserError, match=r"glove.txt.* have 3 numbers: model.embedding_dim \(8\) would be right"
     ):
@@ -175,9 +167,9 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(data: Path, tmp_pat
         ("bilstm_gated", {"data__validation_share": 0.0}, "data.validation_share is 0.0"),
     ],
 )
-def test_options_that_cannot_be(model: str, changed: dict[str, Any], message: str, data: Path) -> None:
+def test_options_that_cannot_be(model: str, changed: dict[str, Any], message: str, texts_data: Path) -> None:
     with pytest.raises(UserError, match=message) as caught:
-        tiny_texts.make(data, model, **changed).prepare()
+        tiny_texts.make(texts_data, model, **changed).prepare()
     assert len(str(caught.value).splitlines()) == 1
 
 
@@ -190,8 +182,10 @@ def test_options_that_cannot_be(model: str, changed: dict[str, Any], message: st
         ("transformer", {"model__num_heads": 3}, "do not suit task classify: `num_heads` must divide"),
     ],
 )
-def test_model_options_that_cannot_be(model: str, changed: dict[str, Any], message: str, data: Path) -> None:
-    task = tiny_texts.make(data, model, **changed)
+def test_model_options_that_cannot_be(
+    model: str, changed: dict[str, Any], message: str, texts_data: Path
+) -> None:
+    task = tiny_texts.make(texts_data, model, **changed)
     task.prepare()
     with pytest.raises(UserError, match=message):
         task.build_model()

@@ -99,8 +99,13 @@ def test_answer_that_is_not_utf8_is_text(trained: tuple[Task, keras.Model], monk
     assert task.predict(model, [tiny_mlu.QUESTION])[0]["answer"] == "\N{REPLACEMENT CHARACTER}1"
 
 
+@pytest.fixture(scope="module")
+def training_batch(mlu_data: Path) -> Any:
+    return next(iter(tiny_mlu.make(mlu_data).training_data(0)))
+
+
 @pytest.mark.parametrize("model", MODELS)
-def test_every_model_builds_and_steps(model: str, mlu_data: Path) -> None:
+def test_every_model_builds_and_steps(model: str, mlu_data: Path, training_batch: Any) -> None:
     task = tiny_mlu.make(mlu_data, model, model__num_layers=2)
     built = task.build_model()
     blocks = {layer.name for layer in built.layers if "_block_" in layer.name}
@@ -108,7 +113,7 @@ def test_every_model_builds_and_steps(model: str, mlu_data: Path) -> None:
     assert built.num_layers == 2
     names = {type(layer).__name__ for layer in built._flatten_layers()}
     assert ("MultiHeadCoDA" in names, "MultiHeadSoftmax" in names) == ("coda" in model, "coda" not in model)
-    x, y, weights = next(iter(task.training_data(0)))
+    x, y, weights = training_batch
     built.compile("sgd", task.loss(), metrics=task.metrics(), run_eagerly=True)
     losses = [built.train_on_batch(x, y, weights, return_dict=True)["loss"] for _ in range(2)]
     assert losses[1] < losses[0]
@@ -137,9 +142,10 @@ def test_batches_depend_on_seed_and_step_alone(mlu_data: Path) -> None:
         return [x["source"].numpy().tolist() for x, _, _ in task.training_data(first_step).take(batches)]
 
     task = tiny_mlu.make(mlu_data)
-    assert sources(task, 0, 5)[3:] == sources(task, 3, 2)
+    whole = sources(task, 0, 5)
+    assert whole[3:] == sources(task, 3, 2)
     other = type(task)(preset="demo", model="coda", seed=4, data_dir=mlu_data, overrides=tiny_mlu.OVERRIDES)
-    assert sources(task, 0, 1) != sources(other, 0, 1)
+    assert whole[:1] != sources(other, 0, 1)
 
 
 def test_validation_has_whole_batches_only(mlu_data: Path) -> None:

@@ -13,35 +13,37 @@ from keras_quasiattn.training import RunFolder, train
 PRESETS = {"pairs": pair_presets.PRESETS, "rank": rank_presets.PRESETS}
 MODELS = {"pairs": pair_presets.MODELS, "rank": rank_presets.MODELS}
 EVERY_MODEL = [(task, model) for task, models in MODELS.items() for model in models]
-# One of each family: what sets the others apart is tested with the models.
+# One of each family: what sets the others apart is tested with the models, and a graph trains in the runs below.
 FAMILIES = [
     ("pairs", "mixture"),
     ("pairs", "siamese_both"),
     ("rank", "decomposable_coda"),
     pytest.param("rank", "siamese_both", marks=pytest.mark.long),
 ]
+SHORT = {"training__steps": 200, "training__checkpoint_every": 100, "training__learning_rate": 0.02}
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return {task: tiny_pairs.files(tmp_path_factory.mktemp(task), task) for task in PRESETS}
+def folders(pairs_data: Path, rank_data: Path) -> dict[str, Path]:
+    return {"pairs": pairs_data, "rank": rank_data}
 
 
-def _trained(folders: dict[str, Path], runs: Path, task: str, model: str) -> tuple[Task, keras.Model]:
-    run = train(tiny_pairs.make(folders[task], task, model), runs / "run", progress=False)
-    again = RunFolder.open(run.path, finished=True).task(folders[task])
+def _trained(folders: dict[str, Path], shared: Any, task: str, model: str) -> tuple[Task, keras.Model]:
+    made = tiny_pairs.make(folders[task], task, model, **SHORT)
+    path = shared(f"{task}-{model}", lambda place: train(made, place / "run", progress=False)) / "run"
+    again = RunFolder.open(path, finished=True).task(folders[task])
     again.prepare()
-    return again, RunFolder.open(run.path, finished=True).load_model()
+    return again, RunFolder.open(path, finished=True).load_model()
 
 
 @pytest.fixture(scope="module")
-def pairs(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, keras.Model]:
-    return _trained(folders, tmp_path_factory.mktemp("runs"), "pairs", "decomposable_coda")
+def pairs(folders: dict[str, Path], shared: Any) -> tuple[Task, keras.Model]:
+    return _trained(folders, shared, "pairs", "decomposable_coda")
 
 
 @pytest.fixture(scope="module")
-def rank(folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> tuple[Task, keras.Model]:
-    return _trained(folders, tmp_path_factory.mktemp("runs"), "rank", "decomposable")
+def rank(folders: dict[str, Path], shared: Any) -> tuple[Task, keras.Model]:
+    return _trained(folders, shared, "rank", "decomposable")
 
 
 def test_pairs_are_learned_and_measured(pairs: tuple[Task, keras.Model]) -> None:
@@ -130,8 +132,9 @@ def test_every_model_is_made_and_its_batches_fit(task: str, model: str, folders:
 
 
 @pytest.mark.parametrize(("task", "model"), FAMILIES)
+@pytest.mark.usefixtures("eagerly")
 def test_every_family_trains_a_step_and_answers(task: str, model: str, folders: dict[str, Path]) -> None:
-    made = tiny_pairs.make(folders[task], task, model)
+    made = tiny_pairs.make(folders[task], task, model, training__batch_size=30)
     made.prepare()
     network = made.build_model()
     network.compile("adam", made.loss(), metrics=made.metrics())

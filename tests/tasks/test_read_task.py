@@ -1,9 +1,5 @@
 """The task `read`, from files to answers with places in the string."""
 
-import json
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_reading
+import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving import export
@@ -23,8 +20,8 @@ LONG = "🐈 «naïve» Ω\u0301… " * 9 + "the bête Éva, the cat Max. " + "�
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_reading.files(tmp_path_factory.mktemp("reading"))
+def folder(reading_data: Path) -> Path:
+    return reading_data
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +113,7 @@ def test_inputs_that_cannot_be_answered(text: str, message: str, prepared: Task)
         prepared.check_input(text)
 
 
-@pytest.mark.parametrize("model", ["decaprop", "decaprop_coda"])
+@pytest.mark.parametrize("model", ["decaprop", pytest.param("decaprop_coda", marks=pytest.mark.long)])
 def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
     changed = {"data__max_length": 9, "data__stride": 4, "data__train_length": 9, "data__length_multiple": 4}
     changed |= {"model__num_layers": 1, "model__character_units": 2}
@@ -178,35 +175,6 @@ def test_every_preset_suits_every_model(model: str) -> None:
         assert options.data["stride"] <= options.data["max_length"] - options.data["answer_length"] + 1
 
 
-ANSWER = textwrap.dedent(
-    """
-    import sys
-    sys.modules["keras"] = sys.modules["keras_quasiattn"] = None
-    import glob, importlib.util, json, os
-    import tensorflow as tf
-
-    place = os.path.dirname(importlib.util.find_spec("tensorflow_text").origin)
-    for library in sorted(glob.glob(place + "/python/ops/_*.so")):
-        tf.load_op_library(library)
-    path, question, *passages = sys.argv[1:]
-    loaded = tf.saved_model.load(path)
-    found = {}
-    for name, function in loaded.signatures.items():
-        if name == "serving_default":
-            given = {"question": tf.constant([question, ""]), "passages": tf.constant([passages, ["", "x"]])}
-        else:
-            texts = tf.constant([question, *passages])
-            codes = tf.strings.unicode_decode(texts, "UTF-8")
-            padded, lengths = codes.to_tensor(), tf.cast(codes.row_lengths(), tf.int32)
-            given = {"question_ids": padded[:1], "question_lengths": lengths[:1],
-                     "passages_ids": padded[None, 1:], "passages_lengths": lengths[None, 1:]}
-        found[name] = {key: value.numpy().tolist()[0] for key, value in function(**given).items()}
-        found[name]["answer"] = found[name]["answer"].decode()
-    print(json.dumps(found))
-    """
-)
-
-
 @pytest.mark.long
 def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path) -> None:
     run = RunFolder.open(
@@ -219,18 +187,21 @@ def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path)
     assert figures["exact_match"] > 0.6 and figures["f1"] >= figures["exact_match"]
     path = export(run, task, tmp_path / "saved")
     passages = ["猫 Ян", LONG]
-    asked = subprocess.run(
-        [sys.executable, "-c", ANSWER, str(path), QUESTION, *passages],
-        cwd=tmp_path,
-        timeout=300,
-        capture_output=True,
-        text=True,
-    )
-    assert asked.returncode == 0, asked.stderr
+    codes = tf.strings.unicode_decode([QUESTION, *passages], "UTF-8")
+    padded, lengths = codes.to_tensor().numpy(), codes.row_lengths().numpy().astype("int32")
+    inputs = {
+        "serving_default": {"question": [QUESTION, ""], "passages": [passages, ["", "x"]]},
+        "token_ids": {
+            "question_ids": padded[:1],
+            "question_lengths": lengths[:1],
+            "passages_ids": padded[None, 1:],
+            "passages_lengths": lengths[None, 1:],
+        },
+    }
     (expected,) = task.predict(model, ["\t".join([QUESTION, *passages])])
-    found = json.loads(asked.stdout.splitlines()[-1])
-    for name in ("serving_default", "token_ids"):
-        answer = found[name]
+    for name, given in inputs.items():
+        answer = {key: values[0] for key, values in without_keras.ask(path, given, name).items()}
+        answer["answer"] = answer["answer"].decode()
         assert passages[answer["passage"]][answer["start"] : answer["end"]] == answer["answer"]
         assert answer["answer"] == expected["answer"]
         assert answer["score"] == pytest.approx(expected["score"], rel=1e-3)

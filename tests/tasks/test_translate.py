@@ -20,14 +20,17 @@ TARGETS = [target for _, target in tiny_sequences.sentences(20, seed=2)]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_sequences.files(tmp_path_factory.mktemp("sequences"))
+def folder(sequences_data: Path) -> Path:
+    return sequences_data
 
 
 @pytest.fixture(scope="module")
-def run(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("runs") / "run"
-    return train(tiny_sequences.make(folder), path, progress=False).path
+def run(folder: Path, shared: Any) -> Path:
+    """A finished run; only for reading."""
+    return (
+        shared("translate", lambda place: train(tiny_sequences.make(folder), place / "run", progress=False))
+        / "run"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +61,7 @@ def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], 
     assert figures["word_perplexity"] == pytest.approx(np.exp(total / words), rel=1e-4)
 
 
+@pytest.mark.long
 def test_new_lengths_trace_nothing_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """So the memory of a training does not grow with the lengths that it meets."""
     task = tiny_sequences.make(folder, training__jit_compile=False)

@@ -11,6 +11,7 @@ import pytest
 SCRIPT = Path(__file__).with_name("fit_data_parallel.py")
 
 
+@pytest.mark.long
 def test_two_devices_learn_what_one_does() -> None:
     pytest.importorskip("jax")
     ended = subprocess.run(

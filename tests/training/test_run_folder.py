@@ -1,11 +1,11 @@
 import json
 import resource
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import toy_task
+import warm
 
 from keras_quasiattn import __version__
 from keras_quasiattn.errors import UserError
@@ -130,6 +130,7 @@ def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, sys
 import toy_task
+import warm
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training import train
 
@@ -146,7 +147,7 @@ def test_full_disk_keeps_what_was_there(tmp_path: Path) -> None:
     here = Path(__file__)
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path), "4096"]
     environment = {"PYTHONPATH": f"{here.parent}:{here.parents[2]}", "PATH": ""}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    ended = warm.run(command, text=True, env=environment)
     assert ended.stdout == (
         f"UserError: cannot write {tmp_path}/run/checkpoints/step-00000004.npz: File too large\n"
     ), ended.stderr

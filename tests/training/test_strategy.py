@@ -3,28 +3,26 @@
 import json
 import math
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import warm
 
 SCRIPT = Path(__file__).with_name("train_mirrored.py")
 
 
-@pytest.fixture(scope="module")
-def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def told(folder: Path, part: str) -> dict[str, Any]:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])])}
-    ended = subprocess.run(
-        [sys.executable, str(SCRIPT), str(tmp_path_factory.mktemp("mirrored"))],
-        capture_output=True,
-        text=True,
-        timeout=180,
-        env=environment,
-    )
+    ended = warm.run([sys.executable, SCRIPT, folder, part], text=True, env=environment)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return told(tmp_path_factory.mktemp("learning"), "learning")
 
 
 def test_two_replicas_learn_what_one_device_does(result: dict[str, Any]) -> None:
@@ -34,11 +32,10 @@ def test_two_replicas_learn_what_one_device_does(result: dict[str, Any]) -> None
         assert mirrored == pytest.approx(one, abs=1e-5)
 
 
-def test_mirrored_run_resumes(result: dict[str, Any]) -> None:
+@pytest.mark.long
+def test_mirrored_run_resumes_and_stays_finite_in_float16(tmp_path: Path) -> None:
+    result = told(tmp_path, "going_on")
     assert result["resumed"] < 1e-6
-
-
-def test_mirrored_float16_stays_finite(result: dict[str, Any]) -> None:
     assert result["float16"]
 
 

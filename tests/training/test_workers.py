@@ -74,9 +74,15 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-@pytest.mark.parametrize("model", ["bilstm_coda", "bilstm_gated"])
+@pytest.mark.parametrize(
+    ("model", "policy"),
+    [
+        pytest.param("bilstm_gated", "float32", marks=pytest.mark.long),
+        pytest.param("bilstm_gated", "mixed_bfloat16", marks=pytest.mark.complete),
+        pytest.param("bilstm_coda", "float32", marks=pytest.mark.complete),
+        pytest.param("bilstm_coda", "mixed_bfloat16", marks=pytest.mark.complete),
+    ],
+)
 def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy: str) -> None:
     runs = [texts / f"{name}-{model}-{policy}" for name in ("one", "two")]
     for workers, run in enumerate(runs, 1):
@@ -95,7 +101,7 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
         assert two["val_accuracy"] == pytest.approx(one["val_accuracy"], abs=0.05 if is_exact else 0.1)
 
 
-@pytest.mark.long
+@pytest.mark.complete
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts: Path, seed: int) -> None:
     """At a random moment, the chief or not; whether dropout goes on as it was shows in the weights."""

@@ -101,20 +101,30 @@ def refusals() -> dict[str, str]:
     return messages
 
 
+def learning(folder: RunFolder) -> dict[str, Any]:
+    """The same run on one device, what replicas refuse, and the noise and the overflow of a replica alone."""
+    one = run("one", "one")
+    return {
+        "replicas": folder.config["options"]["replicas"],
+        "difference": largest_difference(one, folder),
+        "losses": [[row["loss"] for row in run.history()] for run in (one, folder)],
+        "validation": [[row["val_loss"] for row in run.history()] for run in (one, folder)],
+        "keras": overflow_on_the_second_replica(keras.optimizers.LossScaleOptimizer),
+        "ours": overflow_on_the_second_replica(ReplicaLossScaleOptimizer),
+        "noise": noise_of_the_replicas(),
+        "refusals": refusals(),
+        "refused_folder": (FOLDER / "refused").exists(),
+    }
+
+
+def going_on(folder: RunFolder) -> dict[str, Any]:
+    """The same run stopped and resumed, and one in half precision."""
+    half = run("float16", "mirrored", policy="mixed_float16", training__steps=8)
+    return {
+        "resumed": largest_difference(folder, stopped_and_resumed("resumed")),
+        "float16": all(bool(np.isfinite(weight).all()) for weight in half.load_model().get_weights()),
+    }
+
+
 tasks._TASKS["toy"] = "toy_task:ToyTask"
-one, mirrored = run("one", "one"), run("mirrored", "mirrored")
-half = run("float16", "mirrored", policy="mixed_float16", training__steps=8)
-result = {
-    "replicas": mirrored.config["options"]["replicas"],
-    "difference": largest_difference(one, mirrored),
-    "losses": [[row["loss"] for row in folder.history()] for folder in (one, mirrored)],
-    "validation": [[row["val_loss"] for row in folder.history()] for folder in (one, mirrored)],
-    "resumed": largest_difference(mirrored, stopped_and_resumed("resumed")),
-    "float16": all(bool(np.isfinite(weight).all()) for weight in half.load_model().get_weights()),
-    "keras": overflow_on_the_second_replica(keras.optimizers.LossScaleOptimizer),
-    "ours": overflow_on_the_second_replica(ReplicaLossScaleOptimizer),
-    "noise": noise_of_the_replicas(),
-    "refusals": refusals(),
-    "refused_folder": (FOLDER / "refused").exists(),
-}
-print(json.dumps(result))
+print(json.dumps({"learning": learning, "going_on": going_on}[sys.argv[2]](run("mirrored", "mirrored"))))

@@ -77,8 +77,10 @@ def wait_for(process: subprocess.Popen[str], search: Path, trial: str, seconds: 
     time.sleep(seconds)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(0, marks=pytest.mark.long), *(pytest.param(s, marks=pytest.mark.complete) for s in (1, 2))],
+)
 def test_a_killed_search_loses_no_trial_and_repeats_none(texts: Path, whole: Path, seed: int) -> None:
     draw, search = np.random.default_rng(seed), texts / f"killed-{seed}"
     process = start(command(texts, search))
@@ -89,7 +91,7 @@ def test_a_killed_search_loses_no_trial_and_repeats_none(texts: Path, whole: Pat
     assert trials(search) == trials(whole)
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_a_chief_and_two_tuners_share_a_search_whose_chief_is_killed(texts: Path, whole: Path) -> None:
     search = texts / "shared"
     with socket.create_server(("127.0.0.1", 0)) as one:

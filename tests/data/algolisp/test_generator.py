@@ -159,6 +159,7 @@ def test_another_process_makes_the_same_problems(problems):
         "print(*[p.program + p.tests.to_json() for p in generate_problems('validation', 20)], sep='\\n')"
     )
     environment = {"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    # With other hashes of strings, which a forked process would not have.
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment
     )
