@@ -106,7 +106,7 @@ def test_an_end_that_ranks_below_the_beams_completes_nothing():
     """Of two beams both go on, and the end is third: it would beat what they come to."""
     probabilities = np.full((3, 6), 1e-9)
     probabilities[0, [2, 3, END]] = 0.4, 0.35, 0.25
-    probabilities[1:, 2:] = 0.25
+    probabilities[1:, 2:] = 0.31, 0.25, 0.23, 0.21
     table = ops.convert_to_tensor(np.log(probabilities).astype("float32"))
 
     def step(tokens, index, cache):
@@ -114,7 +114,26 @@ def test_an_end_that_ranks_below_the_beams_completes_nothing():
 
     tokens, total = beam_search(step, ops.zeros((1, 1)), 3, beam_width=2, alpha=0.0)
     assert strip(numpy(tokens)[0]) == (2, 2, 2)
-    np.testing.assert_allclose(numpy(total), np.log(0.4 * 0.25**2), atol=1e-5)
+    np.testing.assert_allclose(numpy(total), np.log(0.4 * 0.31**2), atol=1e-5)
+
+
+def test_an_end_among_the_best_leaves_every_beam_a_beginning():
+    """Of two beams none is lost to the end, which comes first: the third token, certain from then on, wins."""
+    probabilities = np.full((6, 6), 1e-9)
+    probabilities[0, [END, 2, 3]] = 0.4, 0.35, 0.25
+    probabilities[2, 2:] = 0.25
+    probabilities[3, 3] = 1
+    table = ops.convert_to_tensor(np.log(probabilities).astype("float32"))
+    tokens, total = beam_search(
+        lambda tokens, index, cache: (ops.take(table, tokens, axis=0), cache),
+        ops.zeros((1, 1)),
+        3,
+        beam_width=2,
+        alpha=2.0,
+        start_id=0,
+    )
+    assert strip(numpy(tokens)[0]) == (3, 3, 3)
+    np.testing.assert_allclose(numpy(total), np.log(0.25), atol=1e-5)
 
 
 def test_greedy_takes_the_likeliest_token_and_stops_at_the_end():

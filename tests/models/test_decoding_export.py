@@ -25,9 +25,16 @@ MODELS = {
     "recurrent_softmax": ("recurrent_softmax", {"num_layers": 2}),
     "recurrent_coda": ("recurrent_coda", {"dtype": "mixed_bfloat16"}),
 }
-FIRST = ("softmax", "coda_universal")
+# The ring of each; every part of those that are left to the last is in another.
+RINGS = {
+    "softmax_adaptive": pytest.mark.long,
+    "recurrent_softmax": pytest.mark.long,
+    "recurrent_coda": pytest.mark.long,
+    "coda_centered": pytest.mark.complete,
+    "recurrent": pytest.mark.complete,
+}
 every_model = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in FIRST else pytest.mark.long) for name in MODELS]
+    "name", [pytest.param(name, marks=[RINGS[name]] if name in RINGS else []) for name in MODELS]
 )
 ANSWER = """
 import json
@@ -117,7 +124,7 @@ def exported(tmp_path_factory):
         return folder, expected, json.loads(done.stdout)
 
     def chosen(name):
-        folder, here, there = run(tuple(one for one in MODELS if (one in FIRST) == (name in FIRST)))
+        folder, here, there = run(tuple(one for one in MODELS if RINGS.get(one) == RINGS.get(name)))
         return folder / name, here[name], there[name]
 
     return chosen

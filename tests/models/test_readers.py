@@ -38,6 +38,7 @@ KINDS: dict[str, tuple[type[Reader], dict[str, Any]]] = {
         DecaProp,
         {
             **_SMALL,
+            "num_layers": 1,
             "connectors": False,
             "final_connectors": False,
             "self_attention": "none",
@@ -83,12 +84,14 @@ def test_padding_changes_nothing_and_empty_texts_have_finite_logits(kind: str) -
     model, whole = made(kind)
     assert whole.shape == (4, 5, 2) and whole.dtype == np.float32 and np.isfinite(whole).all()
     assert (whole[PASSAGE == 0] == -1e9).all() and (np.abs(whole[PASSAGE > 0]) < 1e3).all()
-    longer = answer(model, np.pad(PASSAGE, ((0, 0), (0, 2))), np.pad(QUESTION, ((0, 0), (0, 3))))
-    np.testing.assert_allclose(longer[:, :5], whole, atol=1e-5)
-    np.testing.assert_allclose(answer(model, PASSAGE[1:2, :3], QUESTION[1:2]), whole[1:2, :3], atol=1e-5)
-    changed = QUESTION.copy()
+    # Longer, and once more the first row with another question.
+    changed = QUESTION[:1].copy()
     changed[0, 1] = 11
-    assert np.abs(answer(model, PASSAGE, changed) - whole)[0].max() > 1e-4
+    passages, questions = np.concatenate([PASSAGE, PASSAGE[:1]]), np.concatenate([QUESTION, changed])
+    longer = answer(model, np.pad(passages, ((0, 0), (0, 2))), np.pad(questions, ((0, 0), (0, 3))))
+    np.testing.assert_allclose(longer[:4, :5], whole, atol=1e-5)
+    assert np.abs(longer[4, :5] - whole[0]).max() > 1e-4
+    np.testing.assert_allclose(answer(model, PASSAGE[1:2, :3], QUESTION[1:2]), whole[1:2, :3], atol=1e-5)
 
 
 @pytest.mark.parametrize(

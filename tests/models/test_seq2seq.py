@@ -10,13 +10,13 @@ from tools import sampled
 
 from keras_quasiattn.models import Seq2Seq, beam_search, greedy_search
 
-V, B, S, T = 11, 4, 7, 5
-SMALL = {"vocabulary_size": V, "embedding_dim": 6, "units": 5, "num_layers": 2}
+V, B, S, T = 11, 4, 6, 4
+SMALL = {"vocabulary_size": V, "embedding_dim": 6, "units": 5, "num_layers": 1}
 CENTERED = {"gate_range": "centered", "center_similarity": True, "alpha": "learned", "scaling": "none"}
 ATTENTIONS = {
-    "none": {},
-    "softmax": {"attention": "softmax"},
-    "coda": {"attention": "coda"},
+    "none": {"num_layers": 2},
+    "softmax": {"attention": "softmax", "num_layers": 2},
+    "coda": {"attention": "coda", "num_layers": 2},
     "coda_centered": {"attention": "coda", "attention_options": CENTERED},
 }
 every_attention = pytest.mark.parametrize("attention", ATTENTIONS)

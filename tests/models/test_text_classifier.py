@@ -10,7 +10,7 @@ from keras_quasiattn.models import TextClassifier, TransformerClassifier
 
 IDS = np.array([[5, 4, 3, 2, 6], [7, 2, 0, 0, 0], [0, 0, 0, 0, 0]])
 SIZES = {"vocabulary_size": 20, "num_classes": 3}
-RECURRENT = {**SIZES, "embedding_dim": 6, "units": 4, "num_layers": 2}
+RECURRENT = {**SIZES, "embedding_dim": 6, "units": 4}
 ENCODER = {**SIZES, "num_layers": 1, "hidden_dim": 8, "intermediate_dim": 16, "num_heads": 2}
 OPTIONS: dict[str, dict[str, Any]] = {
     "gated": {"units": 4, "network": "feed_forward"},
@@ -25,7 +25,9 @@ def make(kind: str, **changed: Any) -> keras.Model:
     if kind.startswith("transformer"):
         attention = "coda" if kind == "transformer_coda" else "softmax"
         return TransformerClassifier(**{**ENCODER, "attention": attention, **changed})
-    return TextClassifier(**{**RECURRENT, "attention": kind, "attention_options": OPTIONS[kind], **changed})
+    layers = 2 if kind == "gated" else 1
+    options = {"attention": kind, "attention_options": OPTIONS[kind], "num_layers": layers}
+    return TextClassifier(**{**RECURRENT, **options, **changed})
 
 
 every_kind = pytest.mark.parametrize("kind", [*OPTIONS, "transformer", "transformer_coda"])
@@ -80,7 +82,7 @@ def test_explained_logits_are_those_of_the_model(kind: str) -> None:
 def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
     changed: dict[str, Any] = {"dropout": 0.25, "name": "mine"}
     if not kind.startswith("transformer"):
-        changed.update(merge_mode="sum", embedding_dropout=0.5, num_layers=1, train_embedding=False)
+        changed.update(merge_mode="sum", embedding_dropout=0.5, num_layers=2, train_embedding=False)
     model = make(kind, **changed)
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)

@@ -28,6 +28,14 @@ ADAPTIVE = {
 }
 FORMS = {"stack": {}, "universal": {"universal": True}, "adaptive": ADAPTIVE}
 every_form = pytest.mark.parametrize("form", FORMS.values(), ids=list(FORMS))
+# What is adaptive is universal too.
+two_forms = pytest.mark.parametrize(
+    "form",
+    [
+        pytest.param(form, id=name, marks=[pytest.mark.complete] if name == "universal" else [])
+        for name, form in FORMS.items()
+    ],
+)
 some_models = pytest.mark.parametrize("attention,form", sampled(itertools.product(ATTENTIONS, FORMS), 4))
 SMALL = {"vocabulary_size": V, "num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2}
 
@@ -65,7 +73,7 @@ def test_steps_from_the_cache_give_the_full_pass(attention, form):
         np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
 
 
-@every_form
+@two_forms
 def test_explained_logits_are_the_models_and_padding_weighs_nothing(form):
     attention = "coda" if form else "softmax"
     model, inputs = Transformer(**{**SMALL, **form}, attention=attention), ids()
@@ -106,7 +114,7 @@ def test_padded_rows_give_what_short_rows_give(attention, form):
     assert np.isfinite(out).all()
 
 
-@every_form
+@two_forms
 def test_later_target_tokens_change_nothing(form):
     model = Transformer(**{**SMALL, **form}, attention_options=CENTERED)
     inputs = ids()
@@ -208,8 +216,10 @@ def test_a_template_layer_survives_save_and_load(tmp_path):
     np.testing.assert_array_equal(numpy(model(ids())), numpy(loaded(ids())))
 
 
-@pytest.mark.parametrize("attention", ["softmax", "coda"])
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize(
+    "attention,policy",
+    sampled(itertools.product(["softmax", "coda"], ["mixed_float16", "mixed_bfloat16"]), 2),
+)
 def test_low_precision_gives_finite_float32_logits(attention, policy):
     model = Transformer(**SMALL, attention=attention, dtype=policy)
     inputs = ids()

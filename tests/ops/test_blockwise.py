@@ -196,7 +196,7 @@ def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
     # Many keys for few queries, so that even a tile with all its features is less than all pairs.
     lengths = (7, 10 * EDGE + 3, 10 * EDGE + 3)
     x = [
-        tf.constant(normals(1, 2, length, 5, dtype="float32", seed=seed))
+        tf.constant(normals(1, 2, length, 3, dtype="float32", seed=seed))
         for seed, length in enumerate(lengths)
     ]
 
@@ -231,7 +231,7 @@ def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
 def test_lengths_unknown_before_run_time(implementation, centered):
     import tensorflow as tf
 
-    x = tf.TensorSpec((None, None, None, 5), tf.float64)
+    x = tf.TensorSpec((None, None, None, 3), tf.float64)
     mask = tf.TensorSpec((None, 1, 1, None), tf.bool)
     options = {"beta": 0.1, "center_similarity": centered, "gate_range": "centered" if centered else "scaled"}
 
@@ -244,15 +244,15 @@ def test_lengths_unknown_before_run_time(implementation, centered):
 
     for batch, target, source in ((2, 5, 7), (1, 33, 129), (3, 1, 1)):
         query, key, value = (
-            normals(batch, 2, target, 5),
-            normals(batch, 2, source, 5),
-            normals(batch, 2, source, 5, seed=1),
+            normals(batch, 2, target, 3),
+            normals(batch, 2, source, 3),
+            normals(batch, 2, source, 3, seed=1),
         )
         real = (np.arange(source) < max(1, source - 2))[None, None, None].repeat(batch, 0)
         outputs, gradients = run_with_gradients(
             lambda *tensors: [ops.coda_attention(*tensors, real, implementation="reference", **options)],  # noqa: B023
             [query, key, value],
-            [np.ones((batch, 2, target, 5))],
+            [np.ones((batch, 2, target, 3))],
         )
         for have, want in zip(step(query, key, value, real), outputs + gradients, strict=True):
             np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)

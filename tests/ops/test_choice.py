@@ -48,7 +48,7 @@ def graph_of_unknown_lengths(implementation, training):
     """Both ops and their gradients as one `tf.function`, and the types of operation in it."""
     import tensorflow as tf
 
-    @tf.function(input_signature=[tf.TensorSpec((2, None, 8)), tf.TensorSpec((2, None, 8))])
+    @tf.function(input_signature=[tf.TensorSpec((2, None, 3)), tf.TensorSpec((2, None, 3))])
     def graph(a, b):
         options = {"implementation": implementation, "training": training}
         with tf.GradientTape() as tape:
@@ -71,7 +71,7 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, sou
     definition, other_types = graph_of_unknown_lengths("reference", False)
     assert types & {"If", "StatelessIf"} and not other_types & {"If", "StatelessIf"}
     (outputs, gradients), (expected, expected_gradients) = (
-        run(normals(2, target, 8), normals(2, source, 8)) for run in (graph, definition)
+        run(normals(2, target, 3), normals(2, source, 3)) for run in (graph, definition)
     )
     for got, right in zip([*outputs, *gradients], [*expected, *expected_gradients], strict=True):
         np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-5)
@@ -157,7 +157,7 @@ def test_fit_uses_compiled_loops_but_neither_export_nor_xla_does(tmp_path, monke
             Passes, name, lambda *given, name=name, run=original: (calls.append(name), run(*given))[1]
         )
     inputs = keras.Input((None, 8))
-    model = keras.Model(inputs, layers.MultiHeadCoDA(2, 4)(inputs, inputs))
+    model = keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs))
     data = normals(4, LENGTH, 8)
     model.compile("sgd", "mse")
     model.fit(data, data, verbose=0)
