@@ -8,19 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import keras
-import pytest
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# XLA compiles for these tests what is run once: it need not be fast, and takes half the time without its optimizations.
+os.environ["XLA_FLAGS"] = " ".join(
+    [
+        os.environ.get("XLA_FLAGS", ""),
+        "--xla_backend_optimization_level=0",
+        "--xla_llvm_disable_expensive_passes=true",
+        "--xla_cpu_use_fusion_emitters=false",
+    ]
+)
+
+import keras  # noqa: E402
+import pytest  # noqa: E402
 
 if keras.backend.backend() == "jax":
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    # JAX compiles every operation for every shape, and a loop's body whenever it is made anew: nearly all of the time
-    # of these tests. So loops run in Python, except where a test asks for `jax.jit`, and what is compiled is not
-    # optimized; without XLA's new fusion emitters an operation compiles in less than half the time.
+    # JAX compiles a loop's body whenever it is made anew: loops run in Python, except where a test asks for `jax.jit`.
     jax.config.update("jax_disable_jit", True)
-    jax.config.update("jax_disable_most_optimizations", True)
-    os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_use_fusion_emitters=false"
 
 # Law 8: these pass on every backend; everything else is of TensorFlow.
 ON_EVERY_BACKEND = (
@@ -188,9 +195,6 @@ def reading_data(shared):
     import tiny_reading
 
     return shared("reading-data", tiny_reading.files)
-
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 
 @pytest.fixture

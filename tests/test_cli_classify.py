@@ -34,6 +34,7 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "mine"
 
 
+@pytest.mark.long
 def test_from_a_users_file_to_a_served_model(run_cli: Any, trained: Path, data: Path, tmp_path: Path) -> None:
     code, out, err = run_cli("evaluate", str(trained), "--record", str(tmp_path / "results.jsonl"))
     assert (code, err) == (0, "")

@@ -5,7 +5,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from cases import CASES, ONE_OF_EACH
+from cases import CASES, ONE_OF_EACH, one_of_each_first
 from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
 from running import detach, model_of, outputs, shared_layer, weights
@@ -86,7 +86,7 @@ def test_build_makes_every_weight(case):
     assert len({path for path, _ in names}) == len(names)
 
 
-@every_case
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_weights_file_round_trip(case, tmp_path):
     layers = [case.layer(**case.arguments) for _ in range(2)]
     models = [model_of(case, layer) for layer in layers]

@@ -153,7 +153,7 @@ def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
     assert_close(to_numpy(list(compiled(*map(as_tensor, sequences)))), expected)
 
 
-@every_case
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_global_random_state_is_left_alone(case):
     layer = drawing(case, 5)
     python, array = random.getstate(), np.random.get_state()

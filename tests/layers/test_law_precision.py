@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, one_of_each_first
 from keras import ops
 from layer_case import FEATURES, LayerCase
 from running import gradients, outputs, shared_layer, weights
@@ -43,8 +43,14 @@ def sublayers(layer):
     return found
 
 
-@every_policy
-@every_case
+@pytest.mark.parametrize(
+    ("policy", "case"),
+    [pytest.param("mixed_float16", case, id=f"float16-{case}") for case in CASES]
+    + [
+        pytest.param("mixed_bfloat16", *one.values, id=f"bfloat16-{one.id}", marks=one.marks)
+        for one in one_of_each_first(CASES)
+    ],
+)
 def test_error_is_that_of_rounded_inputs(case, policy):
     results = outputs(case, shared_layer(case, dtype=policy), case.sequences(), case.masks())
     for result, truth, low in zip(results, exact(case), exact(case, policy), strict=True):

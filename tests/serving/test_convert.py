@@ -196,6 +196,7 @@ def test_missing_package_is_named(
         convert(*pairs, tmp_path, key)
 
 
+@pytest.mark.long
 def test_int8_says_what_it_costs(pairs: tuple[RunFolder, Task]) -> None:
     folder, task = pairs
     quantized = quantize(folder, task, limit=40)

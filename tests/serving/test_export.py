@@ -92,6 +92,7 @@ def test_answers_in_a_process_without_keras_and_this_package(
     np.testing.assert_allclose(got[-1][1], alone, rtol=1e-5)
 
 
+@pytest.mark.long
 def test_saved_model_cli_runs_it(
     mlu_saved_model: Path, tmp_path: Path, task: Task, model: keras.Model
 ) -> None:

@@ -60,10 +60,15 @@ def test_any_text_has_finite_probabilities(text: str, trained: tuple[Task, keras
     assert len(answer["tokens"]) == len(answer["gates"]) == len(answer["weights"]) <= 12
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.usefixtures(
-    "eagerly"
-)  # in a graph the run above has trained, and a transformer that of test_mlu_task
+REPRESENTATIVE = ("bilstm_gated", "bilstm_coda", "transformer")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long) for model in MODELS],
+)
+# In a graph the run above has trained, and a transformer that of test_mlu_task.
+@pytest.mark.usefixtures("eagerly")
 def test_every_model_trains_a_step_and_answers(model: str, texts_data: Path) -> None:
     task = tiny_texts.make(texts_data, model)
     task.prepare()

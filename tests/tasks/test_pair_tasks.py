@@ -12,7 +12,11 @@ from keras_quasiattn.training import RunFolder, train
 
 PRESETS = {"pairs": pair_presets.PRESETS, "rank": rank_presets.PRESETS}
 MODELS = {"pairs": pair_presets.MODELS, "rank": rank_presets.MODELS}
-EVERY_MODEL = [(task, model) for task, models in MODELS.items() for model in models]
+EVERY_MODEL = [
+    pytest.param(task, model, marks=pytest.mark.long if task == "rank" and model in MODELS["pairs"] else [])
+    for task, models in MODELS.items()
+    for model in models
+]
 # One of each family: what sets the others apart is tested with the models, and a graph trains in the runs below.
 FAMILIES = [
     ("pairs", "mixture"),

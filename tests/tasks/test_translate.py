@@ -175,7 +175,16 @@ def test_any_script_has_an_answer(text: str, trained: tuple[Task, keras.Model]) 
     assert np.isfinite([row["log_probability"], row["score"]]).all() and isinstance(row["answer"], str)
 
 
-@pytest.mark.parametrize("model", translate_presets.MODELS)
+REPRESENTATIVE = ("transformer_coda", "seq2seq_attention")
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long)
+        for model in translate_presets.MODELS
+    ],
+)
 def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
     task = tiny_sequences.make(folder, model=model)
     task.prepare()

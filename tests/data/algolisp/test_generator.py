@@ -153,6 +153,7 @@ def test_seed_fixes_the_problems_and_longer_streams_begin_alike(problems):
     assert {p.text for p in other}.isdisjoint({p.text for p in problems["test"][:50] if len(p.text) > 100})
 
 
+@pytest.mark.long
 def test_another_process_makes_the_same_problems(problems):
     code = (
         "from keras_quasiattn.data.algolisp.generator import generate_problems\n"
