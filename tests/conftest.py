@@ -19,8 +19,8 @@ os.environ["XLA_FLAGS"] = " ".join(
     ]
 )
 
-import keras  # noqa: E402
-import pytest  # noqa: E402
+import keras
+import pytest
 
 if keras.backend.backend() == "jax":
     import jax

@@ -14,7 +14,7 @@ import tiny_mlu
 from keras_quasiattn import __version__, tasks
 from keras_quasiattn.training import RunFolder
 
-COMMANDS = "tasks train tune evaluate predict show report export serve-check".split()
+COMMANDS = ["tasks", "train", "tune", "evaluate", "predict", "show", "report", "export", "serve-check"]
 
 Outcome = tuple[int, str, str]
 
