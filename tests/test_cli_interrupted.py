@@ -157,19 +157,41 @@ def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
     assert err == "quasiattn: stopped; a training goes on from its last checkpoint when started again\n"
 
 
-def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
-    disturbed: tuple[Path, list[Outcome]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    run = tmp_path_factory.mktemp("undisturbed") / "run"
+    arguments = [*SHORT, f"--run={run}", f"--data-dir={run.parent}", "--quiet"]
+    assert tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY).returncode == 0
+    return run
+
+
+def assert_same_model_and_figures(run: Path, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tiny_mlu.ROOT / "tests" / "training"))
     monkeypatch.setitem(tasks._TASKS, "toy", "toy_task:ToyTask")
-    run, (_, (code, _, _), (last_code, out, err)) = disturbed
-    assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
-    assert out.startswith(f"{run}: going on from step 8 of 12\n")
-    other = tmp_path / "run"
-    arguments = [*SHORT, f"--run={other}", f"--data-dir={tmp_path}", "--quiet"]
-    assert tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY).returncode == 0
     expected, got = (RunFolder.open(path).load_model().get_weights() for path in (other, run))
     assert len(expected) > 10
     for left, right in zip(expected, got, strict=True):
         np.testing.assert_array_equal(left, right)
     assert RunFolder.open(run).metrics() == RunFolder.open(other).metrics()
+
+
+def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
+    disturbed: tuple[Path, list[Outcome]], undisturbed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, (_, (code, _, _), (last_code, out, err)) = disturbed
+    assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
+    assert out.startswith(f"{run}: going on from step 8 of 12\n")
+    assert_same_model_and_figures(run, undisturbed, monkeypatch)
+
+
+@pytest.mark.complete
+@pytest.mark.parametrize("step", range(1, 13))
+@pytest.mark.parametrize("then", [signal.SIGINT, signal.SIGKILL])
+def test_a_run_that_ends_after_any_update_goes_on_alike(
+    step: int, then: signal.Signals, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = [*SHORT, f"--run={tmp_path}/run", f"--data-dir={tmp_path}"]
+    code, _, _ = stopped_after(step, then, arguments, tmp_path / "run")
+    assert code == (130 if then == signal.SIGINT else -signal.SIGKILL)
+    assert tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY).returncode == 0
+    assert_same_model_and_figures(tmp_path / "run", undisturbed, monkeypatch)

@@ -84,10 +84,17 @@ def lengths_stream(first_step=0, steps=30, shuffle_buffer=1000, seed=11):
     return [batch.tolist() for batch in batches.take(steps).as_numpy_iterator()]
 
 
-@pytest.mark.parametrize("shuffle_buffer", [14, pytest.param(NUM_EXAMPLES, marks=pytest.mark.complete), 1000])
-def test_like_lengths_share_a_batch_and_any_step_can_be_resumed(shuffle_buffer):
+@pytest.mark.parametrize(
+    ("shuffle_buffer", "first_steps"),
+    [
+        (14, (3, 7, 16)),
+        (1000, (3, 7, 16)),
+        *(pytest.param(size, range(1, 17), marks=pytest.mark.complete) for size in (14, NUM_EXAMPLES, 1000)),
+    ],
+)
+def test_like_lengths_share_a_batch_and_any_step_can_be_resumed(shuffle_buffer, first_steps):
     whole = lengths_stream(shuffle_buffer=shuffle_buffer)
-    for first_step in (3, 7, 16):
+    for first_step in first_steps:
         assert lengths_stream(first_step, 6, shuffle_buffer) == whole[first_step : first_step + 6]
     for start in (0, 7, 14):
         epoch = [number for batch in whole[start : start + 7] for number, _ in batch]

@@ -130,7 +130,6 @@ def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
 FULL_DISK = """
 import resource, sys
 import toy_task
-import warm
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training import train
 
