@@ -22,7 +22,7 @@ def measure(command, output):
     assert ended.returncode == 0, ended.stderr[-2000:]
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_path):
     output, picture = tmp_path / "run.json", tmp_path / "run.png"
     command = (
@@ -122,7 +122,7 @@ def test_decoding_with_coda_beside_softmax(tmp_path):
     assert found["coda_of_softmax"]["ratio"] == pytest.approx(rates["softmax"] / rates["coda"])
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_workers_are_timed_beside_one(tmp_path):
     output = tmp_path / "workers.json"
     command = (

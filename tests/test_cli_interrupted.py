@@ -67,6 +67,7 @@ def test_full_disk(run: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "data").rglob("*tfrecord*"))
 
 
+@pytest.mark.long
 def test_full_standard_output() -> None:
     with open("/dev/full", "wb") as full:
         ended = tiny_mlu.quasiattn("tasks", capture_output=False, stdout=full, stderr=subprocess.PIPE)

@@ -58,7 +58,7 @@ def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
     assert_one_line(run_cli("show", run, "a\tb"), "have no tokens to show: use predict")
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     run = train(run_cli, tiny_pairs.files(tmp_path, "rank"), "rank", "decomposable_coda")
     code, out, _ = run_cli("evaluate", run)

@@ -53,7 +53,7 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
 
 
-@pytest.mark.long
+@pytest.mark.complete
 @TENSORFLOW
 def test_first_steps(tmp_path: Path) -> None:
     """The five steps as they are printed, in a folder of their own."""

@@ -4,11 +4,11 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import warm
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -51,16 +51,18 @@ def test_every_example_is_in_the_documentation() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(name, marks=pytest.mark.complete if name == "workers.py" else []) for name in SCRIPTS],
+)
 def test_it_runs(script: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(NEEDS.get(script, "keras")) is None:
         pytest.skip(f"{script} needs {NEEDS[script]}")
     arguments, expected = SCRIPTS[script]
-    done = subprocess.run(
+    done = warm.run(
         [sys.executable, str(EXAMPLES / script), *arguments],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
-        capture_output=True,
         text=True,
         timeout=300,
     )
@@ -86,7 +88,13 @@ def test_a_notebook_has_its_outputs_and_nothing_of_the_machine(path: Path) -> No
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, id=path.name, marks=[] if "ganet" in path.name else pytest.mark.complete)
+        for path in NOTEBOOKS
+    ],
+)
 def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for needed in ("nbclient", "ipykernel", "matplotlib", "jinja2", "tensorflow_datasets"):
         pytest.importorskip(needed)

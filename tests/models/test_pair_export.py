@@ -5,7 +5,7 @@ import pytest
 import without_keras
 from pair_kinds import FIRST, SECOND, answer, make, pair
 
-pytestmark = pytest.mark.usefixtures("tensorflow_only")
+pytestmark = [pytest.mark.usefixtures("tensorflow_only"), pytest.mark.long]
 EXPORTED = ("both", "elbo")  # the mixture has softmax, CoDA and intra attention
 
 

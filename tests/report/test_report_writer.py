@@ -83,7 +83,7 @@ def test_what_is_no_run_is_named_in_one_line(run_cli: Any, tmp_path: Path) -> No
     assert code == 1 and "is not a run folder" in err and err.count("\n") == 1
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_runs_of_pairs_and_of_gated_texts(run_cli: Any, tmp_path: Path) -> None:
     short = {"training__steps": 20, "training__checkpoint_every": 10}
     pairs, texts = tiny_pairs.files(tmp_path, "pairs"), tmp_path / "texts"

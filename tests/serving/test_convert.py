@@ -257,7 +257,9 @@ def test_litert_has_no_recurrent_models(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("key", RUNTIMES)
+@pytest.mark.parametrize(
+    "key", [pytest.param(key, marks=pytest.mark.complete if key == "onnx" else []) for key in RUNTIMES]
+)
 def test_transformers_with_weights_of_8_bits(key: str, tmp_path: Path) -> None:
     runtime(key)
     folder, task = classify(tmp_path, "transformer_coda")

@@ -105,7 +105,13 @@ def training_batch(mlu_data: Path) -> Any:
     return next(iter(tiny_mlu.make(mlu_data).training_data(0)))
 
 
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    "model",
+    [
+        *("coda", "universal"),
+        *(pytest.param(model, marks=pytest.mark.long) for model in ("softmax", "universal_coda")),
+    ],
+)
 def test_every_model_builds_and_steps(model: str, mlu_data: Path, training_batch: Any) -> None:
     task = tiny_mlu.make(mlu_data, model, model__num_layers=2)
     built = task.build_model()

@@ -19,7 +19,7 @@ EVERY_MODEL = [
 ]
 # One of each family: what sets the others apart is tested with the models, and a graph trains in the runs below.
 FAMILIES = [
-    ("pairs", "mixture"),
+    pytest.param("pairs", "mixture", marks=pytest.mark.long),
     ("pairs", "siamese_both"),
     ("rank", "decomposable_coda"),
     pytest.param("rank", "siamese_both", marks=pytest.mark.long),

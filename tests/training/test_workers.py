@@ -74,15 +74,9 @@ def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("model", "policy"),
-    [
-        pytest.param("bilstm_gated", "float32", marks=pytest.mark.long),
-        pytest.param("bilstm_gated", "mixed_bfloat16", marks=pytest.mark.complete),
-        pytest.param("bilstm_coda", "float32", marks=pytest.mark.complete),
-        pytest.param("bilstm_coda", "mixed_bfloat16", marks=pytest.mark.complete),
-    ],
-)
+@pytest.mark.complete
+@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
+@pytest.mark.parametrize("model", ["bilstm_coda", "bilstm_gated"])
 def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy: str) -> None:
     runs = [texts / f"{name}-{model}-{policy}" for name in ("one", "two")]
     for workers, run in enumerate(runs, 1):

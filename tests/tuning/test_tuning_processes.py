@@ -77,10 +77,8 @@ def wait_for(process: subprocess.Popen[str], search: Path, trial: str, seconds: 
     time.sleep(seconds)
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [pytest.param(0, marks=pytest.mark.long), *(pytest.param(s, marks=pytest.mark.complete) for s in (1, 2))],
-)
+@pytest.mark.complete
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_killed_search_loses_no_trial_and_repeats_none(texts: Path, whole: Path, seed: int) -> None:
     draw, search = np.random.default_rng(seed), texts / f"killed-{seed}"
     process = start(command(texts, search))
