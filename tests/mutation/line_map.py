@@ -2,6 +2,7 @@
 
 import ast
 import json
+import sys
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,8 @@ def make_map(target: Path, suite: Path | None, processes: int, arguments: list[s
         folders = sorted({sources.removesuffix("/decoding.py") for sources, _, _ in ROOMS.values()})
         options = ["--cov-context=test", "--cov-report=", *(f"--cov={folder}" for folder in folders)]
         spread = ["-n", str(processes), "--dist", "worksteal"]
-        place.pytest([*options, *spread, *arguments], {NOTES: str(notes), "COVERAGE_FILE": str(data)})
+        variables = {NOTES: str(notes), "COVERAGE_FILE": str(data)}
+        place.pytest([*options, *spread, *arguments], variables, output=sys.stdout)
         found, measured = json.loads(notes.read_text()), CoverageData(str(data))
         measured.read()
         numbers = {test: number for number, test in enumerate(found["tests"])}

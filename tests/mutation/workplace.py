@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+import warm
 from mutation import plugin
 from mutation.plugin import GRACE, NOTES, PLAN
 
 ROOT = Path(__file__).resolve().parents[2]
+# A process group of its own, and no bytecode that would outlive a mutant.
+ALONE = "import os, sys; os.setsid(); sys.dont_write_bytecode = True"
 
 
 class Workplace:
@@ -23,7 +26,7 @@ class Workplace:
 
     def __init__(self, folder: Path, suite: Path | None):
         self.tree, self.scratch = folder / "tree", folder / "scratch"
-        self.process: subprocess.Popen | None = None
+        self.process: warm.Process | None = None
         self.is_closed = False
         copy_files(ROOT, self.tree)
         if suite:
@@ -48,21 +51,17 @@ class Workplace:
             "NUMBA_CACHE_DIR": str(folder / "numba"),
         }
         code = "from importlib.util import find_spec; print(find_spec('keras_quasiattn').origin)"
-        asked = self.start([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-        imported = asked.communicate()[0].strip()
+        asked = warm.run([sys.executable, "-c", code], text=True, env=self.environment, cwd=self.tree)
+        imported = asked.stdout.strip()
         if Path(imported) != self.tree / "keras_quasiattn/__init__.py":
             sys.exit(f"Tests would import {imported or 'nothing'}, not the copy in {self.tree}")
 
-    def start(
-        self, command: list[str], variables: dict[str, str] | None = None, **more: Any
-    ) -> subprocess.Popen:
+    def start(self, command: list[str], variables: dict[str, str], output: IO[str] | None) -> warm.Process:
         """Starts a process that sees the copy and nothing of the original."""
         if self.is_closed:
             raise RuntimeError("This copy is about to go")
-        environment = {**self.environment, **(variables or {})}
-        self.process = subprocess.Popen(
-            command, cwd=self.tree, env=environment, start_new_session=True, **more
-        )
+        environment = {**self.environment, **variables}
+        self.process = warm.Process(command, environment, self.tree, ALONE, stdout=output)
         return self.process
 
     def stop(self) -> None:
@@ -87,7 +86,7 @@ class Workplace:
         fixed = ["-m", "pytest", "-p", "mutation.plugin", "-p", "no:cacheprovider", "-p", "no:randomly"]
         command = [sys.executable, *fixed, f"--basetemp={self.scratch / 'pytest'}", *options]
         try:
-            return self.start(command, variables, stdout=output, stderr=output).wait(seconds)
+            return self.start(command, variables, output).wait(seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:
