@@ -80,7 +80,7 @@ def test_sublayers_carry_the_policy(case, policy):
     ],
 )
 @every_case
-def test_long_and_large_inputs_stay_finite(case, policy, size):
+def test_long_and_large_inputs_stay_finite(case, policy, size, jitted):
     scale = {"small": 1e-4, "large": case.largest_input}[size]
     lengths = [case.longest // 2 + 1] * (len(case.style.lengths) - 1) + [case.longest]
     layer = case.layer(**{**case.arguments, "dtype": policy})  # weights as a user starts with

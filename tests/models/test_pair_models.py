@@ -59,7 +59,8 @@ def test_a_gradient_reaches_every_weight_and_the_loss_falls(kind: str) -> None:
     model.compile(keras.optimizers.Adam(0.05), loss, metrics=["accuracy"], run_eagerly=True)
     before = [to_numpy(variable).copy() for variable in model.trainable_variables]
     first_loss = model.test_on_batch(pair(), LABELS)[0]
-    losses = [model.train_on_batch(pair(), LABELS)[0] for _ in range(6)]
+    steps = 18 if kind == "reinforce" else 6  # its gradient is a noisy one
+    losses = [model.train_on_batch(pair(), LABELS)[0] for _ in range(steps)]
     assert model.test_on_batch(pair(), LABELS)[0] < 0.8 * first_loss
     assert losses[-1] < losses[0]
     for variable, value in zip(model.trainable_variables, before, strict=True):

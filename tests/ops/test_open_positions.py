@@ -125,7 +125,7 @@ def test_graph_of_unknown_batch_and_length(tensorflow_only):
     assert not kinds & {"While", "StatelessWhile"}
 
 
-def test_static_shapes_take_the_reference_and_refuse_gathered():
+def test_static_shapes_take_the_reference_and_refuse_gathered(jitted):
     states, kernel, gates = examples((3, 7, 5), "float32")
 
     def run(implementation):
