@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# XLA compiles for these tests what is run once: it need not be fast, and takes half the time without its optimizations.
+# XLA compiles for these tests what is run once: without its optimizations that takes much less time.
 os.environ["XLA_FLAGS"] = " ".join(
     [
         os.environ.get("XLA_FLAGS", ""),

@@ -1,6 +1,6 @@
 """How many mutants of a seeded sample the tests kill: a developer's command, run by hand, never by pytest.
 
-    pip install cosmic-ray pytest-cov
+    pip install ".[mutants]"
     python tests/mutants.py sample mutants.sqlite          # draws the mutants: cosmic-ray's session database
     python tests/mutants.py map map.json                   # runs the suite once: which tests run which line
     python tests/mutants.py run mutants.sqlite map.json    # judges each mutant; goes on where it was stopped
