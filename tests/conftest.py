@@ -3,7 +3,9 @@
 import fcntl
 import gc
 import os
+import random
 import shutil
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,12 +43,29 @@ ON_EVERY_BACKEND = (
     ),
 )
 
+FEW_ON_JAX = 6
+
 
 def pytest_ignore_collect(collection_path):
     """On JAX and PyTorch the tests that are not of these backends are not even imported."""
     if keras.backend.backend() != "tensorflow" and collection_path.name.startswith("test_"):
         place = collection_path.relative_to(Path(__file__).parent).as_posix()
         return None if place.startswith(ON_EVERY_BACKEND) else True
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks are looked at
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On JAX, which compiles every operation for every shape, a seeded few of a test's parameters run by default.
+
+    The laws of layers have a rule of their own, in tests/layers/conftest.py.
+    """
+    of_test = defaultdict(list)
+    for item in items:
+        if not item.nodeid.startswith("tests/layers/test_law_") and not item.get_closest_marker("long"):
+            of_test[item.nodeid.partition("[")[0]].append(item)
+    for name, same in of_test.items() if keras.backend.backend() == "jax" else ():
+        for item in random.Random(name).sample(same, max(0, len(same) - FEW_ON_JAX)):
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:

@@ -89,6 +89,7 @@ def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
     assert 0 < found["whole"]["density"] <= 1
 
 
+@pytest.mark.long
 def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
     output = tmp_path / "pairs.json"
     command = "-m benchmarks.pairs --batch 2 --batches 2 --vocabulary 30 --width 5 --units 4 --repeats 1"

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, one_of_each_first
 from keras import ops
 from layer_case import BATCH, FEATURES, randomize
 from running import assert_close, gradients, masked_outputs, outputs, plain_outputs, shared_layer
@@ -12,9 +12,8 @@ from tools import to_numpy
 from keras_quasiattn.layers import MaskedPooling
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
-cases_with_sequences = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.stacks and None not in case.style.owners], ids=str
-)
+SEQUENCE_CASES = [case for case in CASES if case.stacks and None not in case.style.owners]
+cases_with_sequences = pytest.mark.parametrize("case", SEQUENCE_CASES, ids=str)
 
 
 def real_rows(case, results, masks):
@@ -196,7 +195,7 @@ def arrays(results):
     return to_numpy([ops.stop_gradient(x) for x in results])
 
 
-@cases_with_sequences
+@pytest.mark.parametrize("case", one_of_each_first(SEQUENCE_CASES))
 def test_two_layers_and_pooling_give_what_the_unpadded_input_gives(case):
     function, tokens = two_layers_and_pooling(case, "embedding")
     padded = arrays(function(tokens))

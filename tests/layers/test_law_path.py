@@ -23,7 +23,7 @@ from tools import to_numpy
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
 cases_with_scores = pytest.mark.parametrize("case", [case for case in CASES if case.has_scores], ids=str)
 random_cases = pytest.mark.parametrize(
-    "case", [case for case in CASES if case.random_arguments or case.noisy], ids=str
+    "case", one_of_each_first([case for case in CASES if case.random_arguments or case.noisy])
 )
 
 
@@ -137,9 +137,7 @@ def test_draws_do_not_depend_on_the_path(case):
             assert_close(outputs_in_training(case, layer, sequences, masks), expected)
 
 
-@pytest.mark.parametrize(
-    "case", one_of_each_first([case for case in CASES if case.random_arguments or case.noisy])
-)
+@random_cases
 def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
     import tensorflow as tf
 

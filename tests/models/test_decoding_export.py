@@ -125,7 +125,8 @@ def test_no_operation_outside_core_tensorflow_is_used(name, exported):
     assert not {node.op for node in nodes if node.op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}
 
 
-@pytest.mark.parametrize("attention", [pytest.param("softmax", marks=pytest.mark.long), "coda"])
+@pytest.mark.parametrize("attention", ["softmax", "coda"])
+@pytest.mark.long
 def test_xla_decodes_alike(attention):
     import tensorflow as tf
 

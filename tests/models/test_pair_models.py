@@ -50,9 +50,7 @@ def test_every_text_and_every_class_matters(kind: str) -> None:
         assert (np.abs(answer(model, *texts) - base) > 1e-4).any()
 
 
-@kinds(
-    "coda", "both", "mixture", "reinforce", among=("softmax", "coda", "intra", "both", "mixture", "reinforce")
-)
+@kinds("coda", "both", "mixture", among=("softmax", "coda", "intra", "both", "mixture", "reinforce"))
 def test_a_gradient_reaches_every_weight_and_the_loss_falls(kind: str) -> None:
     model = make(kind, **({} if kind in MIXTURES else {"dropout": 0.0}))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

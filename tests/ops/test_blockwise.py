@@ -189,7 +189,7 @@ def test_a_large_common_offset_cancels():
 
 
 @pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
-@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize("jit", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
     import tensorflow as tf
 
@@ -227,7 +227,7 @@ def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
 
 @pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
 @pytest.mark.parametrize("implementation", FAST)
-@pytest.mark.parametrize("centered", [False, True])
+@pytest.mark.parametrize("centered", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_lengths_unknown_before_run_time(implementation, centered):
     import tensorflow as tf
 

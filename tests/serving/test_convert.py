@@ -209,6 +209,7 @@ def test_int8_says_what_it_costs(pairs: tuple[RunFolder, Task]) -> None:
     assert 1e-6 < rounded.max() < 0.1
 
 
+@pytest.mark.long
 def test_command_line(
     pairs: tuple[RunFolder, Task], tmp_path: Path, stub: dict[str, Any], run_cli: Any
 ) -> None:

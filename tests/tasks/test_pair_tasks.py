@@ -202,6 +202,7 @@ def test_every_preset_suits_every_model(task: str) -> None:
             assert options.training.steps % options.training.checkpoint_every == 0
 
 
+@pytest.mark.long
 def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None:
     columns = "question candidate label question_id"
     folder = tmp_path / "downloads" / "manual" / "wikiqa"
