@@ -34,6 +34,11 @@ def main() -> None:
     """Run the command line on the arguments of the process."""
     # C++ errors reach Python as exceptions; logged at this level they are about machines without a GPU.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    if backend != "tensorflow":
+        sys.exit(
+            f"quasiattn: KERAS_BACKEND is {backend!r}: the commands run on TensorFlow, unset it or set 'tensorflow'"
+        )
     try:
         with _silent_unless_it_fails():
             from keras_quasiattn import cli

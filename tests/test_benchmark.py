@@ -101,7 +101,7 @@ def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
     assert found["coda_of_softmax"]["ratio"] == times["coda"] / times["softmax"]
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
     output = tmp_path / "summaries.json"
     command = "-m benchmarks.summaries --batch 2 --length 4 --width 8 --vocabulary 20 --steps 2 --repeats 1"
@@ -113,7 +113,7 @@ def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
         assert row["first_ms"] > 0
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_decoding_with_coda_beside_softmax(tmp_path):
     output = tmp_path / "decoding.json"
     command = "-m benchmarks.decoding --batch 2 --vocabulary 30 --source-length 4 --length 3 --repeats 1"

@@ -35,7 +35,7 @@ def ask(folder: Path, *texts: str) -> list[str]:
     return ended.stdout.splitlines() if ended.returncode == 0 else ended.stderr.splitlines()[-1:]
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
     run = train(run_cli, tiny_pairs.files(tmp_path, "pairs"), "pairs", "siamese_both")
     code, out, err = run_cli("evaluate", run, "--record", str(tmp_path / "results.jsonl"))

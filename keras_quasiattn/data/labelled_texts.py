@@ -2,6 +2,7 @@
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, Self, TypeVar
@@ -171,7 +172,7 @@ def number_labels(
     names = {label.strip() for _, label in labels["train"]}
     if len(names) < 2:
         raise UserError(f"{train_file} has the label {names.pop()!r} alone: at least two must occur")
-    numeric = all(name.removeprefix("-").isdecimal() for name in names)
+    numeric = all(re.fullmatch(r"-?\d{1,18}", name) for name in names)
     classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
     numbers = {name: number for number, name in enumerate(classes)}
     for rows in labels.values():

@@ -88,6 +88,7 @@ def _at_least_one(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _quoted_lines(file: Path, stream: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    csv.field_size_limit(2**31 - 1)  # of the process; by default a text of 128 KiB is an error
     reader = csv.reader(stream, delimiter=delimiter, strict=True)
     try:
         for fields in reader:
@@ -143,6 +144,10 @@ def read_objects(file: Path, stream: IO[str], columns: Sequence[str]) -> Iterato
             continue
         try:
             value = json.loads(line)
+            if "\\u" in line:
+                json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise UserError(f"{file}, line {number}: half a surrogate pair, which is no character") from None
         except (ValueError, RecursionError) as error:
             raise UserError(f"{file}, line {number}: not JSON ({error})") from None
         for row in value if isinstance(value, list) else [value]:

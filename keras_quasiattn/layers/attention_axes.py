@@ -5,6 +5,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.masking import largest
+
 Tensor = Any
 Shape = tuple[int | None, ...]
 
@@ -91,9 +93,7 @@ class AttentionAxes:
         # From the first key of each row, so that a causal mask need not be joined to a (1, S) mask.
         never = 2**31 - 1
         keys = ops.where(mask, ops.arange(ops.shape(mask)[-1], dtype="int32"), never)
-        # One row and one key more, which is never seen: of nothing there would be no minimum.
-        keys = ops.pad(keys, [(0, 0)] * (len(mask.shape) - 2) + [(0, 1), (0, 1)], constant_values=never)
-        first = ops.min(keys, axis=(-3, -1))[..., :-1]  # (B, free…, T or 1)
+        first = -largest(-keys, axis=(-3, -1), lowest=-never)  # (B, free…, T or 1)
         last = ops.arange(_product(lengths), dtype="int32") if is_causal else never - 1
         rows = ops.less_equal(first, last)
         if len(lengths) > 1:

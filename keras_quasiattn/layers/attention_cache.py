@@ -12,6 +12,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.projection import projected
 from keras_quasiattn.ops.masking import combine_masks, pair_mask, zero_masked
 
 Tensor = Any
@@ -33,7 +34,7 @@ def start_attention_cache(
     """
     if _has_plain_projections(attention):
         values = queries if values is None else values
-        return {"key": attention.key_dense(values), "value": attention.value_dense(values)}
+        return _projected(attention, values)
     return {"query": queries} if values is None else {"query": queries, "value": values}
 
 
@@ -62,13 +63,17 @@ def attend_from_cache(
     """
     if _has_plain_projections(attention):
         if is_causal:
-            projected = {"key": attention.key_dense(query), "value": attention.value_dense(query)}
-            cache = {name: _write(cache[name], projected[name], index) for name in projected}
+            new = _projected(attention, query)
+            cache = {name: _write(cache[name], new[name], index) for name in new}
             mask = combine_masks(_seen(cache["key"], index), mask)
         output, _ = attention._compute_attention(
-            attention.query_dense(query), cache["key"], cache["value"], pair_mask(None, mask), training=False
+            projected(attention.query_dense, query),
+            cache["key"],
+            cache["value"],
+            pair_mask(None, mask),
+            training=False,
         )
-        output = attention.output_dense(output)
+        output = projected(attention.output_dense, output)
         if mask is not None and isinstance(attention, MultiHeadQuasiAttention):
             # The projection's bias must not fill the rows that attended to nothing.
             output = zero_masked(output, ops.any(mask, axis=-1)[:, None, None])
@@ -93,6 +98,14 @@ def _has_plain_projections(attention: keras.layers.Layer) -> bool:
         return False
     config = attention.get_config()
     return not config.get("use_gate") and config.get("sliding_window") is None
+
+
+def _projected(attention: keras.layers.MultiHeadAttention, values: Tensor) -> dict[str, Tensor]:
+    """What a cache keeps of `values` (B, L, D)."""
+    return {
+        "key": projected(attention.key_dense, values),
+        "value": projected(attention.value_dense, values),
+    }
 
 
 def _seen(store: Tensor, index: Any) -> Tensor:

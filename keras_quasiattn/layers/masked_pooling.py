@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, masked_mean, zero_padding
+from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, largest, masked_mean, zero_padding
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -75,9 +75,7 @@ class MaskedPooling(keras.layers.Layer):
         real = ops.ones_like(inputs[..., :1], dtype="bool")
         if mask is not None:
             real = ops.logical_and(real, ops.expand_dims(mask, -1))
-        # One position more, so that a length of 0 has a maximum too.
-        guarded = ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype))
-        pooled = ops.max(ops.pad(guarded, ((0, 0), (0, 1), (0, 0)), constant_values=-math.inf), axis=1)
+        pooled = largest(ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf)
         # Not `zero_masked`, which tf2onnx makes a product of, and 0 · −∞ is NaN.
         floor = ops.where(ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype))
         return ops.maximum(pooled, floor)

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.arguments import check_rate
 from keras_quasiattn.layers.attention_axes import AttentionAxes
+from keras_quasiattn.layers.projection import projected
 from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
@@ -130,7 +131,8 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
 
     def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Keys and values as the heads see them, (B, S, ..., N, H) and (B, S, ..., N, V); what a cache keeps."""
-        return self.key_dense(value if key is None else key), self.value_dense(value)
+        source = value if key is None else key
+        return projected(self.key_dense, source), projected(self.value_dense, value)
 
     def call(
         self,
@@ -160,7 +162,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         mask = combine_masks(source_mask, axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
         heads_key, heads_value = self.project(value, key)
         output, scores = self._attend(
-            self.query_dense(query),
+            projected(self.query_dense, query),
             heads_key,
             heads_value,
             # Left out where it can be: a (T, 1) mask joined to a (1, S) mask takes T·S memory.
@@ -173,8 +175,8 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         )
         hide(axes.target_mask(query_mask))
         if self._use_gate:
-            output = output * self._gate_dense(query)
-        output = self.output_dense(output)
+            output = output * projected(self._gate_dense, query)
+        output = projected(self.output_dense, output)
 
         # The projection's bias must not fill the rows that attended to nothing.
         rows = query_mask

@@ -4,6 +4,8 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.masking import largest
+
 Tensor = Any
 
 
@@ -36,8 +38,8 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, T
     lowest = -3.4e38 / 4  # a sum with it stays finite
     padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
     ends = ops.take(padded, positions, axis=1)  # (B, P, longest)
-    totals = start + ops.max(ends, axis=-1)
+    totals = start + largest(ends, -1, lowest)
     first = ops.cast(ops.argmax(totals, axis=-1), "int32")
     lengths = ops.cast(ops.argmax(ends, axis=-1), "int32")
     last = first + ops.squeeze(ops.take_along_axis(lengths, first[:, None], axis=1), 1)
-    return first, last, ops.max(totals, axis=-1)
+    return first, last, largest(totals, -1, lowest)

@@ -6,7 +6,7 @@ from keras import ops
 
 from keras_quasiattn.ops.coda import sides
 from keras_quasiattn.ops.distance import check_features
-from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, pair_mask, zero_masked
+from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, largest, pair_mask, zero_masked
 from keras_quasiattn.ops.softmax import attend, dot_products
 
 Tensor = Any
@@ -60,9 +60,7 @@ def attention_flow(
     products = dot_products(u, v)
     both = pair_mask(mask_u, mask_v)
     shown = products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
-    # One row and one column more, since a maximum over nothing is of another shape on PyTorch.
-    room = [(0, 0)] * (len(shown.shape) - 2) + [(0, 1), (0, 1)]
-    best = ops.max(ops.pad(shown, room, constant_values=_LOWEST), axis=-1)[..., :-1]
+    best = largest(shown, axis=-1, lowest=_LOWEST)
     real = ops.any(
         ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v, axis=-1, keepdims=True
     )

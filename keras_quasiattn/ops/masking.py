@@ -98,6 +98,18 @@ def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> 
     return total / ops.where(count > 0, count, ops.ones_like(count))
 
 
+def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
+    """The maximum of `x` over `axis`, and `lowest` of nothing: an empty batch or sequence has one too.
+
+    `keras.ops.max` refuses empty tensors on TensorFlow, and gives them another shape on PyTorch.
+    """
+    rank = len(x.shape)
+    axes = {one % rank for one in ((axis,) if isinstance(axis, int) else axis)}
+    # One more of everything: of the axes that stay it is cut off again.
+    found = ops.max(ops.pad(x, [(0, 1)] * rank, constant_values=lowest), axis=tuple(axes))
+    return found[tuple(slice(None, -1) for one in range(rank) if one not in axes)]
+
+
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Softmax over the last axis of `scores` where `mask` is True; zeros elsewhere, and in a row without any."""
     if mask is None:

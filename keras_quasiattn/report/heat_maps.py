@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from keras_quasiattn.layers.probe import AttentionMap
+from keras_quasiattn.report.readable import readable
 
 # Bytes of all matrices of a page. Beyond it several pairs share a cell.
 BUDGET = 24_000_000
@@ -107,7 +108,11 @@ def _one_alike(one: list[Panel], other: list[Panel]) -> bool:
 
 def _tokens(sides: Sequence[tuple[int, Sequence[str]]], length: int, which: int) -> list[str]:
     fitting = [tokens for padded, tokens in sides if padded == length]
-    return list(fitting[which]) if fitting else [str(position + 1) for position in range(length)]
+    return (
+        [readable(token) for token in fitting[which]]
+        if fitting
+        else [str(position + 1) for position in range(length)]
+    )
 
 
 def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
@@ -132,7 +137,7 @@ def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
 
 
 def _filled(tokens: object, size: int) -> list[str]:
-    listed = list(tokens) if isinstance(tokens, list) else []
+    listed = [readable(str(token)) for token in tokens] if isinstance(tokens, list) else []
     return [*listed, *[""] * (size - len(listed))][:size]
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-_BAR = 30
+from keras_quasiattn.report.readable import readable
+
+_BAR, _LONGEST = 30, 200
 
 
 def token_table(answer: Mapping[str, Any]) -> str:
@@ -22,10 +24,11 @@ def token_table(answer: Mapping[str, Any]) -> str:
       - 0.000 ?
     """
     probability = answer["probabilities"][answer["classes"].index(answer["label"])]
-    lines = [f"{answer['label']} {probability:.3f}"]
-    width = max(map(len, answer["tokens"]), default=0)
+    lines = [f"{readable(answer['label'], _LONGEST)} {probability:.3f}"]
+    tokens = [readable(token, _LONGEST) for token in answer["tokens"]]
+    width = max(map(len, tokens), default=0)
     largest = max(map(abs, answer.get("weights", [])), default=0.0) or 1.0
-    for number, token in enumerate(answer["tokens"]):
+    for number, token in enumerate(tokens):
         line = "  "
         if "gates" in answer:
             line += "+ " if answer["gates"][number] else "- "

@@ -8,14 +8,18 @@ from keras_quasiattn._version import __version__
 from keras_quasiattn.serving.quantization import Quantized
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.manifest import MANIFEST, hashes
 
 
-def write_about(folder: RunFolder, task: Task, file: Path, quantized: Quantized | None, **more: Any) -> None:
-    """Write `file`, JSON, and what the task learned from its data, such as its vocabulary, into the same folder.
+def write_about(
+    folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
+) -> None:
+    """Write `file`, JSON, what the task learned from its data beside it, and the hashes of all files of the version.
 
     Args:
         folder: the model's run.
         task: the run's task.
+        root: the folder of the version, in which everything else has been written.
         file: the file to write.
         quantized: what was exported in place of the run's own model.
         **more: further entries.
@@ -34,3 +38,5 @@ def write_about(folder: RunFolder, task: Task, file: Path, quantized: Quantized 
     for name, content in task.assets().items():
         (file.parent / name).write_bytes(content)
     file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+    version = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
+    file.with_name(MANIFEST).write_text(json.dumps(hashes(version), indent=2) + "\n", encoding="utf-8")

@@ -1,18 +1,23 @@
 """Starts `c_session` as a process of its own, and reads what TensorFlow's C library knows."""
 
 import importlib.util
+import json
 import os
-import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Final
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.serving.c_session import packed, unpacked
 
 _PROGRAM = Path(__file__).with_name("c_session.py")
 _LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
+# What a check may take: the libraries and a batch of 64, and copies of the model's own size.
+_MEMORY: Final = 8 * 2**30
+_COPIES: Final = 4
 # Isolated: neither the current folder nor PYTHONPATH nor the user's packages.
 _COMMAND = (sys.executable, "-I", str(_PROGRAM))
 
@@ -21,6 +26,8 @@ def run_c_session(
     path: Path | None, *, with_text: bool = True, seconds: float = 900.0, **job: Any
 ) -> dict[str, Any]:
     """What `c_session` made of a job.
+
+    A SavedModel is a program, and this runs it: with the rights of this process, in bounds of time and memory.
 
     Args:
         path: the SavedModel's folder; None asks for what is registered.
@@ -37,25 +44,33 @@ def run_c_session(
         "libraries": [str(folder / name) for name in _LIBRARIES],
         "kernels": [str(kernel) for kernel in kernels],
         "path": None if path is None else str(path.resolve()),
+        "memory": _MEMORY + _COPIES * _size(path),
         **job,
     }
-    try:
-        ended = subprocess.run(
-            _COMMAND,
-            input=pickle.dumps(given),
-            capture_output=True,
-            timeout=seconds,
-            env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
-        )
-    except subprocess.TimeoutExpired:
-        raise UserError(f"TensorFlow's C library took more than {seconds:g} seconds for {path}") from None
-    if ended.returncode:
-        said = ended.stderr.decode("utf-8", "replace").strip().splitlines()
-        how = signal.Signals(-ended.returncode).name if ended.returncode < 0 else f"code {ended.returncode}"
-        raise UserError(
-            f"TensorFlow's C library ended with {how} on {path}: {said[-1] if said else 'no word'}"
-        )
-    result = pickle.loads(ended.stdout)
+    # Files, which have a largest size and never stop a process that writes more than somebody reads.
+    with tempfile.TemporaryFile() as reply, tempfile.TemporaryFile() as errors:
+        try:
+            ended = subprocess.run(
+                (*_COMMAND, str(reply.fileno())),
+                input=json.dumps(given, default=packed).encode(),
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                pass_fds=(reply.fileno(),),
+                timeout=seconds,
+                env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
+            )
+        except subprocess.TimeoutExpired:
+            raise UserError(f"TensorFlow's C library took more than {seconds:g} seconds for {path}") from None
+        if ended.returncode:
+            how = (
+                signal.Signals(-ended.returncode).name if ended.returncode < 0 else f"code {ended.returncode}"
+            )
+            raise UserError(f"TensorFlow's C library ended with {how} on {path}: {_last_line(errors)}")
+        try:
+            reply.seek(0)
+            result = dict(json.load(reply, object_hook=unpacked))
+        except (ValueError, TypeError, RecursionError):
+            raise UserError(f"TensorFlow's C library gave no answer that can be read on {path}") from None
     if "error" in result:
         raise UserError(f"TensorFlow's C library refuses {path}: {' '.join(result['error'].split())}")
     return result
@@ -69,6 +84,18 @@ def registered_ops(*, with_text: bool) -> frozenset[str]:
     known = kernel_def_pb2.KernelList.FromString(kernels).kernel
     runnable = {kernel.op for kernel in known if kernel.device_type in ("CPU", "DEFAULT")}
     return frozenset(op.name for op in op_def_pb2.OpList.FromString(ops).op if op.name in runnable)
+
+
+def _size(path: Path | None) -> int:
+    """Bytes of a SavedModel on disk."""
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path else 0
+
+
+def _last_line(file: IO[bytes]) -> str:
+    """The last line of what was written to the file."""
+    file.seek(max(0, file.seek(0, os.SEEK_END) - 2000))
+    said = file.read().decode("utf-8", "replace").strip().splitlines()
+    return said[-1] if said else "no word"
 
 
 def _folder(package: str) -> Path:

@@ -1,12 +1,16 @@
 """A SavedModel run by TensorFlow's C library alone: a program of its own that reads a job and writes what came of it.
 
 It is started by its path, never imported, so that no Python of TensorFlow, Keras, tensorflow-text or this package can
-have a part in the answers; it says which of them were imported all the same. Job and result are pickles on
-standard input and output.
+have a part in the answers; it says which of them were imported all the same. The job comes as JSON on standard input,
+the result goes as JSON to the descriptor that the first argument names: a model may print what it likes, and nothing
+that it writes is ever more than text. `packed` and `unpacked` are the program's only parts that others import.
 """
 
+import base64
 import ctypes
-import pickle
+import json
+import os
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -172,6 +176,45 @@ def _bytes_of(buffer: Any) -> bytes:
     return ctypes.string_at(buffer.contents.data, buffer.contents.length)
 
 
+def packed(value: Any) -> Any:
+    """An array or bytes as JSON can hold them: the `default` of `json.dump`."""
+    if isinstance(value, bytes):
+        return {"bytes": base64.b64encode(value).decode()}
+    texts = value.dtype == object
+    data = [packed(text) for text in value.flat] if texts else packed(np.ascontiguousarray(value).tobytes())
+    return {"dtype": value.dtype.name, "shape": value.shape, "data": data}
+
+
+def unpacked(value: dict[str, Any]) -> Any:
+    """What `packed` made such an object of: the `object_hook` of `json.load`.
+
+    Raises:
+        ValueError: it was not made by `packed`.
+    """
+    if value.keys() == {"bytes"}:
+        return base64.b64decode(value["bytes"], validate=True)
+    if value.keys() != {"dtype", "shape", "data"}:
+        return value
+    if value["dtype"] == "object":
+        array = np.empty(len(value["data"]), object)
+        array[:] = value["data"]
+    elif value["dtype"] in _CODES:
+        array = np.frombuffer(value["data"], value["dtype"]).copy()
+    else:
+        raise ValueError(f"no array has the type {value['dtype']!r}")
+    return array.reshape(value["shape"])
+
+
+def _limit(memory: int) -> None:
+    """Bounds what the model may take: memory, and the size of a file it writes; and no dump of memory if it crashes."""
+    for what, most in (
+        (resource.RLIMIT_DATA, memory),
+        (resource.RLIMIT_FSIZE, 2**30),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        resource.setrlimit(what, (most, most))
+
+
 def _work(job: dict[str, Any]) -> dict[str, Any]:
     session = Session(job["libraries"], job["kernels"], job["path"])
     if job["path"] is None:
@@ -189,8 +232,11 @@ def _work(job: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
+    given = json.load(sys.stdin, object_hook=unpacked)
+    _limit(given["memory"])
     try:
-        result = _work(pickle.load(sys.stdin.buffer))
-    except (OSError, RuntimeError) as error:
-        result = {"error": str(error)}
-    pickle.dump(result, sys.stdout.buffer)
+        result = _work(given)
+    except (MemoryError, OSError, RuntimeError) as error:
+        result = {"error": str(error) or "not enough memory"}
+    with os.fdopen(int(sys.argv[1]), "w") as reply:
+        json.dump(result, reply, default=packed)

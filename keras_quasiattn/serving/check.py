@@ -8,8 +8,10 @@ import numpy as np
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving.c_library import run_c_session
+from keras_quasiattn.serving.export import ABOUT
 from keras_quasiattn.serving.stock_ops import stock_ops
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, read_warm_up
+from keras_quasiattn.training.manifest import MANIFEST, check_hashes
 
 BATCHES: Final = (1, 8, 64)
 _PERCENTILES = (50, 90, 99)
@@ -41,6 +43,7 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
     path = Path(path)
     need_serving_api()
     graph = _read_graph(path)
+    check_hashes((path / ABOUT).with_name(MANIFEST), path)
     yield from _check_ops(path, graph)
     records = read_warm_up(path)
     requests = [_request(path, graph, record) for record in records]

@@ -12,9 +12,10 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving.about import write_about
 from keras_quasiattn.serving.quantization import Quantized
 from keras_quasiattn.serving.runtimes import Answer, Runtime, need_runtime
-from keras_quasiattn.serving.version_folder import appearing, new_version
+from keras_quasiattn.serving.version_folder import new_version
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.files import appearing
 
 OUTPUT: Final = "logits"
 # Of the largest number of an answer, or of 1.
@@ -94,7 +95,7 @@ def convert(
             _difference(chosen, answer, inputs, own) for inputs, own in zip(batches, expected, strict=True)
         )
         ids = {key: value.tolist() for key, value in example.items()}
-        write_about(folder, task, temporary / "about.json", quantized, example_ids=ids)
+        write_about(folder, task, temporary, temporary / "about.json", quantized, example_ids=ids)
     return Conversion(final, chosen.name, difference, len(batches))
 
 

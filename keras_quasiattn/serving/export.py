@@ -1,5 +1,7 @@
 """From a finished run to a versioned SavedModel that TensorFlow Serving can load."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,11 @@ from keras_quasiattn.serving.about import write_about
 from keras_quasiattn.serving.quantization import Quantized
 from keras_quasiattn.serving.server_files import add_model, read_models
 from keras_quasiattn.serving.signatures import example_inputs, signature_functions
-from keras_quasiattn.serving.version_folder import appearing, new_version
+from keras_quasiattn.serving.version_folder import new_version
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.files import appearing
 
 # TensorFlow Serving ignores this folder but for warm-up requests; what is known of the model lies beside them.
 ABOUT = Path("assets.extra") / "about.json"
@@ -65,15 +68,24 @@ def export(
     need_serving_api()
     read_models(Path(target))
     model = quantized.model if quantized else folder.load_model()
-    with appearing(final) as temporary:
+    with appearing(final) as temporary, _said_by_tensorflow(final):
         signature = task.serving_signature(model)
         _write(signature, model, temporary)
         records = _ask(signature, task.example, temporary)
         _check(task, model, records)
         write_warm_up(temporary, name, records)
-        write_about(folder, task, temporary / ABOUT, quantized)
+        write_about(folder, task, temporary, temporary / ABOUT, quantized)
     add_model(Path(target), name)
     return final
+
+
+@contextlib.contextmanager
+def _said_by_tensorflow(final: Path) -> Iterator[None]:
+    """TensorFlow's own errors about files, such as of a full disk, as one of ours."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise UserError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
 
 
 def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:

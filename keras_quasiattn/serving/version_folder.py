@@ -1,15 +1,11 @@
-"""Folders of exported models, by name and version, that appear only when they are whole."""
+"""Folders of exported models, by name and version."""
 
-import contextlib
 import re
-import shutil
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
-import tensorflow as tf
-
 from keras_quasiattn.errors import UserError
+
+_HIGHEST = 2**63 - 1  # that a server can read
 
 
 def new_version(target: str | Path, name: str, version: int | None) -> Path:
@@ -27,8 +23,8 @@ def new_version(target: str | Path, name: str, version: int | None) -> Path:
         raise UserError(f"the model's name is {name!r}: it must be of letters, digits, '.', '_' and '-'")
     place = Path(target) / name
     version = _next_version(place) if version is None else version
-    if version < 1:
-        raise UserError(f"the version is {version}: it must be at least 1")
+    if not 1 <= version <= _HIGHEST:
+        raise UserError(f"the version is {version}: it must be from 1 to {_HIGHEST}")
     final = place / str(version)
     if final.exists():
         raise UserError(f"{final} is there already: name another version, or none for the next")
@@ -40,30 +36,3 @@ def _next_version(place: Path) -> int:
         return 1
     versions = [int(entry.name) for entry in place.iterdir() if entry.name.isdecimal()]
     return max(versions, default=0) + 1
-
-
-@contextlib.contextmanager
-def appearing(final: Path) -> Iterator[Path]:
-    """Gives a name for a folder to write, which becomes `final` when all went well, and goes when not.
-
-    Args:
-        final: the folder; its parents are made where they are missing.
-
-    Raises:
-        UserError: it cannot be written.
-    """
-    # Not a number, so that a server takes it for no version.
-    temporary = final.with_name(f".{final.name}.{uuid.uuid4().hex}.tmp")
-    missing = [parent for parent in final.parents if not parent.exists()]
-    try:
-        temporary.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        temporary.rename(final)
-    except (OSError, tf.errors.OpError) as error:
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise UserError(f"cannot write {final}: {reason}") from error
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        for parent in missing:  # those that another process uses by now are not empty
-            with contextlib.suppress(OSError):
-                parent.rmdir()

@@ -163,6 +163,14 @@ class Task(abc.ABC):
             UserError: values of the model's options that do not go together.
         """
 
+    def check_model(self, model: keras.Model) -> None:
+        """Refuse a model that cannot be one of this task with these assets. The default takes any.
+
+        Raises:
+            UserError: naming what does not go together.
+        """
+        return None
+
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
         """What training makes small."""

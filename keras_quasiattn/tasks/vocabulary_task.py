@@ -2,6 +2,7 @@
 
 import abc
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,7 +28,8 @@ from keras_quasiattn.text import (
     vocabulary_text,
 )
 
-_VOCABULARY, _CLASSES = "vocabulary.txt", "classes.txt"
+_VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
+_OLD_CLASSES = "classes.txt"  # of earlier runs: a name a line, so that none can hold a line break
 _BATCH = 100
 
 
@@ -131,19 +133,23 @@ class VocabularyTask(Task):
         """The vocabulary and the names of the classes."""
         return {
             _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
-            _CLASSES: "".join(f"{name}\n" for name in self._classes).encode(),
+            _CLASSES: f"{json.dumps(self._classes)}\n".encode(),
         }
 
     def read_assets(self, folder: Path) -> None:
         """Bring back the vocabulary and the names of the classes."""
         try:
-            vocabulary, classes = (
-                (folder / name).read_bytes().decode("utf-8") for name in (_VOCABULARY, _CLASSES)
-            )
-        except (OSError, UnicodeDecodeError) as error:
+            vocabulary = (folder / _VOCABULARY).read_bytes().decode("utf-8")
+            if (folder / _OLD_CLASSES).exists() and not (folder / _CLASSES).exists():
+                classes = (folder / _OLD_CLASSES).read_bytes().decode("utf-8").split("\n")[:-1]
+            else:
+                classes = json.loads((folder / _CLASSES).read_bytes())
+        except (OSError, ValueError, RecursionError) as error:
             raise UserError(f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read") from error
+        if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+            raise UserError(f"{folder / _CLASSES} is damaged: it is not a list of the classes' names")
         self._vocabulary = read_vocabulary(vocabulary, str(folder / _VOCABULARY))
-        self._classes = tuple(classes.split("\n")[:-1])
+        self._classes = tuple(classes)
 
     @functools.cached_property
     def tokenizer(self) -> VocabularyTokenizer:
@@ -167,6 +173,18 @@ class VocabularyTask(Task):
     def _table(self) -> np.ndarray:
         width = self.options.model["embedding_dim"]
         return embedding_matrix(self._vocabulary, self._vectors, width, self.seed)
+
+    def check_model(self, model: keras.Model) -> None:
+        """Refuse a model of a vocabulary or of classes of other numbers than the run's files have."""
+        made = model.get_config()
+        for name, file, ours in (
+            ("vocabulary_size", _VOCABULARY, self._vocabulary),
+            ("num_classes", _CLASSES, self._classes),
+        ):
+            if made.get(name, len(ours)) != len(ours):
+                raise UserError(
+                    f"the model has {name} {made[name]} and {file} has {len(ours)}: they are of different runs"
+                )
 
     @abc.abstractmethod
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:

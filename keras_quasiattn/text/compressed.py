@@ -15,7 +15,7 @@ _OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.ope
 
 @contextlib.contextmanager
 def open_text(file: Path) -> Iterator[IO[str]]:
-    r"""Open a UTF-8 file for reading, plain or compressed as its name ends (.gz, .xz).
+    r"""Open a UTF-8 file for reading, plain or compressed as its name ends (.gz, .xz); a byte-order mark is left out.
 
     Lines end at "\n" alone: texts may hold other characters that Python takes for the end of a line.
 
@@ -24,7 +24,7 @@ def open_text(file: Path) -> Iterator[IO[str]]:
     """
     opener = _OPENERS.get(file.suffix, open)
     try:
-        with opener(file, "rt", encoding="utf-8", newline="\n") as stream:
+        with opener(file, "rt", encoding="utf-8-sig", newline="\n") as stream:
             yield stream
     except UnicodeDecodeError as error:
         raise UserError(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None

@@ -26,7 +26,8 @@ def read_word_vectors(
         float32 vectors (width,) by word.
 
     Raises:
-        UserError: the file cannot be read, its vectors have another width, or it has none of the words.
+        UserError: the file cannot be read, its vectors have another width or are not finite, or it has none of the
+            words.
     """
     file, chosen = Path(file), None if wanted is None else set(wanted)
     try:
@@ -36,6 +37,9 @@ def read_word_vectors(
         }
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+    for word, vector in vectors.items():
+        if not np.isfinite(vector).all():
+            raise UserError(f"{file}: the vector of {word!r} has NaN or infinity: numbers would be right")
     if not vectors:
         asked = "no word" if chosen is None else f"none of the {len(chosen)} words that were asked for"
         raise UserError(f"{file} has a vector of {asked}")
@@ -69,7 +73,7 @@ def embedding_matrix(
 
 def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
     try:
-        with np.load(file) as arrays:
+        with open(file, "rb") as stream, np.load(stream) as arrays:
             words = arrays["words"].tobytes().decode("utf-8").removesuffix("\n").split("\n")
             vectors = arrays["vectors"]
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile):

@@ -10,6 +10,7 @@ import numpy as np
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training.files import replacing
 
+_GROUPS = ("trainable", "state", "optimizer")
 _NAME = re.compile(r"step-(\d+)\.npz")
 
 
@@ -77,13 +78,26 @@ class Checkpoints:
         """
         file = self.file(step)
         try:
-            with np.load(file) as arrays:
+            with open(file, "rb") as stream, np.load(stream) as arrays:
                 count = sum(name.startswith(f"{group}/") for name in arrays.files)
                 return [arrays[f"{group}/{number}"] for number in range(count)]
         except FileNotFoundError:
             raise UserError(f"the checkpoint {file} is gone: train again in a new folder") from None
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-            raise UserError(f"{file} is damaged: remove it to go on from the checkpoint before it") from error
+            raise UserError(f"{file} is damaged: train again in a new folder") from error
+
+    def last_whole(self) -> tuple[int, list[Path]]:
+        """The last step whose checkpoint can be read, 0 without any, and the damaged files after it."""
+        damaged = []
+        for step in reversed(self.steps()):
+            try:
+                for group in _GROUPS:
+                    self.read(step, group)
+            except UserError:
+                damaged.append(self.file(step))
+            else:
+                return step, damaged
+        return 0, damaged
 
     def restore(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
         """Give the model and its built optimizer the state they had at this step.
@@ -108,8 +122,5 @@ def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Pa
 
 
 def _groups(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dict[str, list[keras.Variable]]:
-    return {
-        "trainable": model.trainable_variables,
-        "state": model.non_trainable_variables,
-        "optimizer": optimizer.variables,
-    }
+    variables = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
+    return dict(zip(_GROUPS, variables, strict=True))

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import rewrite
 from keras_quasiattn.training.run_folder import RunFolder
 
 
@@ -45,12 +45,9 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, float | str]
 
 
 def append_result(file: str | Path, row: Mapping[str, Any]) -> None:
-    """Add a row to a file of JSON lines, whole or not at all.
+    """Add a row to a file of JSON lines, whole or not at all, whoever else adds rows to it.
 
     Raises:
         UserError: the file cannot be written.
     """
-    file = Path(file)
-    rows = file.read_text(encoding="utf-8") if file.exists() else ""
-    with replacing(file) as temporary:
-        temporary.write_text(f"{rows}{json.dumps(dict(row))}\n", encoding="utf-8")
+    rewrite(Path(file), lambda rows: f"{rows}{json.dumps(dict(row))}\n")

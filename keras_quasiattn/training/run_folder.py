@@ -1,7 +1,6 @@
 """The folder that a training run leaves behind, and that everything after training reads."""
 
 import contextlib
-import fcntl
 import json
 import shlex
 import zipfile
@@ -16,9 +15,19 @@ from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
-from keras_quasiattn.training.files import is_temporary, replacing, write_json
+from keras_quasiattn.training.config import flat, identity, is_whole
+from keras_quasiattn.training.files import (
+    is_left_over,
+    is_temporary,
+    locked,
+    replacing,
+    rewrite,
+    write_json,
+)
+from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
 FORMAT = 1
+_LOCK = ".lock"
 
 
 class RunFolder:
@@ -30,6 +39,7 @@ class RunFolder:
     attention.jsonl   a row a period: histograms of the attention's matrices, α, β, temperatures
     checkpoints/      the last checkpoints, whole state of the training
     tensorboard/      the history as curves
+    manifest.json     hashes of the files that belong together
     metrics.json      figures of the finished model, by split
     vocabulary.txt …  what the task learned from its data and answers with
     model.keras       the finished model (averaged, not compiled); written last
@@ -58,7 +68,8 @@ class RunFolder:
         path = Path(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
-            found = sorted(entry.name for entry in path.iterdir() if not is_temporary(entry))
+            names = (entry.name for entry in path.iterdir() if not is_temporary(entry))
+            found = sorted(name for name in names if name != _LOCK)
         except OSError as error:
             raise UserError(f"cannot make the run folder {path}: {error.strerror}") from error
         if "config.json" in found:
@@ -90,7 +101,7 @@ class RunFolder:
                 "keras": keras.__version__,
                 "tensorflow": tf.__version__,
             },
-            **_identity(task, options),
+            **identity(task, options),
             "data": task.describe_data(),
             "command": shlex.join(command),
         }
@@ -120,7 +131,7 @@ class RunFolder:
             raise UserError(f"{path} is not a run folder: it has no config.json") from None
         except OSError as error:
             raise UserError(f"cannot read {file}: {error.strerror}") from error
-        except ValueError:
+        except (ValueError, RecursionError):
             config = None
         written = config.get("format") if isinstance(config, dict) else None
         if isinstance(written, int) and written > FORMAT:
@@ -128,7 +139,7 @@ class RunFolder:
                 f"{path} has format {written} and this version ({__version__}) reads up to {FORMAT}: "
                 f"use a newer keras_quasiattn"
             )
-        if not isinstance(written, int) or not _is_whole(config):
+        if not isinstance(written, int) or not is_whole(config):
             raise UserError(f"{file} is damaged: it is not the config of a training run")
         folder = cls(path, config)
         if finished:
@@ -184,8 +195,8 @@ class RunFolder:
         Raises:
             UserError: naming every value that differs.
         """
-        begun = _flat(self.config)
-        asked = _flat(json.loads(json.dumps(_identity(task, options))))
+        begun = flat(self.config)
+        asked = flat(json.loads(json.dumps(identity(task, options))))
         differences = [
             f"{name} {begun.get(name)!r}, not {asked.get(name)!r}"
             for name in sorted(begun.keys() | asked.keys())
@@ -211,6 +222,8 @@ class RunFolder:
             made = task.from_config(self.config["task_config"], data_dir)
         except (KeyError, TypeError) as error:
             raise UserError(f"{self.path / 'config.json'} is damaged: its task is not whole") from error
+        if self.finished:
+            check_hashes(self.path / MANIFEST, self.path, without=[self.model_file.name])
         made.read_assets(self.path)
         return made
 
@@ -237,9 +250,14 @@ class RunFolder:
         if not file.exists():
             return []
         try:
-            return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        except (OSError, ValueError):
+            rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError, RecursionError):
             raise UserError(f"{file} is damaged: its lines are not JSON") from None
+        for number, row in enumerate(rows, 1):
+            known = isinstance(row, dict) and isinstance(row.get("step"), int)
+            if not known or any(type(value) not in (int, float) for value in row.values()):
+                raise UserError(f"{file} is damaged: line {number} is not the figures of a period")
+        return rows
 
     def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the rows of the history."""
@@ -252,76 +270,65 @@ class RunFolder:
         if not file.exists():
             return {}
         try:
-            return json.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            # Empty while another process makes it.
+            figures = json.loads(file.read_text(encoding="utf-8") or "{}")
+        except (OSError, ValueError, RecursionError):
             raise UserError(f"{file} is damaged: it is not JSON") from None
+        if not isinstance(figures, dict) or not all(isinstance(one, dict) for one in figures.values()):
+            raise UserError(f"{file} is damaged: it is not figures by split")
+        return figures
 
     def write_metrics(self, split: str, figures: Mapping[str, float | str]) -> None:
         """Add the figures of one split, or replace them."""
-        write_json(self.path / "metrics.json", {**self.metrics(), split: dict(figures)})
+
+        def changed(_: str) -> str:
+            return json.dumps({**self.metrics(), split: dict(figures)}, indent=2) + "\n"
+
+        rewrite(self.path / "metrics.json", changed)
 
     def load_model(self) -> keras.Model:
         """The finished model, not compiled.
 
         Raises:
-            UserError: the run is not finished, or the file is damaged.
+            UserError: the run is not finished, or the file is damaged or not the one that the run was finished with.
         """
         self.require_finished()
-        tasks.get(self.config["task"])  # brings the classes that the file names
+        task = self.task("")  # which also brings the classes that the file names
+        check_hashes(self.path / MANIFEST, self.path)
         try:
-            return keras.saving.load_model(self.model_file, compile=False)
+            model = keras.saving.load_model(self.model_file, compile=False)
         except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
             reason = str(error).splitlines()[0]
             raise UserError(f"{self.model_file} does not load: {reason}") from error
+        task.check_model(model)
+        return model
 
-    def save_model(self, model: keras.Model) -> None:
-        """Write the finished model; from now on the run is finished."""
+    def save_model(self, model: keras.Model, task: Task) -> None:
+        """Write the finished model and the hashes of what belongs to it; from now on the run is finished."""
         with replacing(self.model_file) as temporary:
             keras.saving.save_model(model, temporary)
+            files = {name: self.path / name for name in ("config.json", *task.assets())}
+            write_json(self.path / MANIFEST, hashes({**files, self.model_file.name: temporary}))
 
+    @classmethod
     @contextlib.contextmanager
-    def lock(self) -> Iterator[None]:
-        """Keep other processes from training here, and clear away what a killed one left half-written.
+    def lock(cls, path: str | Path) -> Iterator[None]:
+        """Keep other processes from beginning a run here or training it, and clear away what killed ones left.
 
         The lock ends with the process that holds it, however that ends.
 
         Raises:
-            UserError: another process trains here.
+            UserError: another process trains here, or the folder cannot be written.
         """
+        path = Path(path)
         with contextlib.ExitStack() as stack:
             try:
-                file = stack.enter_context(open(self.path / ".lock", "w"))
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                for entry in (*self.path.glob("*"), *self.checkpoints.glob("*")):
-                    if is_temporary(entry):
+                stack.enter_context(locked(path / _LOCK, wait=False))
+                for entry in (*path.glob("*"), *path.glob("checkpoints/*")):
+                    if is_left_over(entry):
                         entry.unlink()
             except BlockingIOError:
-                raise UserError(
-                    f"another process is training in {self.path}: wait for it or stop it"
-                ) from None
+                raise UserError(f"another process is training in {path}: wait for it or stop it") from None
             except OSError as error:
-                raise UserError(f"cannot write {self.path}: {error.strerror}") from error
+                raise UserError(f"cannot write {path}: {error.strerror}") from error
             yield
-
-
-def _identity(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to stay the same from one start of a run to the next."""
-    return {"task": task.name, "task_config": task.config(), "options": dict(options)}
-
-
-def _is_whole(config: Mapping[str, Any]) -> bool:
-    """Whether a config read from a file has what `_identity` wrote."""
-    task_config, options = config.get("task_config"), config.get("options")
-    return (
-        isinstance(config.get("task"), str)
-        and isinstance(options, dict)
-        and isinstance(task_config, dict)
-        and isinstance(task_config.get("options"), dict)
-    )
-
-
-def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `_identity` by the names that a user gives them."""
-    task_config = config["task_config"]
-    named = {name: value for name, value in task_config.items() if name != "options"}
-    return {"task": config["task"], **named, **task_config["options"], **config["options"]}

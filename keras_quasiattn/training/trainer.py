@@ -80,6 +80,8 @@ def train(
         progress = progress and workers.is_chief
 
         def begin() -> RunFolder:
+            if workers.is_chief:
+                held.enter_context(_alone(path))
             if (resume or not workers.is_chief) and RunFolder.exists(path):
                 folder = RunFolder.open(path)
                 folder.require_same(task, options)
@@ -92,15 +94,23 @@ def train(
             check_selection(task)
             return RunFolder.create(path, task, options=options, command=command)
 
-        with workers.lost_ones_named():
+        with workers.lost_ones_named(), contextlib.ExitStack() as held:
             folder = workers.chief_first(begin)
-            with folder.lock() if workers.is_chief else contextlib.nullcontext():
-                if folder.finished:
-                    _say(progress, f"{path} is finished: nothing to train")
-                else:
-                    _fit(task, folder, distribution, workers, policy, progress)
+            if folder.finished:
+                _say(progress, f"{path} is finished: nothing to train")
+            else:
+                _fit(task, folder, distribution, workers, policy, progress)
             workers.from_chief(0)  # none leaves before the last
     return folder
+
+
+def _alone(path: str | Path) -> contextlib.AbstractContextManager[None]:
+    """The lock of the run folder; a finished run may lie where nothing can be written, and needs none."""
+    if not RunFolder.exists(path):
+        RunFolder.make_room(path)
+    elif RunFolder.open(path).finished:
+        return contextlib.nullcontext()
+    return RunFolder.lock(path)
 
 
 def _fit(
@@ -124,7 +134,10 @@ def _fit(
         model = _compiled(task, policy)
     # One more than the last at least, so that a damaged file does not cost the run.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
-    start = workers.from_chief(max(checkpoints.steps(), default=0))
+    last, damaged = checkpoints.last_whole()
+    for file in damaged:
+        _say(progress, f"{file} is damaged: going on from the checkpoint before it")
+    start = workers.from_chief(last)
     if start:
         checkpoints.restore(start, model, model.optimizer)
         _say(progress, f"{folder.path}: going on from step {start} of {settings.steps}")
@@ -197,7 +210,7 @@ def _finish(task: Task, model: keras.Model, checkpoints: Checkpoints, period_end
     finished = task.build_model()
     assign(finished.trainable_variables, weights, source)
     assign(finished.non_trainable_variables, state, source)
-    folder.save_model(finished)
+    folder.save_model(finished, task)
 
 
 def _verbosity(progress: bool) -> int:

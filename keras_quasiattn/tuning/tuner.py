@@ -7,7 +7,6 @@ import os
 import shutil
 import statistics
 import sys
-import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import keras_tuner
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder, train
-from keras_quasiattn.training.files import write_json
+from keras_quasiattn.training.files import appearing, write_json
 from keras_quasiattn.tuning.oracles import METHODS, make_oracle
 
 _CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
@@ -165,15 +164,16 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                 messages[-1].strip().splitlines()[-1].partition(": ")[2] if messages else "none was begun"
             )
             raise UserError(f"no trial of {self._path} succeeded; the last one: {reason}")
-        trial = self.oracle.get_best_trials()[0]
+        best = self.oracle.get_best_trials(len(trials))
+        # Of equals the first, whatever the order in which a search that goes on has read them.
+        trial = min((one for one in best if one.score == best[0].score), key=lambda one: one.trial_id)
         target = self._path / "best"
         if self._folds > 1:
             task = self._with(trial.hyperparameters.values, None)
             return train(task, target, policy=self._policy, progress=False, command=self._command)
         if not target.exists():
-            temporary = target.with_name(f".best.{uuid.uuid4().hex}.tmp")
-            shutil.copytree(self._run(trial.trial_id, 0), temporary)
-            temporary.rename(target)
+            with appearing(target) as temporary:
+                shutil.copytree(self._run(trial.trial_id, 0), temporary)
         return RunFolder.open(target, finished=True)
 
     def _with(self, chosen: Mapping[str, Any], fold: int | None) -> Task:
@@ -201,11 +201,10 @@ def _go_on_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) ->
     if task.options.training.schedule in ("linear", "cosine"):
         return
     options = RunFolder.open(earlier, finished=True).config["options"]
-    temporary = run.with_name(f".{run.name}.{uuid.uuid4().hex}.tmp")
-    folder = RunFolder.create(temporary, task, options=options, command=command)
-    folder.write_history(RunFolder.open(earlier).history())
-    shutil.copytree(earlier / "checkpoints", folder.checkpoints)
-    temporary.rename(run)
+    with appearing(run) as temporary:
+        folder = RunFolder.create(temporary, task, options=options, command=command)
+        folder.write_history(RunFolder.open(earlier).history())
+        shutil.copytree(earlier / "checkpoints", folder.checkpoints)
 
 
 def _is_tuner_of_a_chief() -> bool:

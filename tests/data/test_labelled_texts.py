@@ -85,3 +85,9 @@ def test_share_that_leaves_one_side_empty(share: float) -> None:
     made = LabelledTextSet(("a",), {"train": texts("a", "b")}, "v")
     with pytest.raises(UserError, match="data.validation_share is .*: it leaves . of 2 texts for validation"):
         made.with_validation(share)
+
+
+def test_labels_of_five_thousand_digits_ended_in_a_traceback(tmp_path: Path) -> None:
+    long = "9" * 5000
+    tiny_texts.write(tmp_path / "a.tsv", [("one", long), ("two", "10"), ("three", "9")])
+    assert texts_from_files({"train": tmp_path / "a.tsv"}).classes == ("10", "9", long)

@@ -114,3 +114,20 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.tsv").write_bytes(b"text\tlabel\n\xff\t1\n")
     with pytest.raises(UserError, match="a.tsv is not UTF-8: invalid start byte"):
         list(read_table(tmp_path / "a.tsv", COLUMNS))
+
+
+def test_a_byte_order_mark_was_part_of_the_first_column(tmp_path: Path) -> None:
+    assert read(tmp_path, "a.tsv", "\ufefftext\tlabel\nwho\tHUM\n") == [(2, {"text": "who", "label": "HUM"})]
+
+
+def test_a_csv_field_of_more_than_128_kibibytes_was_refused(tmp_path: Path) -> None:
+    ((_, row),) = read(tmp_path, "a.csv", f"text,label\n{'x' * 200_000},HUM\n")
+    assert len(row["text"]) == 200_000
+
+
+def test_half_a_surrogate_pair_ended_in_a_traceback(tmp_path: Path) -> None:
+    line = '{"text": "\\ud800", "label": "HUM"}\n'
+    with pytest.raises(UserError, match="a.jsonl, line 1: half a surrogate pair, which is no character"):
+        read(tmp_path, "a.jsonl", line)
+    ((_, row),) = read(tmp_path, "a.jsonl", line.replace("\\ud800", "\\ud83d\\ude00"))
+    assert row["text"] == "\U0001f600"

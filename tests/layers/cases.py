@@ -3,7 +3,7 @@ NON_DEFAULT in non_default.py.
 """
 
 import pytest
-from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, LayerCase
+from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
 
 from keras_quasiattn import layers
 from keras_quasiattn.ops.open_positions import IMPLEMENTATIONS as GATED_IMPLEMENTATIONS
@@ -77,6 +77,14 @@ CASES = [
         SELF,
         {**HEADS, "sliding_window": 2},
         positions_matter=True,
+    ),
+    # As many heads as positions, each of one feature.
+    LayerCase(
+        "multi_head_coda_of_ones",
+        layers.MultiHeadCoDA,
+        SELF,
+        {"num_heads": TARGET, "key_dim": 1, "use_gate": True},
+        largest_input=OPEN_GATES,
     ),
     LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
     LayerCase("multi_head_softmax_cross", layers.MultiHeadSoftmax, CROSS, HEADS),

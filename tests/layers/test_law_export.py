@@ -7,7 +7,7 @@ import textwrap
 import keras
 import numpy as np
 import pytest
-from cases import CASES
+from cases import CASES, ONE_OF_EACH
 from layer_case import BATCH, FEATURES
 from running import outputs
 
@@ -57,13 +57,19 @@ def server(case, layer, names):
     return serve
 
 
-@pytest.mark.long
-def test_every_layer_answers_without_keras(tmp_path):
+@pytest.mark.parametrize(
+    "cases",
+    [
+        pytest.param(ONE_OF_EACH, marks=pytest.mark.long, id="one-of-each"),
+        pytest.param(CASES, marks=pytest.mark.complete, id="all"),
+    ],
+)
+def test_every_layer_answers_without_keras(cases, tmp_path):
     import tensorflow as tf
 
     archive = keras.export.ExportArchive()
     questions, expected = {}, {}
-    for case in CASES:
+    for case in cases:
         layer = case.make()
         archive.track(layer)
         count = len(case.style.lengths)

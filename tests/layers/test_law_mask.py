@@ -119,6 +119,36 @@ def test_shortest_lengths(case, length, with_masks):
             assert np.isfinite(gradient).all()
 
 
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
+def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
+    layer, sequences = shared_layer(case), case.sequences(batch=0)
+    for masks in (None, [np.ones(x.shape[:2], "bool") for x in sequences]):
+        result = outputs(case, layer, sequences, masks)
+        for output, full in zip(result, plain_outputs(case), strict=True):
+            assert output.shape == (0, *full.shape[1:])
+        cotangents = [np.ones(x.shape) for x in result]
+        for gradient in gradients(case, layer, sequences, masks, cotangents):
+            assert not gradient.any()
+
+
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
+def test_sizes_that_coincide_mean_nothing(case):
+    """Heads, their size, batch and lengths alike: between unequal primes a bias of one axis is never another's."""
+    layer = shared_layer(case)
+    for size in (1, 2, 3):
+        lengths = [size] * len(case.style.lengths)
+        sequences = case.sequences(lengths=lengths, batch=size)
+        padded = [np.pad(x, ((0, 4), (0, 5 + place), (0, 0))) for place, x in enumerate(sequences)]
+        masks = [np.arange(x.shape[1]) < size for x in padded]
+        masks = [np.broadcast_to(mask, x.shape[:2]) for mask, x in zip(masks, padded, strict=True)]
+        result, longer = (outputs(case, layer, *given) for given in ((sequences,), (padded, masks)))
+        expected = [
+            x[:size] if owner is None else x[:size, :size]
+            for x, owner in zip(longer, case.style.owners, strict=True)
+        ]
+        assert_close(result, expected)
+
+
 @every_case
 def test_integer_masks_are_boolean_masks(case):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()

@@ -181,7 +181,7 @@ def _squared_error(y_true, y_pred):
     return keras.ops.square(y_pred[:, 0] - keras.ops.cast(y_true[:, 0], "float32"))
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_two_replicas_measure_what_one_device_does(tensorflow_only):
     environment = {**os.environ, "PYTHONPATH": str(SCRIPT.parents[2])}
     ended = subprocess.run(

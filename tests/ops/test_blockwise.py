@@ -258,7 +258,7 @@ def test_lengths_unknown_before_run_time(implementation, centered):
             np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.long  # a process each; what a graph holds is seen above
+@pytest.mark.complete  # a process each; what a graph holds is seen above
 @pytest.mark.skipif(not TENSORFLOW, reason="measures the TensorFlow backend")
 @pytest.mark.parametrize(
     "heads,length,features,limit",

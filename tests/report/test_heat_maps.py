@@ -1,8 +1,12 @@
+import time
+from xml.etree import ElementTree
+
 import numpy as np
 
 from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
 from keras_quasiattn.layers.probe import AttentionMap, probe
 from keras_quasiattn.ops.recording import Recorded
+from keras_quasiattn.report.figures import heat_map
 from keras_quasiattn.report.heat_maps import Example, block_size, encoded, from_answer, heat_maps, pooled
 
 FIRST, SECOND = ["a", "b", "c"], ["v", "w"]
@@ -101,3 +105,15 @@ def test_values_survive_the_page_to_four_digits() -> None:
     decoded = np.frombuffer(base64.b64decode(data), "<i2").reshape(9, 7) * factor
     np.testing.assert_allclose(decoded, values, atol=1e-4)
     assert encoded(np.zeros((1, 1)))[1] > 0
+
+
+def test_control_characters_and_long_tokens_spoilt_the_figure() -> None:
+    tokens = ["a\x07\x1b[0m", "\udcff", "x" * 10_000]
+    answer = {"first_tokens": tokens, "second_tokens": tokens, "weights_first": np.ones((3, 3)).tolist()}
+    begun = time.perf_counter()
+    (shown,) = from_answer(answer)
+    drawn = heat_map("weights", shown)
+    root = ElementTree.fromstring(drawn.light)
+    assert time.perf_counter() - begun < 60  # it took minutes
+    assert root.tag.endswith("svg")
+    assert max(map(len, shown.panels[0].rows)) <= 20

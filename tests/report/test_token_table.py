@@ -22,3 +22,15 @@ def test_without_gates_and_without_weights() -> None:
 
 def test_text_without_tokens() -> None:
     assert token_table({**ANSWER, "tokens": [], "gates": [], "weights": []}) == "b 0.750"
+
+
+def test_an_escape_in_a_class_name_reached_the_terminal() -> None:
+    answer = {
+        "label": "\x1b[2J",
+        "classes": ["\x1b[2J"],
+        "probabilities": [1.0],
+        "tokens": ["a\x07\r", "x" * 999],
+    }
+    table = token_table(answer)
+    assert not {"\x1b", "\x07", "\r"} & set(table)
+    assert max(map(len, table.splitlines())) < 250

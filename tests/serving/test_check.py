@@ -1,18 +1,23 @@
 """What `serve_check` finds, in a SavedModel as it was exported and in spoilt ones."""
 
+import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import tensorflow as tf
 import tiny_mlu
 from tensorflow.core.protobuf import saved_model_pb2
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving import serve_check
 from keras_quasiattn.serving.c_library import run_c_session
+from keras_quasiattn.serving.c_session import packed, unpacked
 from keras_quasiattn.serving.stock_ops import stock_ops, stock_ops_text
-from keras_quasiattn.serving.warm_up import read_warm_up, write_warm_up
+from keras_quasiattn.serving.warm_up import RecordedRequest, read_warm_up, write_warm_up
 
 
 def graph_of(*ops: str) -> Any:
@@ -25,6 +30,13 @@ def graph_of(*ops: str) -> Any:
         function.node_def.add(op=op, name=f"node{number}")
     graph.graph_def.node.add(op="__inference_answer_1", name="call")
     return saved
+
+
+def changeable(version: Path, folder: Path) -> Path:
+    """A copy without the list of hashes, for what a change of its files makes of it."""
+    path = Path(shutil.copytree(version, folder / "1"))
+    (path / "assets.extra" / "manifest.json").unlink()
+    return path
 
 
 def write(saved: Any, folder: Path) -> Path:
@@ -41,6 +53,18 @@ def test_an_export_passes(mlu_saved_model: Path) -> None:
     timed = [f"{name}, batch {batch}" for name in ("serving_default", "token_ids") for batch in (1, 8, 64)]
     assert [line.partition(":")[0] for line in lines[4:]] == timed
     assert all(" p50 " in line and " p99 " in line and line.endswith("(2 times)") for line in lines[4:])
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb", "assets.extra/vocabulary.txt", "/dev/zero", "../1"])
+def test_a_file_of_another_model_is_named(name: str, mlu_saved_model: Path, tmp_path: Path) -> None:
+    version = shutil.copytree(mlu_saved_model, tmp_path / "1")
+    manifest = json.loads((version / "assets.extra/manifest.json").read_text())
+    assert {"saved_model.pb", "variables/variables.index", "assets.extra/about.json"} < manifest.keys()
+    (version / "assets.extra/manifest.json").write_text(json.dumps({**manifest, name: "0" * 64}))
+    with pytest.raises(
+        UserError, match=f"{version}/{name} is not the file that|lists '{name}', which is not a file of"
+    ):
+        list(serve_check(version))
 
 
 @pytest.mark.parametrize("op", ["PyFunc", "EagerPyFunc", "XlaLaunchMine"])
@@ -96,7 +120,7 @@ def test_the_list_is_what_the_libraries_register() -> None:
 
 @pytest.mark.long
 def test_answer_that_differs_from_the_recorded_one(mlu_saved_model: Path, tmp_path: Path) -> None:
-    path = Path(shutil.copytree(mlu_saved_model, tmp_path / "1"))
+    path = changeable(mlu_saved_model, tmp_path)
     records = read_warm_up(path)
     key = "log_probability"
     spoilt = {**records[2].answer, key: records[2].answer[key] + 0.01}
@@ -109,7 +133,7 @@ def test_answer_that_differs_from_the_recorded_one(mlu_saved_model: Path, tmp_pa
 
 @pytest.mark.long
 def test_recorded_request_of_another_model(mlu_saved_model: Path, tmp_path: Path) -> None:
-    path = Path(shutil.copytree(mlu_saved_model, tmp_path / "1"))
+    path = changeable(mlu_saved_model, tmp_path)
     (record, *_) = read_warm_up(path)
     write_warm_up(path, "mlu", [record._replace(signature="other")])
     with pytest.raises(UserError, match="a recorded request for the signature 'other', which is not there"):
@@ -121,7 +145,7 @@ def test_recorded_request_of_another_model(mlu_saved_model: Path, tmp_path: Path
 
 @pytest.mark.long
 def test_what_the_c_library_refuses(mlu_saved_model: Path, tmp_path: Path) -> None:
-    path = Path(shutil.copytree(mlu_saved_model, tmp_path / "1"))
+    path = changeable(mlu_saved_model, tmp_path)
     (file,) = path.glob("variables/variables.index")
     file.unlink()
     with pytest.raises(UserError, match="TensorFlow's C library refuses .*variable"):
@@ -130,3 +154,69 @@ def test_what_the_c_library_refuses(mlu_saved_model: Path, tmp_path: Path) -> No
         run_c_session(mlu_saved_model, with_text=False, requests=[], timed=[])
     with pytest.raises(UserError, match="took more than 0.01 seconds"):
         run_c_session(mlu_saved_model, seconds=0.01, requests=[], timed=[])
+
+
+def printing(text: str, folder: Path) -> Path:
+    """A SavedModel of stock ops that says back what it is asked, and prints `text` whenever it is."""
+
+    class Parrot(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
+        def answer(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
+            for stream in (sys.stdout, sys.stderr):
+                tf.print(said, end="", output_stream=stream)
+            return {"answer": tf.strings.join([text, "!"])}
+
+    said, parrot = text, Parrot()
+    tf.saved_model.save(parrot, str(folder), signatures=parrot.answer.get_concrete_function())
+    asked = np.array([b"who \xff"], object)
+    record = RecordedRequest("serving_default", {"text": asked}, {"answer": asked + b"!"})
+    write_warm_up(folder, "parrot", [record])
+    return folder
+
+
+def test_a_pickle_that_a_model_prints_was_run_by_the_check(tmp_path: Path) -> None:
+    """The reply came by pickle over standard output, where the stock op PrintV2 writes too."""
+    command = f"cposix\nsystem\n(S'touch {tmp_path}/was-here'\ntR."
+    lines = list(serve_check(printing(command, tmp_path / "1"), repetitions=1))
+    assert any(line.startswith("answers: 1 recorded requests answered alike") for line in lines)
+    assert not (tmp_path / "was-here").exists()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "[1", "3", '{"dtype": "object", "shape": [2], "data": []}', '{"bytes": "*"}', "[" * 100_000],
+    ids=["nothing", "half", "a number", "an array of another size", "no base64", "deep"],
+)
+def test_a_reply_that_cannot_be_read_is_one_line(
+    reply: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(f"import os, sys; os.write(int(sys.argv[1]), {reply.encode()!r})")
+    monkeypatch.setattr("keras_quasiattn.serving.c_library._COMMAND", (sys.executable, "-I", str(program)))
+    with pytest.raises(UserError, match="gave no answer that can be read"):
+        run_c_session(tmp_path, requests=[], timed=[])
+
+
+def test_a_model_that_takes_all_memory_or_fills_the_disk_is_stopped(
+    tmp_path: Path, mlu_saved_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("keras_quasiattn.serving.c_library._MEMORY", 2**27)
+    with pytest.raises(UserError, match="TensorFlow's C library (refuses|ended with)"):
+        run_c_session(mlu_saved_model, requests=[], timed=[])
+
+
+def test_arrays_and_bytes_travel_as_json() -> None:
+    arrays = [
+        np.array([[b"a\n\xff", b""]], object),
+        *(np.arange(6).reshape(2, 3).astype(name) for name in ("float32", "float16", "int64", "bool")),
+        np.zeros((0, 2), "int32"),
+        np.zeros((2, 0), object),
+        np.array(3.5),
+    ]
+    sent = json.loads(
+        json.dumps({"arrays": arrays, "raw": b"\x00\xff"}, default=packed), object_hook=unpacked
+    )
+    assert sent["raw"] == b"\x00\xff"
+    for got, expected in zip(sent["arrays"], arrays, strict=True):
+        assert got.dtype == expected.dtype and got.shape == expected.shape
+        np.testing.assert_array_equal(got, expected)

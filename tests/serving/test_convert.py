@@ -30,7 +30,7 @@ def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:
     generator = np.random.default_rng(1)
     for variable in model.trainable_variables:
         variable.assign(variable + 0.1 * generator.standard_normal(variable.shape))
-    folder.save_model(model)
+    folder.save_model(model, task)
     return folder, folder.task(task.data_dir)
 
 
@@ -259,7 +259,7 @@ def test_litert_has_no_recurrent_models(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=pytest.mark.complete if key == "onnx" else []) for key in RUNTIMES]
+    "key", [pytest.param(key, marks=[] if key == "openvino" else pytest.mark.complete) for key in RUNTIMES]
 )
 def test_transformers_with_weights_of_8_bits(key: str, tmp_path: Path) -> None:
     runtime(key)

@@ -196,7 +196,8 @@ def test_versions_count_on_and_nothing_is_overwritten(
         ({"name": "../mlu"}, "the model's name is '../mlu': it must be of letters, digits"),
         ({"name": ""}, "the model's name is '': it must be"),
         ({"name": "mlu\n"}, r"the model's name is 'mlu\\n'"),
-        ({"version": 0}, "the version is 0: it must be at least 1"),
+        ({"version": 0}, "the version is 0: it must be from 1 to "),
+        ({"version": 10**20}, "the version is 1.*0: it must be from 1 to 9223372036854775807"),
     ],
 )
 def test_bad_names_and_versions(

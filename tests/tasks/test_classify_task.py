@@ -1,3 +1,5 @@
+import json
+import shutil
 import types
 from pathlib import Path
 from typing import Any
@@ -112,7 +114,7 @@ def test_validation_has_every_held_out_text_in_whole_batches(texts_data: Path) -
 def test_run_keeps_vocabulary_and_classes(texts_run: Path, texts_data: Path) -> None:
     vocabulary = (texts_run / "vocabulary.txt").read_text().splitlines()
     assert vocabulary[:2] == ["[PAD]", "[UNK]"] and {"who", "where", "many", "?"} < set(vocabulary)
-    assert (texts_run / "classes.txt").read_text() == "HUM\nLOC\nNUM\n"
+    assert json.loads((texts_run / "classes.json").read_text()) == ["HUM", "LOC", "NUM"]
     assert RunFolder.open(texts_run).config["data"]["version"].startswith("train.tsv sha256:")
 
 
@@ -131,13 +133,81 @@ def test_run_whose_data_have_changed_does_not_go_on(texts_data: Path, tmp_path: 
         run.write_assets(again)
 
 
-@pytest.mark.parametrize("name", ["vocabulary.txt", "classes.txt"])
-def test_damaged_run_is_named(name: str, texts_run: Path, texts_data: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("vocabulary.txt", b"\xff"),
+        ("classes.json", b"\xff"),
+        ("classes.json", b'["HUM", '),
+        ("classes.json", b'{"HUM": 1}'),
+        ("classes.json", b'["HUM", 2]'),
+    ],
+)
+def test_damaged_run_is_named(
+    name: str, content: bytes, texts_run: Path, texts_data: Path, tmp_path: Path
+) -> None:
     task = tiny_texts.make(texts_data)
-    for other in ("vocabulary.txt", "classes.txt"):
-        (tmp_path / other).write_bytes((texts_run / other).read_bytes() if other != name else b"\xff")
-    with pytest.raises(UserError, match=f"{tmp_path} is damaged"):
+    for other in ("vocabulary.txt", "classes.json"):
+        (tmp_path / other).write_bytes((texts_run / other).read_bytes() if other != name else content)
+    with pytest.raises(UserError, match=f"{tmp_path}.* is damaged"):
         task.read_assets(tmp_path)
+
+
+def test_a_class_whose_name_has_a_line_break_was_answered_as_the_next_one(
+    texts_run: Path, tmp_path: Path
+) -> None:
+    rows = [
+        (text, {"HUM": "a\nb", "LOC": "c", "NUM": "d\u2028e"}[label]) for text, label in tiny_texts.rows(60)
+    ]
+    for name in ("train", "test"):
+        lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    files = {f"data__{name}": str(tmp_path / f"{name}.jsonl") for name in ("train", "test")}
+    task = tiny_texts.make(tmp_path, **files)
+    task.prepare()
+    for name, content in task.assets().items():
+        (tmp_path / name).write_bytes(content)
+    again = tiny_texts.make(tmp_path, **files)
+    again.read_assets(tmp_path)
+    (answer,) = again.predict(again.build_model(), ["who is it"])
+    assert answer["classes"] == ["a\nb", "c", "d\u2028e"]
+
+
+def test_classes_of_earlier_runs_are_read_a_line_each(texts_run: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(texts_run, tmp_path / "run")
+    (run / "classes.json").unlink()
+    (run / "manifest.json").unlink()
+    (run / "classes.txt").write_text("HUM\nLOC\nNUM\n")
+    folder = RunFolder.open(run, finished=True)
+    (answer,) = folder.task(tmp_path).predict(folder.load_model(), ["who is it"])
+    assert answer["classes"] == ["HUM", "LOC", "NUM"]
+    # What such a file cannot say is at least noticed.
+    (run / "classes.txt").write_text("HUM\nLOC\nNUM\nMAN\n")
+    with pytest.raises(
+        UserError, match=r"model has num_classes 3 and classes.json has 4: they are of different"
+    ):
+        folder.load_model()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("vocabulary.txt", lambda content: b"".join(content.splitlines(keepends=True)[:3])),
+        ("classes.json", lambda _: b'["LOC", "HUM", "NUM"]\n'),
+        ("config.json", lambda content: content.replace(b'"data.max_length": 12', b'"data.max_length": 3')),
+    ],
+)
+def test_files_that_do_not_belong_together_were_answered_from(
+    name: str, change: Any, texts_run: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(texts_run, tmp_path / "run")
+    content = (run / name).read_bytes()
+    (run / name).write_bytes(change(content))
+    assert (run / name).read_bytes() != content
+    folder = RunFolder.open(run, finished=True)
+    for load in (folder.load_model, lambda: folder.task(tmp_path)):
+        with pytest.raises(UserError, match=f"{run / name} is not the file that .*manifest.json lists"):
+            load()
 
 
 def test_word_vectors_fill_the_embedding_and_save_rare_words(texts_data: Path, tmp_path: Path) -> None:

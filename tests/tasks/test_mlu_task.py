@@ -32,7 +32,7 @@ def half_right(task: Task, questions: list[bytes], answers: list[bytes]) -> kera
     return model
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_greedy_decoding_is_as_accurate_as_teacher_forcing(mlu_data: Path) -> None:
     task = tiny_mlu.make(mlu_data)
     examples = list(task._examples("test").take(64).as_numpy_iterator())

@@ -175,7 +175,7 @@ def test_every_preset_suits_every_model(model: str) -> None:
         assert options.data["stride"] <= options.data["max_length"] - options.data["answer_length"] + 1
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path) -> None:
     run = RunFolder.open(
         train(tiny_reading.make(folder, "attention_flow"), tmp_path / "run", progress=False).path,

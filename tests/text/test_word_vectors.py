@@ -91,3 +91,11 @@ def test_unknown_words_vary_as_known_ones() -> None:
     assert np.std(matrix[302:]) == pytest.approx(np.std(matrix[2:302]), rel=0.05)
     np.testing.assert_array_equal(matrix, embedding_matrix(vocabulary, known, 20, seed=5))
     assert (matrix[302:] != embedding_matrix(vocabulary, known, 20, seed=6)[302:]).all()
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-1e999"])
+def test_vectors_that_are_no_numbers_were_taken(number: str, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text(f"who 1 2\nwhere 0.5 {number}\n")
+    with pytest.raises(UserError, match="v.txt: the vector of 'where' has NaN or infinity"):
+        read_word_vectors(tmp_path / "v.txt", 2)
+    assert list(read_word_vectors(tmp_path / "v.txt", 2, ["who"])) == ["who"]

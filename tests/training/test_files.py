@@ -1,11 +1,13 @@
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.files import replacing, write_json
+from keras_quasiattn.training import files
+from keras_quasiattn.training.files import appearing, replacing, write_json
 
 
 def test_file_takes_its_place_only_when_whole(tmp_path: Path) -> None:
@@ -58,3 +60,50 @@ def test_value_that_is_no_json_keeps_the_old_content(tmp_path: Path) -> None:
         write_json(target, {"new": object()})
     assert target.read_text() == '{\n  "old": [\n    1\n  ]\n}\n'
     assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_killed_export_left_its_folder_for_ever(tmp_path: Path) -> None:
+    def begin_and_die() -> None:
+        with appearing(tmp_path / "1") as temporary:
+            temporary.mkdir()
+            os._exit(0)
+
+    child = os.fork()
+    if not child:
+        begin_and_die()
+    os.waitpid(child, 0)
+    (left,) = tmp_path.iterdir()
+    with appearing(tmp_path / "2") as temporary:
+        temporary.mkdir()
+        assert not left.exists()
+    assert [entry.name for entry in tmp_path.iterdir()] == ["2"]
+
+
+def test_what_another_process_or_machine_is_writing_stays(tmp_path: Path) -> None:
+    for name in (f".tmp-{os.getppid()}@{files._machine()}-1", ".tmp-4194305@elsewhere-1"):
+        (tmp_path / name).mkdir()
+    before = set(tmp_path.iterdir())
+    with appearing(tmp_path / "1") as temporary:
+        temporary.mkdir()
+        assert before < set(tmp_path.iterdir())
+    yesterday = time.time() - 100_000
+    os.utime(tmp_path / ".tmp-4194305@elsewhere-1", (yesterday, yesterday))
+    with appearing(tmp_path / "2") as temporary:
+        temporary.mkdir()
+    assert not (tmp_path / ".tmp-4194305@elsewhere-1").exists()
+
+
+def test_a_folder_was_renamed_before_its_files_were_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    fsync, rename = os.fsync, Path.rename
+    monkeypatch.setattr(
+        "os.fsync", lambda one: (order.append(Path(os.readlink(f"/proc/self/fd/{one}")).name), fsync(one))
+    )
+    monkeypatch.setattr(Path, "rename", lambda one, other: (order.append("rename"), rename(one, other))[1])
+    with appearing(tmp_path / "1") as temporary:
+        (temporary / "variables").mkdir(parents=True)
+        (temporary / "variables" / "data").write_text("weights")
+    assert set(order[:-2]) == {"data", "variables", temporary.name}
+    assert order[-2:] == ["rename", tmp_path.name]

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,27 @@ def test_row_says_how_to_measure_again(tmp_path: Path) -> None:
     append_result(file, row)
     append_result(file, {**row, "seed": 8})
     assert [json.loads(line)["seed"] for line in file.read_text().splitlines()] == [task.seed, 8]
+
+
+def test_rows_of_eight_processes_were_lost(tmp_path: Path) -> None:
+    file, children = tmp_path / "results.jsonl", []
+    for process in range(8):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                for number in range(25):
+                    append_result(file, {"process": process, "number": number})
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert sorted((row["process"], row["number"]) for row in rows) == [
+        (process, number) for process in range(8) for number in range(25)
+    ]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["results.jsonl"]
 
 
 def test_results_file_that_cannot_be_written_keeps_its_rows(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import os
 import resource
 import sys
 from pathlib import Path
@@ -9,9 +10,20 @@ import warm
 
 from keras_quasiattn import __version__
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.training import RunFolder, files, train
 
 OPTIONS = {"policy": "float32"}
+NO_PROCESS = 2**22 + 1  # above what Linux gives
+
+
+def left_by(process: int, folder: Path, name: str) -> Path:
+    """What a process of this machine writes a file to."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("os.getpid", lambda: process)
+        with files.replacing(folder / name) as temporary:
+            temporary.touch()
+    (folder / name).unlink()
+    return temporary
 
 
 @pytest.fixture
@@ -47,9 +59,9 @@ def test_begun_run_is_not_overwritten(folder: RunFolder) -> None:
 
 
 def test_kill_before_the_config_counts_leaves_an_empty_folder(tmp_path: Path) -> None:
-    (tmp_path / ".tmp-123-config.json").write_text('{"form')
+    left_by(NO_PROCESS, tmp_path, "config.json").write_text('{"form')
     RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
-    with RunFolder.open(tmp_path).lock():
+    with RunFolder.lock(tmp_path):
         assert {entry.name for entry in tmp_path.iterdir()} == {".lock", "config.json"}
 
 
@@ -110,13 +122,40 @@ def test_metrics_of_splits_stand_side_by_side(folder: RunFolder) -> None:
 
 def test_two_processes_do_not_train_in_one_folder(folder: RunFolder) -> None:
     with (
-        folder.lock(),
+        RunFolder.lock(folder.path),
         pytest.raises(UserError, match="another process is training in"),
-        RunFolder.open(folder.path).lock(),
+        RunFolder.lock(folder.path),
     ):
         pass
-    with folder.lock():
+    with RunFolder.lock(folder.path):
         pass
+    assert not (folder.path / ".lock").exists()
+
+
+def test_a_training_that_begins_removed_what_a_running_evaluate_was_writing(folder: RunFolder) -> None:
+    dead, running = (left_by(process, folder.path, "metrics.json") for process in (NO_PROCESS, os.getppid()))
+    dead.touch()
+    running.touch()
+    with RunFolder.lock(folder.path):
+        assert running.exists() and not dead.exists()
+
+
+def test_two_trainings_that_start_together_both_believed_to_have_begun_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, outcomes = toy_task.make(tmp_path), []
+
+    def prepare() -> None:
+        with pytest.raises(UserError, match="another process is training in") as refused:
+            train(task, tmp_path / "run", progress=False)
+        outcomes.append(refused)
+        raise UserError("enough")
+
+    monkeypatch.setattr(task, "prepare", prepare)
+    with pytest.raises(UserError, match="enough"):
+        train(task, tmp_path / "run", progress=False)
+    assert len(outcomes) == 1
+    assert not list((tmp_path / "run").iterdir()), "a run that was not begun leaves nothing"
 
 
 def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:

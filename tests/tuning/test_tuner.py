@@ -1,10 +1,12 @@
 """Searches over a task that stands in for training, and one that trains."""
 
 import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import keras_tuner
 import pytest
 import tiny_texts
 
@@ -218,7 +220,7 @@ def test_half_a_cluster_is_refused(task: Task, tmp_path: Path, monkeypatch: pyte
         search(task, SPACE, tmp_path / "search")
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_a_search_that_trains(task: Task, tmp_path: Path) -> None:
     """The longer trial goes on where the shorter one of the same rate ended."""
     space = {"training.learning_rate": [1e-9, 0.01, 0.02, 0.03]}
@@ -247,3 +249,21 @@ def test_search_spaces(task: Task, texts: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             search_space(task, wanted)
+
+
+def test_of_equal_trials_a_killed_search_picked_another(
+    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = Trainings(lambda _: 0.5)
+    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", made)
+    chosen = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config["task_config"]
+    shutil.rmtree(tmp_path / "search" / "best")
+    oracle = keras_tuner.Oracle.reload
+
+    def reload(self: Any) -> None:
+        oracle(self)
+        self.trials = dict(reversed(self.trials.items()))
+
+    monkeypatch.setattr(keras_tuner.Oracle, "reload", reload)
+    again = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config["task_config"]
+    assert again == chosen and len(made.asked) == 4

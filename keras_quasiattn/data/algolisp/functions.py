@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from keras_quasiattn.data.algolisp.trees import ProgramError
@@ -45,6 +45,12 @@ class Function:
     name: str
     kinds: tuple[str, ...]
     compute: Callable[..., Any]
+
+    def work(self, arguments: Sequence[Any]) -> int:
+        """What the function takes beside its arguments and its result, in steps of the interpreter."""
+        if self.name != "is_prime" or len(arguments) != 1 or type(arguments[0]) not in (int, float):
+            return 0
+        return int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2))))
 
     def __call__(self, *arguments: Any) -> Any:
         """The result for arguments of the right number and kinds."""

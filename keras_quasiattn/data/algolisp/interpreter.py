@@ -200,6 +200,7 @@ class _Machine:
             function = function.function
         self._work(1 + sum(map(size_of, arguments)))
         if type(function) is Function:
+            self._work(function.work(arguments))
             value = function(*arguments)
             self._work(size_of(value))
             return value

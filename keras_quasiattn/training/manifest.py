@@ -1,0 +1,53 @@
+"""Which files belong together: the hashes that they had when they were written."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from keras_quasiattn.errors import UserError
+
+MANIFEST: Final = "manifest.json"
+
+
+def hashes(files: Mapping[str, Path]) -> dict[str, str]:
+    """The SHA-256 of each file, by the name it goes by."""
+    found = {}
+    for name, file in files.items():
+        with open(file, "rb") as stream:
+            found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> None:
+    """Check that the files of a folder are those that its manifest lists; without a manifest there is nothing to check.
+
+    Args:
+        manifest: JSON, hashes by names of files.
+        folder: what the names are relative to.
+        without: names to leave out.
+
+    Raises:
+        UserError: a file is missing or another one, or the manifest is damaged.
+    """
+    try:
+        listed = json.loads(manifest.read_text(encoding="utf-8"))
+        files = {name: folder / name for name in listed.keys() - set(without)}
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError, AttributeError, TypeError, RecursionError):
+        raise UserError(f"{manifest} is damaged: it is not a list of files and their hashes") from None
+    for name, file in sorted(files.items()):
+        # A regular file in the folder: what a manifest of a stranger lists might have no end.
+        if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
+            raise UserError(f"{manifest} lists {name!r}, which is not a file of {folder}")
+        try:
+            same = hashes({name: file})[name] == listed[name]
+        except OSError as error:
+            raise UserError(f"cannot read {file}: {error.strerror}") from error
+        if not same:
+            raise UserError(
+                f"{file} is not the file that {manifest} lists: files of different models do not go together, "
+                f"bring the one back that was written with the others"
+            )

@@ -1,0 +1,138 @@
+"""The laws at random: sizes that coincide, 0 and 1 among them, any masks, every public layer.
+
+python -m pytest -m "" tests/layers/test_properties.py                          # some hundred cases
+QUASIATTN_CASES=10000 python -m pytest -m "" tests/layers/test_properties.py    # by hand
+"""
+
+import os
+
+import numpy as np
+import pytest
+import reference
+from cases import CASES
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+from running import assert_close, outputs, shared_layer
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
+
+from keras_quasiattn import ops
+
+pytestmark = pytest.mark.long
+many = settings(
+    max_examples=int(os.environ.get("QUASIATTN_CASES", "300")),
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+# Few of them, so that many coincide with each other and with the two heads of three features.
+SIZES = some.sampled_from([0, 1, 2, 3, 5])
+
+
+def masks_of(draw, sequences, only_ends):
+    """Nothing, or for each sequence any mask, or one of lengths."""
+    if draw(some.booleans()):
+        return None
+    random = np.random.default_rng(draw(some.integers(0, 2**16)))
+    masks = []
+    for x in sequences:
+        batch, length = x.shape[:2]
+        if only_ends or draw(some.booleans()):
+            masks.append(np.arange(length) < random.integers(0, length + 1, (batch, 1)))
+        else:
+            masks.append(random.random((batch, length)) < 0.6)
+    return masks
+
+
+def rows(case, results, size=None, length=None):
+    """The first examples and, of an output that has positions, the first of each of its sequence's."""
+    return [
+        x[:size] if owner is None else x[:size, : length[owner]]
+        for x, owner in zip(results, case.style.owners, strict=True)
+    ]
+
+
+@many
+@given(some.data())
+def test_laws_of_layers(data):
+    case = data.draw(some.sampled_from(CASES))
+    batch = data.draw(SIZES)
+    lengths = [data.draw(SIZES) for _ in case.style.lengths]
+    sequences = case.sequences(seed=data.draw(some.integers(0, 9)), lengths=lengths, batch=batch)
+    masks = masks_of(data.draw, sequences, case.positions_matter)
+    layer = shared_layer(case)
+    result = outputs(case, layer, sequences, masks)
+    for x, owner in zip(result, case.style.owners, strict=True):
+        assert x.shape[0] == batch and (owner is None or x.shape[1] == lengths[owner])
+        assert np.isfinite(x).all()
+
+    law = data.draw(some.sampled_from(["padding content", "padded", "permuted", "alone", "implementations"]))
+    whole = [np.ones(x.shape[:2], "bool") for x in sequences] if masks is None else masks
+    if law == "padding content":
+        spoiled = [np.where(mask[..., None], x, np.nan) for x, mask in zip(sequences, whole, strict=True)]
+        assert_close(outputs(case, layer, spoiled, masks), result)
+    elif law == "padded":
+        more = [data.draw(some.integers(1, 3)) for _ in sequences]
+        longer = [np.pad(x, ((0, 1), (0, n), (0, 0))) for x, n in zip(sequences, more, strict=True)]
+        hidden = [np.pad(mask, ((0, 1), (0, n))) for mask, n in zip(whole, more, strict=True)]
+        assert_close(rows(case, outputs(case, layer, longer, hidden), batch, lengths), result)
+    elif law == "permuted":
+        order = np.random.default_rng(0).permutation(batch)
+        moved = [None if masks is None else mask[order] for mask in whole]
+        permuted = outputs(case, layer, [x[order] for x in sequences], None if masks is None else moved)
+        assert_close(permuted, [x[order] for x in result])
+    elif law == "alone" and batch:
+        one = data.draw(some.integers(0, batch - 1))
+        alone = outputs(
+            case,
+            layer,
+            [x[one : one + 1] for x in sequences],
+            None if masks is None else [mask[one : one + 1] for mask in masks],
+        )
+        assert_close(alone, [x[one : one + 1] for x in result])
+    elif law == "implementations" and "implementation" in case.parameters:
+        for name in case.implementations:
+            other = shared_layer(case, implementation=name)
+            assert_close(outputs(case, other, sequences, masks), result)
+
+
+@many
+@given(some.data())
+def test_coda_is_its_definition_in_float64(data):
+    draw = data.draw
+    leading, (target, source), (features, width) = (
+        tuple(draw(SIZES) for _ in range(2)),
+        (draw(SIZES), draw(SIZES)),
+        (draw(some.sampled_from([1, 2, 3, 5])), draw(some.sampled_from([1, 2, 3]))),
+    )
+    random = np.random.default_rng(draw(some.integers(0, 2**16)))
+    query, key, value = (
+        random.normal(size=(*leading, *shape))
+        for shape in ((target, features), (source, features), (source, width))
+    )
+    # A mask may lack axes, or have them with length 1.
+    shape = [draw(some.sampled_from([1, size])) for size in (*leading, target, source)]
+    mask = draw(some.sampled_from([None, random.random(shape) < 0.6]))
+    gate = draw(some.sampled_from(["sigmoid", "tanh", "arctan", "algebraic"]))
+    options = {
+        "alpha": draw(some.sampled_from([1.0, 0.25, -2.0])),
+        "beta": draw(some.sampled_from([1.0, 0.125])),
+        "similarity": draw(some.sampled_from(["tanh", "sigmoid"])),
+        "gate": gate,
+        "gate_range": draw(some.sampled_from(["scaled", "centered", "raw"])),
+        "center_similarity": draw(some.booleans()),
+        "is_causal": draw(some.booleans()),
+    }
+    weights = reference.coda_weights(query, key, mask, **options)
+    cotangent = random.normal(size=(*leading, target, width))
+    expected = None
+    for implementation in CODA_IMPLEMENTATIONS:
+
+        def attend(*arrays, implementation=implementation):
+            return [ops.coda_attention(*arrays, mask, implementation=implementation, **options)]
+
+        (output,), gradients = run_with_gradients(attend, [query, key, value], [cotangent])
+        np.testing.assert_allclose(output, weights @ value, rtol=1e-9, atol=1e-9)
+        expected = gradients if expected is None else expected
+        for got, right in zip(to_numpy(gradients), expected, strict=True):
+            np.testing.assert_allclose(got, right, rtol=1e-8, atol=1e-8)

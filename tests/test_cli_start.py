@@ -1,0 +1,28 @@
+"""The command before it has loaded anything."""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import tiny_mlu
+
+
+def test_another_backend_ended_in_a_traceback(tmp_path: Path) -> None:
+    for backend in ("jax", "nope"):
+        environment = {**tiny_mlu.environment(), "KERAS_BACKEND": backend}
+        ended = tiny_mlu.quasiattn("tasks", cwd=tmp_path, env=environment)
+        line = f"quasiattn: KERAS_BACKEND is '{backend}': the commands run on TensorFlow, unset it or set 'tensorflow'\n"
+        assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", line.encode())
+
+
+def test_import_that_fails_says_why(tmp_path: Path) -> None:
+    (tmp_path / "keras_quasiattn").mkdir()
+    (tmp_path / "keras_quasiattn/__init__.py").write_text(
+        "import os\nos.write(2, b'a note\\n')\nimport nowhere"
+    )
+    shutil.copy(tiny_mlu.ROOT / "quasiattn.py", tmp_path)
+    command = [sys.executable, "-m", "quasiattn"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env={})
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("a note\n") and "No module named 'nowhere'" in ended.stderr

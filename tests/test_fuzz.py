@@ -1,0 +1,185 @@
+"""Damaged files: whatever is in them, the answer is a right one or one line, and never a traceback.
+
+python -m pytest -m "" tests/test_fuzz.py                          # some hundred files of each kind
+QUASIATTN_CASES=10000 python -m pytest -m "" tests/test_fuzz.py    # by hand
+"""
+
+import json
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_texts
+
+from keras_quasiattn.data.labelled_texts import texts_from_files
+from keras_quasiattn.data.table_files import read_parallel, read_table
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.text import read_vocabulary, read_word_vectors
+from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.checkpoints import Checkpoints
+
+pytestmark = pytest.mark.long
+CASES = int(os.environ.get("QUASIATTN_CASES", "300"))
+# What has broken readers before, put in anywhere.
+STRANGE = [
+    *(
+        b"\x00",
+        b"\xff",
+        b"\xef\xbb\xbf",
+        b"\xed\xa0\x80",
+        b"\r",
+        b"\n\n",
+        b"\t",
+        b'"',
+        b"\\ud800",
+        b"\xe2\x80\xa8",
+    ),
+    *(b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b"null", b"true", b"{}", b"[]", b"[" * 3000, b"-1", b"''"),
+    *(b"x" * 200_000, b"\x1b[2J", b'{"step": "a"}', b"0.5", b" "),
+]
+
+
+def mutated(content: bytes, draw: random.Random) -> bytes:
+    """The content with a few changes: cut, doubled, exchanged, strange bytes put in, a bit turned."""
+    for _ in range(draw.randint(1, 3)):
+        start, end = sorted(draw.randint(0, len(content)) for _ in range(2))
+        part = content[start : min(end, start + draw.choice([1, 5, 100, 10_000]))]
+        stop = start + len(part)
+        change = draw.randrange(6)
+        if change == 0:
+            content = content[:start]
+        elif change == 1:
+            content = content[:start] + content[stop:]
+        elif change == 2:
+            content = content[:stop] + part + content[stop:]
+        elif change == 3 and part:
+            content = content[:start] + bytes([part[0] ^ 1 << draw.randrange(8)]) + content[start + 1 :]
+        elif change == 4:
+            content = content[:start] + draw.choice(STRANGE) + content[stop:]
+        else:
+            content = content[:start] + draw.choice(STRANGE) + content[start:]
+    return content
+
+
+def outcome(read: Callable[[], Any], content: bytes) -> str | None:
+    """The error's line, None where there is none; anything else than a user's error fails."""
+    try:
+        read()
+    except UserError as error:
+        assert str(error).strip()
+        return str(error)  # which the command line makes one line of
+    except Exception as error:
+        raise AssertionError(f"{type(error).__name__} on {content[:2000]!r}: {error}") from error
+    return None
+
+
+def _table(name: str) -> Callable[[Path], Any]:
+    return lambda folder: texts_from_files({"train": folder / name})
+
+
+ROWS = tiny_texts.rows(12)
+VECTORS = "".join(f"w{number} {number}.5 -0.25 1e-3\n" for number in range(20)).encode()
+READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
+    "tsv": ("a.tsv", "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode(), _table("a.tsv")),
+    "csv": (
+        "a.csv",
+        "\n".join(["text,label", *(f'"{text}",{label}' for text, label in ROWS), ""]).encode(),
+        _table("a.csv"),
+    ),
+    "jsonl": (
+        "a.jsonl",
+        "".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in ROWS).encode(),
+        _table("a.jsonl"),
+    ),
+    "quoted": (
+        "a.tsv",
+        "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode(),
+        lambda folder: list(read_table(folder / "a.tsv", ("text",), optional=("label",), quoted=True)),
+    ),
+    "parallel": (
+        "a.txt",
+        b"one\ntwo\nthree\n",
+        lambda folder: list(read_parallel({"source": folder / "a.txt", "target": folder / "a.txt"})),
+    ),
+    "vectors": ("v.txt", VECTORS, lambda folder: read_word_vectors(folder / "v.txt", 3)),
+    "vocabulary": (
+        "vocabulary.txt",
+        b"[PAD]\n[UNK]\nwho\nwhere\n",
+        lambda folder: read_vocabulary(
+            (folder / "vocabulary.txt").read_bytes().decode("utf-8", "replace"), "v"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", READERS)
+def test_readers_of_files(kind: str, tmp_path: Path) -> None:
+    name, content, read = READERS[kind]
+    assert outcome(lambda: read(_written(tmp_path, name, content)), content) is None
+    draw, errors = random.Random(kind), 0
+    for _ in range(CASES):
+        changed = mutated(content, draw)
+        _written(tmp_path, name, changed)
+        errors += outcome(lambda: read(tmp_path), changed) is not None
+    assert errors, "the changes are not strange enough"
+
+
+def test_arrays_of_word_vectors(tmp_path: Path) -> None:
+    words = np.frombuffer(b"a\nb\nc\n", np.uint8)
+    np.savez(tmp_path / "whole.npz", words=words, vectors=np.ones((3, 3), "float32"))
+    content, draw = (tmp_path / "whole.npz").read_bytes(), random.Random(0)
+    for _ in range(CASES):
+        changed = mutated(content, draw)
+        _written(tmp_path, "v.npz", changed)
+        outcome(lambda: read_word_vectors(tmp_path / "v.npz", 3), changed)
+
+
+def test_run_folders(texts_run: Path, tmp_path: Path) -> None:
+    whole = [file.name for file in sorted(texts_run.iterdir()) if file.is_file() and file.suffix != ".keras"]
+    run, draw = shutil.copytree(texts_run, tmp_path / "run"), random.Random(0)
+
+    def read() -> None:
+        folder = RunFolder.open(run, finished=True)
+        folder.history()
+        folder.metrics()
+        folder.task(tmp_path)
+
+    for _ in range(CASES):
+        name = draw.choice(whole)
+        changed = mutated((texts_run / name).read_bytes(), draw)
+        (run / name).write_bytes(changed)
+        outcome(read, changed)
+        if draw.random() < 0.5:  # as a run from before manifests
+            (run / "manifest.json").unlink(missing_ok=True)
+            outcome(read, changed)
+        for file in (name, "manifest.json"):
+            shutil.copy(texts_run / file, run / file)
+
+
+def test_checkpoints(texts_run: Path, tmp_path: Path) -> None:
+    file = sorted((texts_run / "checkpoints").iterdir())[-1]
+    content, draw = file.read_bytes(), random.Random(0)
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    step = int(file.stem.partition("-")[2])
+    whole = [
+        checkpoint.tobytes() for checkpoint in _read(Checkpoints(texts_run / "checkpoints", keep=2), step)
+    ]
+    for _ in range(CASES):
+        changed = mutated(content, draw)
+        (tmp_path / file.name).write_bytes(changed)
+        if outcome(lambda: _read(checkpoints, step), changed) is None:
+            assert [one.tobytes() for one in _read(checkpoints, step)] == whole
+
+
+def _read(checkpoints: Checkpoints, step: int) -> list[np.ndarray]:
+    return [array for group in ("trainable", "state", "optimizer") for array in checkpoints.read(step, group)]
+
+
+def _written(folder: Path, name: str, content: bytes) -> Path:
+    (folder / name).write_bytes(content)
+    return folder
