@@ -102,6 +102,15 @@ class AttentionAxes:
         now = (0, *self.free_axes, *self.axes)
         return ops.transpose(rows, tuple(now.index(axis) for axis in range(len(now))))
 
+    def sees_only(self, chosen: Tensor, targets: tuple[Any, ...]) -> Tensor:
+        """Under a causal mask: of which queries all visible keys are among the chosen (B, d1, …, dn)."""
+        (axis,), (length,) = self.axes, targets
+        others = ops.cumsum(ops.cast(ops.logical_not(chosen), "int32"), axis=axis)
+        # None before the first; queries beyond the last key see what that one sees.
+        others = ops.pad(others, [(int(place == axis), 0) for place in range(len(others.shape))])
+        last = ops.minimum(ops.arange(length, dtype="int32") + 1, ops.shape(others)[axis] - 1)
+        return ops.equal(ops.take(others, last, axis=axis), 0)
+
     def scores_shape(self, query_shape: Shape, value_shape: Shape, num_heads: int) -> Shape:
         """(B, free…, N, T…, S…)."""
         free = (query_shape[axis] for axis in (0, *self.free_axes))

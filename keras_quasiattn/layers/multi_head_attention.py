@@ -13,6 +13,7 @@ from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     check_mask,
     combine_masks,
+    finite_positions,
     sliding_window_mask,
     zero_masked,
     zero_padding,
@@ -157,6 +158,12 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         value = zero_padding(value, value_mask)
         key = None if key is None else zero_padding(key, key_mask)
 
+        if use_causal_mask:
+            # Weighed by 0, NaN in a position ahead would still be NaN: it is put back below, where it is seen.
+            finite = finite_positions(value)
+            finite = finite if key is None else ops.logical_and(finite, finite_positions(key))
+            value, key = zero_padding(value, finite), None if key is None else zero_padding(key, finite)
+
         lengths = axes.lengths(query), axes.lengths(value)
         source_mask = axes.source_mask(combine_masks(value_mask, key_mask))
         mask = combine_masks(source_mask, axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
@@ -177,6 +184,10 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         if self._use_gate:
             output = output * projected(self._gate_dense, query)
         output = projected(self.output_dense, output)
+        if use_causal_mask:
+            seen = axes.sees_only(finite, lengths[0])
+            seen = ops.expand_dims(seen, tuple(range(len(seen.shape), len(output.shape))))
+            output = ops.where(seen, output, ops.cast(float("nan"), output.dtype))
 
         # The projection's bias must not fill the rows that attended to nothing.
         rows = query_mask

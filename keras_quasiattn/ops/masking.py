@@ -85,6 +85,13 @@ def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     return x if mask is None else zero_masked(x, ops.expand_dims(mask, -1))
 
 
+def finite_positions(x: Tensor) -> Tensor:
+    """Of x (B, L, ..., D) the positions (B, L, ...) without NaN and infinity; in ops that every runtime has."""
+    highest = {"float16": 65504.0, "float64": 1.79e308}
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    return ops.all(ops.abs(x) <= ops.cast(highest.get(dtype, 3.38e38), dtype), axis=-1)
+
+
 def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> Tensor:
     """Mean of `x` over `axis` and over the positions where `mask` is True; 0 where there is none.
 

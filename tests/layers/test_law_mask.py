@@ -149,6 +149,21 @@ def test_sizes_that_coincide_mean_nothing(case):
         assert_close(result, expected)
 
 
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf, 1e30])
+@pytest.mark.parametrize("case", [case for case in CASES if case.options.get("use_causal_mask")], ids=str)
+def test_nan_ahead_of_a_causal_mask_reached_earlier_rows(case, spoilt):
+    layer, (x,) = shared_layer(case), case.sequences()
+    clean = plain_outputs(case)[0]
+    x[1, 3] = spoilt
+    (result,) = outputs(case, layer, [x])
+    assert_close([result[1, :3], result[::2]], [clean[1, :3], clean[::2]])
+    if not np.isfinite(spoilt):
+        assert np.isnan(result[1, 3:]).all(), "a row that sees NaN says so"
+    cotangents = [np.where(np.isfinite(result), 1.0, 0.0)]
+    weights = gradients(case, layer, [case.sequences()[0]], None, cotangents)
+    assert all(np.isfinite(gradient).all() for gradient in weights)
+
+
 @every_case
 def test_integer_masks_are_boolean_masks(case):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
