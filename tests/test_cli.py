@@ -266,9 +266,9 @@ DAMAGES = {
         Path.unlink,
         r"is not finished \(step 20 of 20\): run the train command again",
     ),
-    "empty model": ("model.keras", lambda file: file.write_bytes(b""), "model.keras does not load: "),
-    "model cut short": ("model.keras", cut_short, "model.keras does not load: "),
-    "garbage in the model": ("model.keras", garbage_within, "model.keras does not load: "),
+    "empty model": ("model.keras", lambda file: file.write_bytes(b""), "model.keras is not the file that "),
+    "model cut short": ("model.keras", cut_short, "model.keras is not the file that "),
+    "garbage in the model": ("model.keras", garbage_within, "model.keras is not the file that "),
 }
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 Tensor = Any
@@ -87,9 +88,10 @@ def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
 
 def finite_positions(x: Tensor) -> Tensor:
     """Of x (B, L, ..., D) the positions (B, L, ...) without NaN and infinity; in ops that every runtime has."""
-    highest = {"float16": 65504.0, "float64": 1.79e308}
     dtype = keras.backend.standardize_dtype(x.dtype)
-    return ops.all(ops.abs(x) <= ops.cast(highest.get(dtype, 3.38e38), dtype), axis=-1)
+    # An array, since Keras takes a Python number for float32 first.
+    highest = np.array({"float16": 65504.0, "float64": 1.79e308}.get(dtype, 3.38e38))
+    return ops.all(ops.abs(x) <= ops.cast(highest, dtype), axis=-1)
 
 
 def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> Tensor:

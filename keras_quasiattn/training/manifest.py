@@ -48,6 +48,6 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
             raise UserError(f"cannot read {file}: {error.strerror}") from error
         if not same:
             raise UserError(
-                f"{file} is not the file that {manifest} lists: files of different models do not go together, "
-                f"bring the one back that was written with the others"
+                f"{file} is not the file that {manifest} lists: it is damaged or of another model, and the one "
+                f"that was written with the others would be right"
             )
