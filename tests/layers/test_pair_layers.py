@@ -141,6 +141,12 @@ def test_bad_arguments(make, message):
         make()
 
 
+def test_one_unit_is_enough():
+    layer = layers.CoDA(units=1)
+    layer([normal(2, 3, 4), normal(2, 5, 4)])
+    assert 1 in layer.weights[0].shape
+
+
 @pytest.mark.parametrize("layer_type", [layers.CoDA, layers.DecomposableAttention, layers.AttentionConflict])
 def test_bad_inputs(layer_type):
     with pytest.raises(ValueError, match=r"`inputs` must be a list \[a, b\].*\(3, 11\)"):

@@ -59,6 +59,7 @@ def test_auxiliary_counts_are_the_multiplications_of_the_networks_matrices():
             ("gated", [1], 4, {"open_counts": [2]}),
             r"`open_counts` must hold.*open_counts=\[2\].*lengths=\[1\]",
         ),
+        (("gated", [1], 4, {"open_counts": [-1]}), r"`open_counts` must hold.*open_counts=\[-1\]"),
         (("gated", [1], 4, {"open_counts": [1, 1]}), "`open_counts` must hold one number"),
     ],
 )
