@@ -47,8 +47,8 @@ def run_recurrent(
 ) -> Tensor:
     """The states (B, T, units) of a recurrent layer that returns sequences, exact zeros at masked positions.
 
-    A masked position is passed over, as if it were deleted. T may be 0, which Keras' own layers refuse, and a row may
-    have nothing that is real, which cuDNN refuses.
+    A masked position is passed over, as if it were deleted. B and T may be 0, which Keras' own layers refuse, and a row
+    may have nothing that is real, which cuDNN refuses.
 
     Args:
         recurrent: a built layer, perhaps bidirectional.
@@ -56,11 +56,12 @@ def run_recurrent(
         mask: boolean (B, T), True = real; or None.
         training: as Keras has it.
     """
+    row = int(inputs.shape[0] == 0)  # one more than there are
     if mask is None:
-        if inputs.shape[1]:
+        if inputs.shape[1] and not row:
             return recurrent(inputs, training=training)
         mask = ops.ones_like(inputs[..., 0], dtype="bool")
     extra = 0 if inputs.shape[1] else 1  # no position, or as many as the call brings
-    read, real = ops.pad(inputs, ((0, 0), (0, extra), (0, 0))), ops.pad(mask, ((0, 0), (0, extra)))
+    read, real = ops.pad(inputs, ((0, row), (0, extra), (0, 0))), ops.pad(mask, ((0, row), (0, extra)))
     states = recurrent(read, mask=readable(real), training=training)
-    return zero_padding(states[:, :-1] if extra else states, mask)
+    return zero_padding(states[: -row or None, : -extra or None], mask)
