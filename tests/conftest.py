@@ -43,7 +43,7 @@ ON_EVERY_BACKEND = (
     ),
 )
 
-FEW_ON_JAX = 6
+FEW_ON_JAX = 4
 
 
 def pytest_ignore_collect(collection_path):

@@ -131,22 +131,19 @@ def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
             assert not gradient.any()
 
 
+@pytest.mark.parametrize("size", [2, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 3))])
 @pytest.mark.parametrize("case", one_of_each_first(CASES))
-def test_sizes_that_coincide_mean_nothing(case):
+def test_sizes_that_coincide_mean_nothing(case, size):
     """Heads, their size, batch and lengths alike: between unequal primes a bias of one axis is never another's."""
-    layer = shared_layer(case)
-    for size in (1, 2, 3):
-        lengths = [size] * len(case.style.lengths)
-        sequences = case.sequences(lengths=lengths, batch=size)
-        padded = [np.pad(x, ((0, 4), (0, 5 + place), (0, 0))) for place, x in enumerate(sequences)]
-        masks = [np.arange(x.shape[1]) < size for x in padded]
-        masks = [np.broadcast_to(mask, x.shape[:2]) for mask, x in zip(masks, padded, strict=True)]
-        result, longer = (outputs(case, layer, *given) for given in ((sequences,), (padded, masks)))
-        expected = [
-            x[:size] if owner is None else x[:size, :size]
-            for x, owner in zip(longer, case.style.owners, strict=True)
-        ]
-        assert_close(result, expected)
+    layer, lengths = shared_layer(case), [size] * len(case.style.lengths)
+    sequences = case.sequences(lengths=lengths, batch=size)
+    padded = [np.pad(x, ((0, 4), (0, 5 + place), (0, 0))) for place, x in enumerate(sequences)]
+    masks = [np.tile(np.arange(x.shape[1]) < size, (len(x), 1)) for x in padded]
+    expected = [
+        x[:size] if owner is None else x[:size, :size]
+        for x, owner in zip(outputs(case, layer, padded, masks), case.style.owners, strict=True)
+    ]
+    assert_close(outputs(case, layer, sequences), expected)
 
 
 @pytest.mark.parametrize("spoilt", [np.nan, np.inf, 1e30])
