@@ -138,10 +138,9 @@ def test_recorded_request_of_another_model(mlu_saved_model: Path, tmp_path: Path
     write_warm_up(path, "mlu", [record._replace(signature="other")])
     with pytest.raises(UserError, match="a recorded request for the signature 'other', which is not there"):
         list(serve_check(path))
-    for fewer in (record._replace(inputs={}), record._replace(answer={})):
-        write_warm_up(path, "mlu", [fewer])
-        with pytest.raises(UserError, match="a recorded request that does not suit its signature"):
-            list(serve_check(path))
+    write_warm_up(path, "mlu", [record._replace(answer={"answer": record.answer["answer"]})])
+    with pytest.raises(UserError, match="a recorded request that does not suit its signature"):
+        list(serve_check(path))
     write_warm_up(path, "mlu", [record._replace(inputs={"first": record.inputs["text"]})])
     with pytest.raises(UserError, match="does not suit its signature 'serving_default'"):
         list(serve_check(path))
