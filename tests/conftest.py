@@ -43,7 +43,8 @@ ON_EVERY_BACKEND = (
     ),
 )
 
-FEW_ON_JAX = 4
+# Parameters of a test that run there by default; of whole models, which are dear to compile, one.
+FEW_ON_JAX, FEW_MODELS_ON_JAX = 2, 1
 
 
 def pytest_ignore_collect(collection_path):
@@ -64,7 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not item.nodeid.startswith("tests/layers/test_law_") and not item.get_closest_marker("long"):
             of_test[item.nodeid.partition("[")[0]].append(item)
     for name, same in of_test.items() if keras.backend.backend() == "jax" else ():
-        for item in random.Random(name).sample(same, max(0, len(same) - FEW_ON_JAX)):
+        few = FEW_MODELS_ON_JAX if name.startswith("tests/models/") else FEW_ON_JAX
+        for item in random.Random(name).sample(same, max(0, len(same) - few)):
             item.add_marker(pytest.mark.long)
 
 
