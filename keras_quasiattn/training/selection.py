@@ -10,6 +10,15 @@ _SMALLEST = ("loss", "perplexity")
 Rows = Sequence[Mapping[str, Any]]
 
 
+def judged_by(settings: TrainingSettings) -> tuple[str, str]:
+    """The validation figure by which checkpoints and whole runs are compared, and which one wins: "min" or "max".
+
+    Runs that keep their last checkpoint are compared by their loss.
+    """
+    name = "loss" if settings.select == "last" else settings.select
+    return name, "min" if name in _SMALLEST else "max"
+
+
 def check_selection(task: Task) -> None:
     """See that the figure that the task's settings select by will be in the history.
 
@@ -37,8 +46,9 @@ def selected_step(rows: Rows, settings: TrainingSettings) -> int:
     """
     if settings.select == "last":
         return rows[-1]["step"]
-    sign = -1 if settings.select in _SMALLEST else 1
-    return max(rows, key=lambda row: sign * row[f"val_{settings.select}"])["step"]
+    name, direction = judged_by(settings)
+    best = min if direction == "min" else max
+    return best(rows, key=lambda row: row[f"val_{name}"])["step"]
 
 
 def is_over(rows: Rows, settings: TrainingSettings) -> bool:

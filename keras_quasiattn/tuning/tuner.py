@@ -18,6 +18,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.files import appearing, write_json
+from keras_quasiattn.training.selection import judged_by
 from keras_quasiattn.tuning.oracles import METHODS, make_oracle
 
 _CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
@@ -90,7 +91,7 @@ def search(
         )
     task.prepare()  # before the folder is bound to data that cannot be had
     _require_same(path, task, {"space": dict(space), "method": method, "trials": trials, "folds": folds})
-    name, direction = ("loss", "min") if settings.select in ("last", "loss") else (settings.select, "max")
+    name, direction = judged_by(settings)
     hyperparameters = keras_tuner.HyperParameters()
     for option, values in space.items():
         hyperparameters.Choice(option, list(values))

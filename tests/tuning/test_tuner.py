@@ -8,6 +8,7 @@ from typing import Any
 
 import keras_tuner
 import pytest
+import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
@@ -82,6 +83,22 @@ def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
     best = max(first, key=sum)
     assert (options["training.learning_rate"], options["model.units"]) == best
     assert folder.path == tmp_path / "two" / "best"
+
+
+def test_a_search_by_perplexity_kept_the_worst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def trained(task: Task, path: Path, **options: Any) -> RunFolder:
+        task.prepare()
+        folder = RunFolder.create(path, task, options={})
+        folder.write_metrics("validation", {"perplexity": 1.0 + task.options.model["units"]})
+        folder.model_file.write_text("trained")
+        return folder
+
+    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", trained)
+    task = tiny_sequences.make(
+        tiny_sequences.files(tmp_path), "translate", "seq2seq", training__select="perplexity"
+    )
+    folder = search(task, {"model.units": [4, 8, 16]}, tmp_path / "search", trials=3, progress=False)
+    assert folder.metrics()["validation"]["perplexity"] == 5.0
 
 
 @pytest.mark.long
