@@ -10,6 +10,7 @@ from keras_quasiattn.layers.arguments import (
     check_sequence,
     sequence_mask,
 )
+from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, run_recurrent
 from keras_quasiattn.ops.masking import zero_padding
 
@@ -64,7 +65,13 @@ class BidirectionalGRU(keras.layers.Layer):
             self.dropout, noise_shape=(None, 1, None), dtype=dtype, name="input_dropout"
         )
         self.recurrent = bidirectional(
-            keras.layers.GRU(self.units, return_sequences=True, dtype=dtype, name="gru"),
+            keras.layers.GRU(
+                self.units,
+                recurrent_initializer=OrthogonalInitializer,
+                return_sequences=True,
+                dtype=dtype,
+                name="gru",
+            ),
             dtype=dtype,
             name="recurrent",
         )

@@ -6,6 +6,7 @@ import keras
 
 from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence, sequence_mask
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, run_recurrent
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.masking import check_mask
@@ -62,7 +63,14 @@ class GateNetwork(keras.layers.Layer):
         hidden_shape: Shape = (*inputs_shape[:-1], self.units)
         if self.network == "bilstm":
             self.hidden = bidirectional(
-                keras.layers.LSTM(self.units, return_sequences=True, dtype=dtype), dtype=dtype, name="hidden"
+                keras.layers.LSTM(
+                    self.units,
+                    recurrent_initializer=OrthogonalInitializer,
+                    return_sequences=True,
+                    dtype=dtype,
+                ),
+                dtype=dtype,
+                name="hidden",
             )
             hidden_shape = (*inputs_shape[:-1], 2 * self.units)
         else:

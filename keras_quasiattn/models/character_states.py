@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, readable
 from keras_quasiattn.ops.masking import zero_padding
 
@@ -52,7 +53,11 @@ class CharacterStates(keras.layers.Layer):
         self.embedding = keras.layers.Embedding(CHARACTERS, self.embedding_dim, dtype=dtype, name="embedding")
         self.embedding.build(None)
         self.recurrent = bidirectional(
-            keras.layers.GRU(self.units, dtype=dtype, name="gru"), dtype=dtype, name="recurrent"
+            keras.layers.GRU(
+                self.units, recurrent_initializer=OrthogonalInitializer, dtype=dtype, name="gru"
+            ),
+            dtype=dtype,
+            name="recurrent",
         )
         self.recurrent.build((None, inputs_shape[-1], self.embedding_dim))
 

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers import DotAttention
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, readable
 from keras_quasiattn.models.transformer import is_real
 from keras_quasiattn.ops.masking import zero_masked
@@ -96,7 +97,14 @@ class Seq2Seq(keras.Model):
         }
 
         def lstm(name: str, **options: Any) -> keras.layers.LSTM:
-            return keras.layers.LSTM(units, return_sequences=True, dtype=policy, name=name, **options)
+            return keras.layers.LSTM(
+                units,
+                recurrent_initializer=OrthogonalInitializer,
+                return_sequences=True,
+                dtype=policy,
+                name=name,
+                **options,
+            )
 
         layers: dict[str, Any] = {
             "source_embedding": keras.layers.Embedding(

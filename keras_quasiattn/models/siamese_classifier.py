@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers import AlignmentAttention, AttentionConflict, ConflictAttention, MaskedPooling
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import readable
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
 from keras_quasiattn.ops.composition import check_choice
@@ -115,7 +116,13 @@ class SiameseClassifier(keras.Model):
                 vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
             ),
             "recurrent": [
-                keras.layers.GRU(units, return_sequences=True, dtype=policy, name=f"recurrent_{number}")
+                keras.layers.GRU(
+                    units,
+                    recurrent_initializer=OrthogonalInitializer,
+                    return_sequences=True,
+                    dtype=policy,
+                    name=f"recurrent_{number}",
+                )
                 for number in range(num_recurrent_layers)
             ],
             "recurrent_dropout": keras.layers.Dropout(dropout, dtype=policy, name="recurrent_dropout"),

@@ -13,6 +13,7 @@ from keras_quasiattn.layers import (
     SoftAttention,
 )
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, readable
 
 Tensor = Any
@@ -121,6 +122,7 @@ class TextClassifier(keras.Model):
                 bidirectional(
                     keras.layers.LSTM(
                         units,
+                        recurrent_initializer=OrthogonalInitializer,
                         return_sequences=attention != "none" or number < num_layers - 1,
                         dtype=policy,
                         name="lstm",

@@ -8,7 +8,7 @@ import pytest
 from cases import CASES, one_of_each_first
 from keras import ops
 from layer_case import FEATURES, LayerCase
-from running import gradients, outputs, shared_layer, weights
+from running import as_tensor, detach, gradients, outputs, pure, shared_layer, weights
 from tools import to_numpy
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -58,6 +58,36 @@ def test_error_is_that_of_rounded_inputs(case, policy):
         error = np.linalg.norm(result.astype("float64") - truth)
         floor = np.linalg.norm(low - truth) + POLICIES[policy] * np.linalg.norm(truth)
         assert error <= FACTOR * floor, (error, floor)
+
+
+@every_case
+def test_float64_is_computed_in_float64(case):
+    layer = case.make(dtype="float64")
+    arrays = [*(x.astype("float64") for x in case.sequences()), *to_numpy(weights(layer))]
+    function = pure(case, layer, case.masks())
+    random = np.random.default_rng(3)
+    moves = [(x, 1e-6 * random.normal(size=x.shape) * (x.dtype == "float64")) for x in arrays]
+    before, here, after = (
+        to_numpy(
+            [
+                detach(x)
+                for x in function(*(as_tensor((x + sign * step).astype(x.dtype)) for x, step in moves))
+            ]
+        )
+        for sign in (-1, 0, 1)
+    )
+    for one, middle, other in zip(before, here, after, strict=True):
+        assert one.dtype == "float64"
+        # What is smooth bends by the square of a step; what was rounded to float32 somewhere jumps by 1e-7.
+        scale = max(1.0, np.abs(middle).max(initial=0.0))
+        np.testing.assert_allclose(one + other, 2 * middle, rtol=0, atol=2e-9 * scale)
+
+
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
+def test_pure_float16_is_finite(case):
+    layer = case.make(dtype="float16")
+    for result in outputs(case, layer, [x.astype("float16") for x in case.sequences()], case.masks()):
+        assert result.dtype == "float16" and np.isfinite(result).all()
 
 
 @every_policy
