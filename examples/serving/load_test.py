@@ -1,9 +1,10 @@
 """Load a model server: `python examples/serving/load_test.py trec --requests 10000 --clients 8 --pid 1234`.
 
 Clients ask as fast as they are answered, strings and token ids by turns, texts of 0 to 2000 characters and as many ids.
-A hundredth of the requests is malformed and has to be refused with a clear word. Every other answer is compared with the
-one that the same request got alone, before. Prints one JSON object: counts, latencies, requests a second, and how
-the memory of process `--pid` grew from a tenth of the requests on. Exit code 1 if any answer was wrong.
+A hundredth of the requests is hostile: half of it malformed, which has to be refused with a clear word, half extreme,
+which may be. Every other answer is compared with the one that the same request got alone, before. Prints one JSON
+object: counts, latencies, requests a second, and how the memory of process `--pid` grew from a tenth of the requests on.
+Exit code 1 if any answer was wrong.
 """
 
 import argparse
@@ -30,7 +31,7 @@ _TOLERANCE = 1e-3
 
 
 class Request(NamedTuple):
-    """What is sent, and what came when it was sent alone; None where it has to be refused."""
+    """What is sent, and what came when it was sent alone; None where it has to be refused, {} where it may be."""
 
     model: str
     signature: str
@@ -98,6 +99,29 @@ def malformed(model: str, axes: dict[str, int], draw: random.Random) -> Request:
     return draw.choice(kinds)()
 
 
+def extreme(model: str, signatures: dict[str, dict[str, int]], draw: random.Random) -> Request:
+    """A request of the right form with contents that nobody would send in good faith."""
+    if draw.random() < 0.5:
+        texts = [
+            b"\xff\xfe\x00" * 9,
+            b"\x00",
+            b"\x1b[2J" * 99,
+            "\u0301".encode() * 9999,
+            b"\xf0\x9f" * 999,
+            b"\n" * 999,
+        ]
+        text = draw.choice(texts)
+        inputs = {
+            key: [text] if count == 1 else [[text]] for key, count in signatures["serving_default"].items()
+        }
+        return Request(model, "serving_default", inputs, {})
+    inputs = well_formed("token_ids", signatures["token_ids"], draw, 99)
+    for name, value in inputs.items():
+        ends = np.iinfo(np.int32)
+        inputs[name] = np.full_like(value, draw.choice([ends.min, ends.max, -1, 0, 10_000]))
+    return Request(model, "token_ids", inputs, {})
+
+
 def _text(draw: random.Random, longest: int) -> str:
     letters = string.ascii_letters + string.digits + "      .,?!'=+-"
     return "".join(draw.choices(letters, k=draw.randint(0, longest)))
@@ -133,7 +157,7 @@ def main() -> None:
     parser.add_argument("--server", default="localhost:8500")
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--malformed", type=float, default=0.01, help="share of the requests")
+    parser.add_argument("--hostile", type=float, default=0.01, help="share of the requests")
     parser.add_argument("--longest", type=int, default=2000, help="characters, or ids")
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds")
     parser.add_argument("--seed", type=int, default=0)
@@ -151,10 +175,14 @@ def main() -> None:
         pool.append(
             Request(arguments.model, signature, inputs, first.predict(arguments.model, inputs, signature))
         )
+
+    def hostile() -> Request:
+        if draw.random() < 0.5:
+            return extreme(arguments.model, signatures, draw)
+        return malformed(arguments.model, signatures["serving_default"], draw)
+
     plan = [
-        malformed(arguments.model, signatures["serving_default"], draw)
-        if draw.random() < arguments.malformed
-        else draw.choice(pool)
+        hostile() if draw.random() < arguments.hostile else draw.choice(pool)
         for _ in range(arguments.requests)
     ]
 
@@ -176,11 +204,11 @@ def main() -> None:
             begun = time.perf_counter()
             try:
                 answer = client.predict(request.model, request.inputs, request.signature)
-                right = request.expected is not None and alike(request.expected, answer)
+                right = request.expected == {} or (request.expected and alike(request.expected, answer))
                 outcome = "answered" if right else "wrong"
             except grpc.RpcError as error:
                 code = error.code().name
-                outcome = "refused" if request.expected is None and code in _REFUSALS else "failed"
+                outcome = "refused" if not request.expected and code in _REFUSALS else "failed"
                 with lock:
                     said.setdefault(f"{outcome}: {code}: {str(error.details())[:150]}", "")
             with lock:

@@ -2,8 +2,9 @@
 
 It serves the newest version of every model in a folder through the public API, made from the messages of the
 package tensorflow-serving-api: gRPC `Predict`, `GetModelMetadata` and `GetModelStatus`, REST `:predict` in rows and
-columns, and a model's status. Errors have the codes and mostly the words of the real server. It is not the real
-server: it joins no requests to batches, watches no folder and is slower. Prints its ports when it is ready.
+columns, and a model's status. Errors have the codes and mostly the words of the real server. With `--enable-batching` it
+joins requests to batches. It is not the real server: it watches no folder and is slower. Prints its ports when it is
+ready.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import re
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ import grpc
 import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (its kernels)
+from batches import Arrays, Batches
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -46,15 +49,19 @@ class Refused(Exception):
 class Model:
     """The newest version in a model's folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, batching: bool = False) -> None:
         self.name = folder.name
         self.version = max(int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal())
         path = folder / str(self.version)
         saved = saved_model_pb2.SavedModel.FromString((path / "saved_model.pb").read_bytes())
         self.signature_def = dict(saved.meta_graphs[0].signature_def)
         self._loaded = tf.saved_model.load(str(path))
+        self._answers: dict[str, Callable[[Arrays], Arrays]] = {}
+        for name, signature in self._loaded.signatures.items():
+            answer = partial(_answered, signature)
+            self._answers[name] = Batches(answer) if batching else answer
 
-    def predict(self, signature: str, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def predict(self, signature: str, inputs: Arrays) -> Arrays:
         """What the model answers, or `Refused`."""
         asked = self.specs(signature)
         if inputs.keys() != asked.keys():
@@ -65,12 +72,15 @@ class Model:
                 f"Sent extra: {{{extra}}}. Missing but required: {{{missing}}}.",
             )
         try:
-            tensors = {name: tf.constant(value) for name, value in inputs.items()}
-            answer = self._loaded.signatures[signature](**tensors)
+            for name, value in inputs.items():
+                if not asked[name].is_compatible_with(tf.constant(value)):
+                    raise ValueError(
+                        f"{name} must be {asked[name]}, not {value.dtype} of shape {value.shape}"
+                    )
+            return self._answers[signature](inputs)
         except (TypeError, ValueError, tf.errors.InvalidArgumentError) as error:
             message = getattr(error, "message", str(error))
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message.split("\n\t [[")[0]) from error
-        return {name: value.numpy() for name, value in answer.items()}
 
     def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
         """What a signature takes, by name."""
@@ -78,6 +88,11 @@ class Model:
             message = f'Serving signature key "{signature}" not found.'
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, message)
         return self._loaded.signatures[signature].structured_input_signature[1]
+
+
+def _answered(signature: Callable[..., dict[str, tf.Tensor]], inputs: Arrays) -> Arrays:
+    answer = signature(**{name: tf.constant(value) for name, value in inputs.items()})
+    return {name: value.numpy() for name, value in answer.items()}
 
 
 class Models(dict[str, Model]):
@@ -248,9 +263,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="folder of all exported models")
     parser.add_argument("--port", type=int, default=0, help="of gRPC; default any")
     parser.add_argument("--rest-port", type=int, default=0, help="of REST; default any")
+    parser.add_argument(
+        "--enable-batching", action="store_true", help="join requests, as the real server can"
+    )
     arguments = parser.parse_args()
     found = [entry for entry in arguments.folder.iterdir() if any(entry.glob("[0-9]*/saved_model.pb"))]
-    models = Models({folder.name: Model(folder) for folder in sorted(found)})
+    models = Models({folder.name: Model(folder, arguments.enable_batching) for folder in sorted(found)})
     server = grpc.server(ThreadPoolExecutor(max_workers=16))
     prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models), server)
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(models), server)

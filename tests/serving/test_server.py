@@ -52,7 +52,7 @@ def server(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         command += [f"--model_name={name}", f"--model_base_path={folder / name}"]
     else:
         command = [sys.executable, str(EXAMPLES / "server_double.py"), str(folder)]
-        command += [f"--port={port}", f"--rest-port={rest_port}"]
+        command += [f"--port={port}", f"--rest-port={rest_port}", "--enable-batching"]
     with log.open("w") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, env=tiny_mlu.environment())
     address = f"http://127.0.0.1:{rest_port}"
@@ -156,9 +156,9 @@ def test_client_without_a_server_ends_in_one_line() -> None:
         assert ended.stderr.splitlines()[-1].startswith(f"{script}: ")
 
 
-def test_load_with_malformed_requests_disturbs_no_other(server: Server) -> None:
+def test_load_with_hostile_requests_disturbs_no_other(server: Server) -> None:
     command = [sys.executable, str(EXAMPLES / "load_test.py"), "run", f"--server={server.grpc}"]
-    command += ["--requests=400", "--malformed=0.1", f"--pid={server.pid}", "--timeout=60"]
+    command += ["--requests=400", "--hostile=0.2", f"--pid={server.pid}", "--timeout=60"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=540)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-1000:]
     figures = json.loads(ended.stdout)
