@@ -1,0 +1,203 @@
+"""Every command that writes, with the n-th thing that it does to a file failing, or killing it, for every n.
+
+python -m pytest -m "" tests/test_cli_faulty_writes.py    # all of them; CI takes one write of each command
+"""
+
+import json
+import random
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import tiny_mlu
+
+from keras_quasiattn.training.files import is_temporary
+from keras_quasiattn.training.manifest import MANIFEST, check_hashes
+
+# A double of the functions that change files, seen from where Python reports them: what is asked for below the folder
+# is noted in a file outside, and the n-th thing fails or is where the process ends. C++ (the variables of a SavedModel,
+# curves) is not seen; a disk that is full there is in test_cli_interrupted.py.
+DOUBLE = """
+import errno, os, signal, sys
+root, note, number, fault = {root!r}, {note!r}, {number}, {fault!r}
+changing = {{"open": 0, "os.rename": 1, "os.mkdir": 0, "os.remove": 0, "os.rmdir": 0}}
+seen = []
+def asked(what, path):
+    if not path.startswith(root + os.sep):
+        return
+    seen.append(what)
+    with open(note, "a") as file:
+        print(what, os.path.relpath(path, root), file=file)
+    if len(seen) == number and fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if len(seen) == number and fault == "fail":
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+def hook(event, arguments):
+    if event not in changing or isinstance(arguments[changing[event]], int):
+        return
+    if event == "open" and not arguments[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+        return
+    path = os.fsdecode(arguments[changing[event]])
+    if event in ("os.remove", "os.rmdir") and arguments[1] >= 0:
+        path = os.path.join(os.readlink(f"/proc/self/fd/{{arguments[1]}}"), path)
+    asked(event, os.path.abspath(path))
+sys.addaudithook(hook)
+real_fsync = os.fsync
+def fsync(descriptor):
+    asked("fsync", os.readlink(f"/proc/self/fd/{{descriptor}}"))
+    real_fsync(descriptor)
+os.fsync = fsync
+sys.path.insert(0, {toy!r})
+from keras_quasiattn import tasks
+tasks._TASKS["toy"] = "toy_task:ToyTask"
+"""
+TOY = [
+    "toy",
+    "--set=training.steps=8",
+    "--set=training.average_checkpoints=1",
+    "--set=data.validation_batches=1",
+]
+
+
+class Command(NamedTuple):
+    """A command that works in a folder, and what may be compared of its results."""
+
+    words: Callable[[Path], list[str]]
+    results: Callable[[Path], Any]
+
+
+def history(run: Path) -> list[dict[str, Any]]:
+    return [{**json.loads(line), "seconds": 0} for line in (run / "history.jsonl").read_text().splitlines()]
+
+
+def weights(run: Path) -> list[list[Any]]:
+    files = sorted((run / "checkpoints").iterdir())
+    return [[file.name, *(array.tolist() for array in np.load(file).values())] for file in files]
+
+
+def searched(folder: Path) -> list[Any]:
+    trials = [json.loads(file.read_text()) for file in sorted(folder.glob("search/trial_*/trial.json"))]
+    runs = [history(file.parent) for file in sorted(folder.glob("search/*/*/model.keras"))]
+    return [[(trial["hyperparameters"]["values"], trial["score"]) for trial in trials], runs]
+
+
+COMMANDS = {
+    "train": Command(
+        lambda folder: ["train", *TOY, f"--run={folder}/run", f"--data-dir={folder}/data", "--quiet"],
+        lambda folder: [history(folder / "run"), weights(folder / "run")],
+    ),
+    "tune": Command(
+        lambda folder: [
+            *("tune", *TOY, f"--to={folder}/search", f"--data-dir={folder}/data"),
+            *("--try=model.width=4,6,8", "--trials=2"),
+        ],
+        searched,
+    ),
+    "evaluate": Command(
+        lambda folder: ["evaluate", f"{folder}/run", f"--data-dir={folder}/data", "--limit=4"],
+        lambda folder: json.loads((folder / "run/metrics.json").read_text()),
+    ),
+    "export": Command(
+        lambda folder: ["export", f"{folder}/run", f"--to={folder}/saved"],
+        lambda folder: (folder / "saved/models.config").read_text(),
+    ),
+}
+
+
+def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[int, str, list[str]]:
+    """Runs the command with a fault at this thing it asks for: how it ended, what it said, all that it asked for."""
+    note = folder.with_suffix(".note")
+    note.unlink(missing_ok=True)
+    toy = str(tiny_mlu.ROOT / "tests/training")
+    before = DOUBLE.format(root=str(folder), note=str(note), number=number, fault=fault, toy=toy)
+    ended = tiny_mlu.warm_quasiattn(*COMMANDS[name].words(folder), before=before)
+    lines = [
+        line
+        for line in ended.stderr.decode().splitlines()
+        if "Traceback" in line or line.startswith("quasiattn")
+    ]
+    return ended.returncode, "\n".join(lines), note.read_text().splitlines()
+
+
+def fresh(folder: Path, mlu_run: Path, mlu_data: Path) -> Path:
+    """A folder with the run and the data that some commands start from."""
+    shutil.copytree(mlu_run, folder / "run")
+    shutil.copytree(mlu_data, folder / "data")
+    return folder
+
+
+def names(folder: Path) -> list[str]:
+    """What lies there, but for curves, which have the time in their names."""
+    found = (str(path.relative_to(folder)) for path in folder.rglob("*"))
+    return sorted(name for name in found if "tensorboard" not in name and "tfevents" not in name)
+
+
+def assert_nothing_is_half_visible(folder: Path) -> None:
+    for file in folder.rglob("*"):
+        if not file.is_file() or any(map(is_temporary, (file, *file.parents))):
+            continue
+        # metrics.json is empty while the one is locked who makes it.
+        if file.suffix == ".json" and file.stat().st_size:
+            json.loads(file.read_text())
+        elif file.suffix == ".jsonl":
+            assert all(json.loads(line) for line in file.read_text().splitlines())
+        elif file.suffix in (".npz", ".keras"):
+            assert zipfile.ZipFile(file).testzip() is None
+    for version in folder.glob("saved/run/[0-9]*"):
+        manifest = version / "assets.extra" / MANIFEST
+        assert manifest.exists()
+        check_hashes(manifest, version)
+
+
+@pytest.mark.parametrize(
+    ("name", "fault", "most"),
+    [
+        *(
+            pytest.param(name, fault, 1, marks=pytest.mark.long)
+            for name, fault in zip(COMMANDS, ["kill", "fail", "fail", "kill"], strict=True)
+        ),
+        *(
+            pytest.param(name, fault, None, marks=pytest.mark.complete)
+            for name in COMMANDS
+            for fault in ("kill", "fail")
+        ),
+    ],
+)
+def test_a_fault_at_any_write_loses_nothing_and_leaves_nothing(
+    name: str, fault: str, most: int | None, mlu_run: Path, mlu_data: Path, tmp_path: Path
+) -> None:
+    def begin(place: str) -> Path:
+        folder = tmp_path / place
+        folder.mkdir()
+        return fresh(folder, mlu_run, mlu_data) if name in ("evaluate", "export") else folder
+
+    whole = begin("whole")
+    code, said, asked = start(name, whole)
+    assert code == 0, said
+    assert not [entry for entry in names(whole) if ".tmp-" in entry]
+    numbers = range(1, len(asked) + 1)
+    for number in numbers if most is None else sorted(random.Random(name + fault).sample(numbers, most)):
+        folder, at = begin(str(number)), f"{number} of {len(asked)}: {asked[number - 1]}"
+        code, said, got = start(name, folder, number, fault)
+        assert len(got) >= number, at
+        if fault == "kill":
+            assert code == -9, at
+        else:  # some things may fail without harm, such as removing what lies there already
+            assert (
+                code in (0, 1)
+                and "Traceback" not in said
+                and (said.count("\n"), bool(said)) == (0, code == 1)
+            ), f"{at}: {code} {said}"
+        assert_nothing_is_half_visible(folder)
+        code, said, _ = start(name, folder)
+        assert code == 0, f"after {at}: {said}"
+        assert_nothing_is_half_visible(folder)
+        left = [entry for entry in names(folder) if "saved/run" not in entry]
+        assert left == [entry for entry in names(whole) if "saved/run" not in entry], f"after {at}"
+        assert not [entry for entry in names(folder) if ".tmp-" in entry], f"after {at}"
+        assert COMMANDS[name].results(folder) == COMMANDS[name].results(whole), f"after {at}"
+        shutil.rmtree(folder)
