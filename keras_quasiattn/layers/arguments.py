@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import keras
-
 from keras_quasiattn.ops.masking import as_boolean_mask
 
 Tensor = Any
@@ -39,8 +37,3 @@ def sequence_mask(mask: Tensor | None, name: str) -> Tensor | None:
     if mask is not None and len(mask.shape) != 2:
         raise ValueError(f"`{name}` must have shape (batch, length). Received: {tuple(mask.shape)}")
     return mask
-
-
-def copy_initializer(initializer: keras.initializers.Initializer) -> keras.initializers.Initializer:
-    """A fresh copy: one unseeded instance would give every weight of a shape the same values."""
-    return initializer.__class__.from_config(initializer.get_config())

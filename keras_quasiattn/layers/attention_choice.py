@@ -4,19 +4,15 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
-from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
-from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
-from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
-
-_BY_NAME = {"coda": MultiHeadCoDA, "gated": MultiHeadGated, "softmax": MultiHeadSoftmax}
+from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.multi_head_attention import ATTENTIONS
 
 
 class AttentionChoice:
     """The arguments by which a block says what attention it wants, checked and kept as plain configuration.
 
     Args:
-        attention: "coda", "gated", "softmax", an unbuilt layer, or such a layer's serialized configuration.
+        attention: a name in `ATTENTIONS`, an unbuilt layer, or such a layer's serialized configuration.
         num_heads: number of heads; None with a layer, which brings its own.
         key_dim: head size, None for width / num_heads; None with a layer.
         options: further constructor arguments for a named one; None with a layer.
@@ -28,9 +24,9 @@ class AttentionChoice:
         self.num_heads, self.key_dim = num_heads, key_dim
         self.options = dict(options or {})
         if isinstance(attention, str):
-            if attention not in _BY_NAME:
+            if attention not in ATTENTIONS:
                 raise ValueError(
-                    f"`attention` must be one of {sorted(_BY_NAME)} or a layer. "
+                    f"`attention` must be one of {sorted(ATTENTIONS)} or a layer. "
                     f"Received: attention={attention!r}"
                 )
             check_positive_integer(num_heads, "num_heads")
@@ -81,14 +77,13 @@ class AttentionChoice:
     ) -> keras.layers.Layer:
         """A new attention layer for inputs of `width` features.
 
-        `is_cross` says that the queries come one after another in time while the keys are all there: CoDA's
-        means then have to stay within a query's own row, or later queries would change earlier outputs.
+        `is_cross` says that the queries come one after another in time while the keys are all there: later queries
+        must not change earlier outputs.
         """
         if isinstance(self.attention, dict):
             layer = _copy(self.attention, name=name)
-            if is_cross and isinstance(layer, MultiHeadCoDA):
-                layer = _copy(self.attention, name=name, center_per_query=True)
-            return layer
+            changes = getattr(layer, "cross_attention_options", {}) if is_cross else {}
+            return _copy(self.attention, name=name, **changes) if changes else layer
         num_heads: Any = self.num_heads  # an integer, for every name
         if self.key_dim is None and width % num_heads:
             raise ValueError(
@@ -100,14 +95,13 @@ class AttentionChoice:
             "key_dim": self.key_dim or width // num_heads,
             "dropout": dropout,
             "use_bias": False,
-            "kernel_initializer": copy_initializer(kernel_initializer),
+            "kernel_initializer": kernel_initializer.clone(),
             "dtype": dtype,
             **self.options,
             "name": name,
         }
-        if is_cross and self.attention == "coda":
-            options["center_per_query"] = True
-        return _BY_NAME[self.attention](**options)
+        layer_class = ATTENTIONS[self.attention]
+        return layer_class(**{**options, **(layer_class.cross_attention_options if is_cross else {})})
 
 
 def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:

@@ -4,7 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
+from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.pooling import position_scores
@@ -62,9 +63,7 @@ class AttentiveSpanPointer(PairAttention):
         check_pair(inputs_shape, same_features=False)
         passage, question = (shape[-1] for shape in inputs_shape)
         self._kernels = {
-            name: self.add_weight(
-                shape=shape, initializer=copy_initializer(self.kernel_initializer), name=name
-            )
+            name: self.add_weight(shape=shape, initializer=self.kernel_initializer.clone(), name=name)
             for name, shape in (
                 ("question_kernel", (question, self.units)),
                 ("passage_kernel", (passage, self.units)),
@@ -74,13 +73,18 @@ class AttentiveSpanPointer(PairAttention):
         self._scores = {
             name: self.add_weight(
                 shape=(self.units, 1),
-                initializer=copy_initializer(self.kernel_initializer),
+                initializer=self.kernel_initializer.clone(),
                 autocast=False,
                 name=name,
             )
             for name in ("question_score", "passage_score")
         }
-        self.recurrent_cell = keras.layers.GRUCell(question, dtype=self.dtype_policy, name="recurrent_cell")
+        self.recurrent_cell = keras.layers.GRUCell(
+            question,
+            recurrent_initializer=OrthogonalInitializer,
+            dtype=self.dtype_policy,
+            name="recurrent_cell",
+        )
         self.recurrent_cell.build((inputs_shape[0][0], passage))
 
     def call(  # type: ignore[override]  # no weights of every pair to return

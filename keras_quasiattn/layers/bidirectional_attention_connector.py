@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
+from keras_quasiattn.layers.arguments import check_positive_integer
 from keras_quasiattn.layers.factorization_machine import (
     FactorizationWeights,
     add_factorization_weights,
@@ -93,7 +93,7 @@ class BidirectionalAttentionConnector(PairAttention):
         self._kernels = [
             self.add_weight(
                 shape=(width, width),
-                initializer=copy_initializer(self.kernel_initializer),
+                initializer=self.kernel_initializer.clone(),
                 name=f"projection_{number}",
             )
             for number in range(2)
@@ -103,7 +103,7 @@ class BidirectionalAttentionConnector(PairAttention):
                 self,
                 2 * width if operator == "concatenation" else width,
                 self.factors,
-                copy_initializer(self.factors_initializer),
+                self.factors_initializer.clone(),
                 f"{kind}{operator}_",
             )
             for kind in (("", "intra_") if self.use_intra else ("",))

@@ -5,8 +5,7 @@ from typing import Any, cast
 
 import keras
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.coda_options import CoDAOptions
+from keras_quasiattn.layers.mechanisms import CoDAOptions
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.temperature import Temperature
 
@@ -113,13 +112,12 @@ class CoDA(PairAttention):
         self._learned = self._options.make_weights(self)
 
     def _make_projection(self, name: str, shape: Shape) -> keras.layers.Dense:
-        initializer = self.kernel_initializer
         projection = keras.layers.Dense(
             self._units,
             activation=self.activation,
             use_bias=self.use_bias,
-            # A copy: an initializer object draws the same numbers each time it is used.
-            kernel_initializer=type(initializer).from_config(initializer.get_config()),
+            # An initializer object draws the same numbers each time it is used.
+            kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -131,7 +129,7 @@ class CoDA(PairAttention):
     ) -> list[Tensor]:
         """Aligns a and b."""
         separate = not self.share_projections
-        outputs = ops.coda_pair(
+        outputs = self._options.pair(
             self.similarity_projection(a),
             self.similarity_projection(b),
             mask_a,
@@ -140,7 +138,7 @@ class CoDA(PairAttention):
             distance_b=self.distance_projection(b) if separate else None,
             value_a=a,
             value_b=b,
-            **self._options.arguments(self._learned, self._units),
+            learned=self._learned,
             **options,
         )
         return list(outputs)

@@ -4,9 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.coda_options import options_of
 from keras_quasiattn.layers.dense_stack import DenseStack
+from keras_quasiattn.layers.mechanisms import make_mechanism
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
@@ -72,12 +71,12 @@ class DecomposableAttention(PairAttention):
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self._coda = options_of(attention, attention_options)
+        self._mechanism = make_mechanism(attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.network = DenseStack(
             units,
             num_layers,
-            0.0 if attention == "coda" else dropout,
+            0.0 if self._mechanism.compares_by_distance else dropout,
             kernel_initializer,
             dtype=self.dtype_policy,
             name="network",
@@ -86,25 +85,21 @@ class DecomposableAttention(PairAttention):
     @property
     def score_count(self) -> int:  # type: ignore[override]
         """Two matrices of softmax weights, one of CoDA's."""
-        return 1 if self.attention == "coda" else 2
+        return self._mechanism.pair_score_count
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes F, and CoDA's α and β where they are learned."""
+        """Makes F, and what the attention learns."""
         check_pair(inputs_shape)
         self.network.build(inputs_shape[0])
-        self._learned = self._coda.make_weights(self)
+        self._learned = self._mechanism.make_weights(self)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
         """β and α."""
-        training = options["training"]
-        options = {"value_a": a, "value_b": b, "return_scores": options["return_scores"]}
-        a, b = (self.network(x, training=training) for x in (a, b))
-        if self.attention == "softmax":
-            return list(ops.alignment_pair(a, b, mask_a, mask_b, **options))
-        options |= self._coda.arguments(self._learned, self.units)
-        return list(ops.coda_pair(a, b, mask_a, mask_b, training=training, **options))
+        values = {"value_a": a, "value_b": b}
+        a, b = (self.network(x, training=options["training"]) for x in (a, b))
+        return list(self._mechanism.pair(a, b, mask_a, mask_b, learned=self._learned, **values, **options))
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""

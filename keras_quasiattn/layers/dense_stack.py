@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate, copy_initializer
+from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -60,7 +60,7 @@ class DenseStack(keras.layers.Layer):
             options = {"dtype": self.dtype_policy, "name": f"dropout_{index}"}
             self.dropouts.append(keras.layers.Dropout(self.dropout, **options))
             options["name"] = f"dense_{index}"
-            initializer = copy_initializer(self.kernel_initializer)
+            initializer = self.kernel_initializer.clone()
             self.denses.append(
                 keras.layers.Dense(self.units, activation="relu", kernel_initializer=initializer, **options)
             )

@@ -4,8 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.coda_options import options_of
+from keras_quasiattn.layers.mechanisms import make_mechanism
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
 from keras_quasiattn.ops.recording import hide
@@ -66,12 +65,12 @@ class DotAttention(PairAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._coda = options_of(attention, attention_options)
+        self._mechanism = make_mechanism(attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes W, and CoDA's α and β where they are learned."""
+        """Makes W, and what the attention learns."""
         check_pair(inputs_shape, same_features=False)
         self.key_projection = keras.layers.Dense(
             inputs_shape[0][-1],
@@ -81,7 +80,7 @@ class DotAttention(PairAttention):
             name="key_projection",
         )
         self.key_projection.build(inputs_shape[1])
-        self._learned = self._coda.make_weights(self)
+        self._learned = self._mechanism.make_weights(self)
 
     def project(self, v: Tensor) -> Tensor:
         """The keys k (B, S, D) of v (B, S, features)."""
@@ -98,17 +97,15 @@ class DotAttention(PairAttention):
         return_scores: bool = False,
     ) -> Any:
         """The output (B, T, features) for u (B, T, D) and what `project` made of v, or that and w (B, T, S)."""
-        if self.attention == "softmax":
-            return ops.alignment_attention(u, k, v, mask_v, return_scores=return_scores)
-        return ops.coda_attention(
+        return self._mechanism.attend(
             u,
             k,
             v,
             pair_mask(None, mask_v),
+            learned=self._learned,
             center_per_query=True,
             return_scores=return_scores,
             training=training,
-            **self._coda.arguments(self._learned, u.shape[-1]),
         )
 
     def attend(

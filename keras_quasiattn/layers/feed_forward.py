@@ -8,7 +8,6 @@ from keras_quasiattn.layers.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
-    copy_initializer,
     sequence_mask,
 )
 from keras_quasiattn.ops.masking import check_mask
@@ -87,7 +86,7 @@ class FeedForward(keras.layers.Layer):
         return keras.layers.Dense(
             units,
             activation=activation,
-            kernel_initializer=copy_initializer(self.kernel_initializer),
+            kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
         )

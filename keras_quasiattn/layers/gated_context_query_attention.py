@@ -4,14 +4,12 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn import ops
 from keras_quasiattn.layers.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
-    copy_initializer,
 )
-from keras_quasiattn.layers.coda_options import options_of
+from keras_quasiattn.layers.mechanisms import make_mechanism
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
 
@@ -76,38 +74,38 @@ class GatedContextQueryAttention(PairAttention):
     ) -> None:
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
-        self._coda = options_of(attention, attention_options)
+        self._mechanism = make_mechanism(attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.dropout = check_rate(dropout, "dropout")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes W_in, W_mem and W_g, and CoDA's α and β where they are learned."""
+        """Makes W_in, W_mem and W_g, and what the attention learns."""
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
         self.context_projection = self._dense(self.units, "relu", "context_projection", inputs_shape[0])
-        # Attributes of one layer, where CoDA has one F.
+        by_distance = self._mechanism.compares_by_distance
         self.query_projection = (
             self.context_projection
-            if self.attention == "coda" and inputs_shape[0][-1] == inputs_shape[1][-1]
+            if by_distance and inputs_shape[0][-1] == inputs_shape[1][-1]
             else self._dense(self.units, "relu", "query_projection", inputs_shape[1])
         )
         self.gate = self._dense(joined[-1], "sigmoid", "gate", joined)
         rates = {
-            "input_dropout": 0.0 if self.attention == "coda" else self.dropout,
+            "input_dropout": 0.0 if by_distance else self.dropout,
             "gate_dropout": self.dropout,
         }
         self.input_dropout, self.gate_dropout = (
             keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name) for name, rate in rates.items()
         )
-        self._learned = self._coda.make_weights(self)
+        self._learned = self._mechanism.make_weights(self)
 
     def _dense(self, units: int, activation: str, name: str, shape: Shape) -> keras.layers.Dense:
         dense = keras.layers.Dense(
             units,
             activation=activation,
             use_bias=False,
-            kernel_initializer=copy_initializer(self.kernel_initializer),
+            kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
         )
@@ -122,15 +120,16 @@ class GatedContextQueryAttention(PairAttention):
         query = self.query_projection(self.input_dropout(b, training=training))
         context = self.context_projection(self.input_dropout(a, training=training))
         mask = pair_mask(mask_a, mask_b)
-        if self.attention == "softmax":
-            results = ops.softmax_attention(
-                context, query, b, mask, scale=self.units**-0.5, return_scores=scored
-            )
-        else:
-            coda = self._coda.arguments(self._learned, self.units)
-            results = ops.coda_attention(
-                context, query, b, mask, training=training, return_scores=scored, **coda
-            )
+        results = self._mechanism.attend(
+            context,
+            query,
+            b,
+            mask,
+            learned=self._learned,
+            scale=self.units**-0.5,
+            training=training,
+            return_scores=scored,
+        )
         found, *weights = results if scored else (results,)
         joined = keras.ops.concatenate([a, found], axis=-1)
         output = zero_padding(joined * self.gate(self.gate_dropout(joined, training=training)), mask_a)

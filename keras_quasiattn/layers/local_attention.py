@@ -6,7 +6,7 @@ import keras
 from keras import ops as keras_ops
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
+from keras_quasiattn.layers.arguments import check_positive_integer
 from keras_quasiattn.layers.attention_pooling import AttentionPooling, Shape
 
 Tensor = Any
@@ -75,7 +75,7 @@ class LocalAttention(AttentionPooling):
             units,
             activation=activation,
             use_bias=False,
-            kernel_initializer=copy_initializer(self.kernel_initializer),
+            kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
         )

@@ -1,10 +1,11 @@
-"""The options of CoDA between two sequences, wherever a layer offers them."""
+"""The attentions that a layer over two sequences can be told to use: their options, weights and computation."""
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
+from keras_quasiattn import ops
 from keras_quasiattn.layers.temperature import (
     Temperature,
     check_temperature,
@@ -15,10 +16,72 @@ from keras_quasiattn.layers.temperature import (
 from keras_quasiattn.ops.choice import IMPLEMENTATIONS
 from keras_quasiattn.ops.composition import Composition, check_choice
 
+Tensor = Any
+
+
+@dataclasses.dataclass
+class Softmax:
+    """Softmax of dot products; it has no options."""
+
+    # Whether features are subtracted from each other: dropout before that would be a distance between equal words, and
+    # both sequences need one projection.
+    compares_by_distance: ClassVar[bool] = False
+    # Matrices of weights that `pair` gives.
+    pair_score_count: ClassVar[int] = 2
+
+    def make_weights(self, layer: keras.layers.Layer) -> dict[str, Any]:
+        """Nothing is learned."""
+        return {}
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        center_per_query: bool = False,
+        training: bool | None = None,
+        return_scores: bool = False,
+    ) -> Any:
+        """What every query finds.
+
+        Args:
+            query: (B, T, D).
+            key: (B, S, D).
+            value: (B, S, V).
+            mask: boolean, broadcasts to (B, T, S), or None.
+            learned: what `make_weights` gave.
+            scale: factor of the dot products, where the mechanism has no factors of its own.
+            center_per_query: means are over a query's own keys, where the mechanism takes any.
+            training: whether this is a step of training.
+            return_scores: also return the weights (B, T, S).
+        """
+        return ops.softmax_attention(query, key, value, mask, scale=scale, return_scores=return_scores)
+
+    def pair(
+        self,
+        a: Tensor,
+        b: Tensor,
+        mask_a: Tensor | None,
+        mask_b: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        training: bool | None = None,
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """Aligns a and b to each other, as `ops.alignment_pair`, which has the further options."""
+        return ops.alignment_pair(a, b, mask_a, mask_b, **options)
+
 
 @dataclasses.dataclass
 class CoDAOptions:
     """Arguments of `layers.CoDA` from `alpha` on, checked; each means what it means there."""
+
+    compares_by_distance: ClassVar[bool] = True
+    pair_score_count: ClassVar[int] = 1
 
     alpha: Temperature = 1.0
     beta: Temperature = 1.0
@@ -40,8 +103,36 @@ class CoDAOptions:
         """α and β of `layer` where they are learned."""
         return temperature_weights(layer, (), alpha=self.alpha, beta=self.beta)
 
-    def arguments(self, learned: dict[str, Any], units: int) -> dict[str, Any]:
-        """What they say to `ops.coda_pair`, for projections of `units` features."""
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        **options: Any,
+    ) -> Any:
+        """What every query finds, as `ops.coda_attention`, which has the further options."""
+        arguments = self._arguments(learned, query.shape[-1])
+        return ops.coda_attention(query, key, value, mask, **arguments, **options)
+
+    def pair(
+        self,
+        a: Tensor,
+        b: Tensor,
+        mask_a: Tensor | None,
+        mask_b: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """Aligns a and b to each other, as `ops.coda_pair`, which has the further options."""
+        return ops.coda_pair(a, b, mask_a, mask_b, **self._arguments(learned, a.shape[-1]), **options)
+
+    def _arguments(self, learned: dict[str, Any], units: int) -> dict[str, Any]:
+        """What the options say to the op, for projections of `units` features."""
         alpha_scale, beta_scale = scales(self.scaling, units, paper=(1.0, 1.0))
         options = dataclasses.asdict(self)
         del options["scaling"]
@@ -52,14 +143,22 @@ class CoDAOptions:
         }
 
 
-def options_of(attention: str, attention_options: dict[str, Any] | None) -> CoDAOptions:
-    """The options in `attention_options` of `attention`, "coda" or "softmax", which has none; checked."""
-    check_choice(attention, ("softmax", "coda"), "attention")
-    known = vars(CoDAOptions()) if attention == "coda" else {}
-    unknown = sorted(set(attention_options or {}) - set(known))
+MECHANISMS: dict[str, Any] = {"softmax": Softmax, "coda": CoDAOptions}
+
+
+def takes_options(attention: str) -> bool:
+    """Whether the mechanism of this name has options."""
+    return bool(dataclasses.fields(MECHANISMS[attention]))
+
+
+def make_mechanism(attention: str, attention_options: dict[str, Any] | None) -> Any:
+    """The mechanism of this name with these options; a `ValueError` that says what there is."""
+    check_choice(attention, tuple(MECHANISMS), "attention")
+    known = {field.name for field in dataclasses.fields(MECHANISMS[attention])}
+    unknown = sorted(set(attention_options or {}) - known)
     if unknown:
         raise ValueError(
             f"`attention_options` of attention={attention!r} may have {sorted(known) or 'no entries'}. "
             f"Received: {unknown}"
         )
-    return CoDAOptions(**(attention_options or {}))
+    return MECHANISMS[attention](**(attention_options or {}))

@@ -1,6 +1,7 @@
 """What every multi-head layer of this package shares: projections, masks and layout around one hook."""
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
@@ -23,6 +24,19 @@ from keras_quasiattn.ops.recording import hide
 Tensor = Any
 Shape = tuple[int | None, ...]
 
+# Every layer that a block, a model or a task can be told to use by name.
+ATTENTIONS: dict[str, type["MultiHeadQuasiAttention"]] = {}
+
+
+def selectable_as(name: str) -> Callable[[Any], Any]:
+    """Class decorator: the layer goes by this name wherever an attention is chosen."""
+
+    def register(layer: Any) -> Any:
+        ATTENTIONS[name] = layer
+        return layer
+
+    return register
+
 
 class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     """`keras.layers.MultiHeadAttention` with the weights left open: subclasses implement `weigh`.
@@ -43,6 +57,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         ValueError: `flash_attention=True`, which these weights do not have; `dropout` outside [0, 1); ranks or
             lengths that do not fit.
     """
+
+    # Arguments that keep queries from seeing each other, for a decoder that attends to its encoder.
+    cross_attention_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, *args: Any, flash_attention: bool | None = None, **kwargs: Any) -> None:
         if flash_attention:

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape, selectable_as
 from keras_quasiattn.layers.temperature import (
     Temperature,
     check_temperature,
@@ -19,6 +19,7 @@ from keras_quasiattn.ops.composition import Composition, check_choice
 Tensor = Any
 
 
+@selectable_as("coda")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadCoDA(MultiHeadQuasiAttention):
     """Multi-head attention whose weights add, subtract or delete values instead of averaging them.
@@ -93,6 +94,9 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     Source: Tay et al. 2019, "Compositional De-Attention Networks", eq. 10.
     """
+
+    # Means over all pairs would show a query the others.
+    cross_attention_options = {"center_per_query": True}
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import keras
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape, selectable_as
 from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
@@ -14,6 +14,7 @@ from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
 Tensor = Any
 
 
+@selectable_as("conflict")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadConflict(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with conflict heads beside those of dot products.

@@ -7,7 +7,7 @@ from keras import ops as keras_ops
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.gates import Gates
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape, selectable_as
 from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.elementwise import tanh
 from keras_quasiattn.ops.masking import causal_mask, combine_masks
@@ -15,6 +15,7 @@ from keras_quasiattn.ops.masking import causal_mask, combine_masks
 Tensor = Any
 
 
+@selectable_as("gated")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadGated(MultiHeadQuasiAttention):
     """Multi-head softmax attention in which each head opens or closes each key.

@@ -5,11 +5,12 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, selectable_as
 
 Tensor = Any
 
 
+@selectable_as("softmax")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadSoftmax(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with this package's masks: the same weights where both are defined.

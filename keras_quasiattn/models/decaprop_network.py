@@ -14,12 +14,13 @@ from keras_quasiattn.layers import (
 )
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.mechanisms import MECHANISMS, takes_options
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.one_at_a_time import one_at_a_time
 
 Tensor = Any
 Shape = tuple[int | None, ...]
-SELF_ATTENTIONS = ("softmax", "coda", "none")
+SELF_ATTENTIONS = (*MECHANISMS, "none")
 POINTERS = ("recurrent", "attentive")
 
 
@@ -110,7 +111,7 @@ class DecaPropNetwork(keras.layers.Layer):
                     GatedContextQueryAttention(
                         units,
                         attention=kind,
-                        attention_options=attention_options if kind == "coda" else None,
+                        attention_options=attention_options if takes_options(kind) else None,
                         dropout=dropout,
                         dtype=policy,
                         name=f"{name}_attention",

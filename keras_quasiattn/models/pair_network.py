@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
-from keras_quasiattn.layers.arguments import check_positive_integer, copy_initializer
+from keras_quasiattn.layers.arguments import check_positive_integer
 from keras_quasiattn.layers.dense_stack import DenseStack
 
 Tensor = Any
@@ -103,7 +103,7 @@ class PairNetwork(keras.layers.Layer):
 
     def _common(self, name: str) -> dict[str, Any]:
         # Every layer has its own copy: one initializer object without a seed repeats its numbers.
-        initializer = copy_initializer(self.kernel_initializer)
+        initializer = self.kernel_initializer.clone()
         return {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
 
     def build(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> None:
