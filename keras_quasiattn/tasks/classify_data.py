@@ -6,52 +6,40 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tensorflow_datasets as tfds
-
 from keras_quasiattn.data import (
     AgNewsPart,
     LabelledTextSet,
     StanfordSentiment,
-    prepare,
     texts_from_files,
     texts_from_tfds,
 )
-from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.held_out import hold_out
+from keras_quasiattn.tasks.sources import SPLITS, Source, own_files
 
-_OWN_FILES = ("train", "validation", "test")
 _AG_NEWS_ROWS = 120_000
 
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """A TFDS data set: a name that TFDS knows, or a builder of ours and its config."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Texts(Source):
+    """Labelled texts; `text_keys` are joined to one."""
 
-    builder: str | type[tfds.core.DatasetBuilder]
-    example: str
     text_keys: tuple[str, ...] = ("text",)
     label_key: str = "label"
-    splits: tuple[str, ...] = ("train", "test")
-    config: str | None = None
-    published_rows: int | None = None
-
-    def make(self, data_dir: Path, phrases: bool) -> tfds.core.DatasetBuilder:
-        config = f"{self.config}{'_phrases' * phrases}" if self.config else None
-        if isinstance(self.builder, str):
-            return tfds.builder(self.builder, data_dir=data_dir)
-        return self.builder(config=config, data_dir=data_dir)
+    splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {"train": "train", "test": "test"})
 
 
 _REVIEW = "a gorgeous, witty, seductive movie ."
 _NEWS = "Stocks fall as oil prices rise - Shares fell on Wall Street after oil reached a new high."
-_sentiment = functools.partial(_Source, StanfordSentiment, _REVIEW, splits=("train", "validation", "test"))
-SOURCES: Mapping[str, _Source] = {
-    "trec": _Source("trec", "What is the capital of Yugoslavia ?", label_key="label-coarse"),
+_sentiment = functools.partial(
+    _Texts, builder=StanfordSentiment, example=_REVIEW, splits={split: split for split in SPLITS}
+)
+SOURCES: Mapping[str, _Texts] = {
+    "trec": _Texts(builder="trec", example="What is the capital of Yugoslavia ?", label_key="label-coarse"),
     "sst1": _sentiment(config="fine"),
     "sst2": _sentiment(config="binary"),
-    "imdb": _Source("imdb_reviews", "A gorgeous, witty film.<br />See it twice!"),
-    "ag_news": _Source("ag_news_subset", _NEWS, text_keys=("title", "description")),
-    "ag_news_part": _Source(AgNewsPart, _NEWS, published_rows=_AG_NEWS_ROWS),
+    "imdb": _Texts(builder="imdb_reviews", example="A gorgeous, witty film.<br />See it twice!"),
+    "ag_news": _Texts(builder="ag_news_subset", example=_NEWS, text_keys=("title", "description")),
+    "ag_news_part": _Texts(builder=AgNewsPart, example=_NEWS, published_rows=_AG_NEWS_ROWS),
 }
 OWN_EXAMPLE = "any text"
 
@@ -70,14 +58,10 @@ def load_texts(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
     notes = []
     if preset in SOURCES:
         source = SOURCES[preset]
-        builder = prepare(lambda: source.make(data_dir, options.get("phrases", False)), data_dir)
-        whole = texts_from_tfds(builder, source.text_keys, source.label_key, source.splits)
-        if source.published_rows is not None:
-            notes.append(f"a part: {len(whole.splits['train']):,} of {source.published_rows:,} training rows")
+        builder = source.prepared(data_dir, "_phrases" if options.get("phrases") else "")
+        whole = texts_from_tfds(builder, source.text_keys, source.label_key, tuple(source.splits.values()))
+        notes += source.notes(whole.splits["train"])
     else:
-        files = {split: options[split] for split in _OWN_FILES if options[split]}
-        if "train" not in files:
-            raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
-        whole = texts_from_files(files)
+        whole = texts_from_files(own_files(options))
     whole, of_validation = hold_out(whole, options)
     return whole, "; ".join(notes + of_validation)

@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,31 +15,21 @@ from keras_quasiattn.data import (
     pairs_from_click_log,
     pairs_from_files,
     pairs_from_tfds,
-    prepare,
     ranked_pairs_from_files,
 )
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.held_out import hold_out
+from keras_quasiattn.tasks.sources import Source, own_files
 
 PairSet = LabelledTextSet[TextPairs]
-_SPLITS = ("train", "validation", "test")
 
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """A TFDS data set: a name that TFDS knows, or a config of `PairCorpus`."""
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Pairs(Source):
+    """Pairs of texts; `keys` name the texts, the label and, of a ranking, the question."""
 
-    example: str
-    name: str = ""
-    config: str = ""
-    splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {split: split for split in _SPLITS})
+    builder: str | type[tfds.core.DatasetBuilder] = PairCorpus
     keys: tuple[str, ...] = ("first", "second", "label")
-    published_rows: int | None = None
-
-    def make(self, data_dir: Path) -> tfds.core.DatasetBuilder:
-        if self.name:
-            return tfds.builder(self.name, data_dir=data_dir)
-        return PairCorpus(config=self.config, data_dir=data_dir)
 
 
 _INFERENCE = "A man plays a guitar on stage.\tA man makes music."
@@ -49,30 +39,30 @@ _REPLIES = "how do i unpack a rar file?\tinstall unrar with apt-get\twhat do you
 _NLI = ("premise", "hypothesis", "label")
 _matched = {"train": "train", "validation": "validation_matched", "test": "validation_mismatched"}
 
-SOURCES: Mapping[str, _Source] = {
-    "snli": _Source(_INFERENCE, "snli", keys=_NLI),
-    "snli_part": _Source(_INFERENCE, config="snli_part", published_rows=549_367),
-    "multi_nli": _Source(_INFERENCE, "multi_nli", splits=_matched, keys=_NLI),
-    "scitail": _Source(_INFERENCE, "sci_tail", keys=_NLI),
-    "dialogue_nli": _Source("i like dogs .\ti have two dogs .", config="dialogue_nli"),
+SOURCES: Mapping[str, _Pairs] = {
+    "snli": _Pairs(builder="snli", example=_INFERENCE, keys=_NLI),
+    "snli_part": _Pairs(config="snli_part", example=_INFERENCE, published_rows=549_367),
+    "multi_nli": _Pairs(builder="multi_nli", example=_INFERENCE, splits=_matched, keys=_NLI),
+    "scitail": _Pairs(builder="sci_tail", example=_INFERENCE, keys=_NLI),
+    "dialogue_nli": _Pairs(config="dialogue_nli", example="i like dogs .\ti have two dogs ."),
     # The published test split has no labels, so the validation split is measured on and some pairs are held out.
-    "quora": _Source(
-        _PARAPHRASE,
-        "glue/qqp",
+    "quora": _Pairs(
+        builder="glue/qqp",
+        example=_PARAPHRASE,
         splits={"train": "train", "test": "validation"},
         keys=("question1", "question2", "label"),
     ),
-    "quora_tsv": _Source(_PARAPHRASE, config="quora"),
-    "quora_part": _Source(_PARAPHRASE, config="quora_part", published_rows=384_290),
+    "quora_tsv": _Pairs(config="quora", example=_PARAPHRASE),
+    "quora_part": _Pairs(config="quora_part", example=_PARAPHRASE, published_rows=384_290),
 }
-_ranked = functools.partial(_Source, _ANSWERS, keys=("first", "second", "label", "question_id"))
-RANKED_SOURCES: Mapping[str, _Source] = {
-    "wikiqa": _ranked(config="wikiqa"),
-    "wikiqa_original": _ranked(config="wikiqa_original"),
-    "trecqa": _ranked(config="trecqa_all"),
-    "trecqa_train": _ranked(config="trecqa"),
-    "ubuntu_irc": _ranked(_REPLIES, config="ubuntu_irc"),
-    "ubuntu": _ranked(_REPLIES, config="ubuntu_v2"),
+_ranked = functools.partial(_Pairs, keys=("first", "second", "label", "question_id"))
+RANKED_SOURCES: Mapping[str, _Pairs] = {
+    "wikiqa": _ranked(config="wikiqa", example=_ANSWERS),
+    "wikiqa_original": _ranked(config="wikiqa_original", example=_ANSWERS),
+    "trecqa": _ranked(config="trecqa_all", example=_ANSWERS),
+    "trecqa_train": _ranked(config="trecqa", example=_ANSWERS),
+    "ubuntu_irc": _ranked(config="ubuntu_irc", example=_REPLIES),
+    "ubuntu": _ranked(config="ubuntu_v2", example=_REPLIES),
 }
 _OWN: Mapping[str, tuple[str, str, Callable[[Mapping[str, Any]], PairSet]]] = {
     "own": ("any text\tanother text", "first,second,label", pairs_from_files),
@@ -119,37 +109,25 @@ def _files(options: Mapping[str, Any], columns: str) -> dict[str, Any]:
     """A table for each split, or files of one text a line, parted by commas in the order of the columns."""
     names = columns.split(",")
     files: dict[str, Any] = {}
-    for split in _SPLITS:
-        parts = options[split].split(",") if options[split] else []
-        if len(parts) == 1:
-            files[split] = parts[0]
-        elif len(parts) == len(names):
-            files[split] = dict(zip(names, parts, strict=True))
-        elif parts:
+    for split, given in own_files(options).items():
+        parts = given.split(",")
+        if len(parts) not in (1, len(names)):
             raise UserError(
-                f"data.{split} is {options[split]!r}: one table, or {len(names)} files of one text a line "
+                f"data.{split} is {given!r}: one table, or {len(names)} files of one text a line "
                 f"({columns}), would be right"
             )
-    if "train" not in files:
-        raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
+        files[split] = given if len(parts) == 1 else dict(zip(names, parts, strict=True))
     return files
 
 
-def _from_tfds(source: _Source, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
-    builder = prepare(lambda: source.make(data_dir), data_dir)
+def _from_tfds(source: _Pairs, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
     keys = dict(zip(("first_key", "second_key", "label_key", "question_key"), source.keys, strict=False))
-    return _with_note(pairs_from_tfds(builder, source.splits, **keys), options, source.published_rows)
+    whole = pairs_from_tfds(source.prepared(data_dir), source.splits, **keys)
+    return _with_note(whole, options, source.notes(whole.splits["train"]))
 
 
-def _with_note(
-    whole: PairSet, options: Mapping[str, Any], published_rows: int | None = None
-) -> tuple[PairSet, str]:
-    notes = []
-    rows = len(whole.splits["train"])
-    if published_rows is not None:
-        notes.append(f"a part: {rows:,} of {published_rows:,} training rows")
+def _with_note(whole: PairSet, options: Mapping[str, Any], notes: Sequence[str] = ()) -> tuple[PairSet, str]:
     dropped = sum(whole.dropped.values())
-    if dropped:
-        notes.append(f"{dropped:,} rows without a label left out")
+    without_label = [f"{dropped:,} rows without a label left out"] if dropped else []
     whole, of_validation = hold_out(whole, options)
-    return whole, "; ".join(notes + of_validation)
+    return whole, "; ".join([*notes, *without_label, *of_validation])

@@ -1,6 +1,7 @@
 """Where the sentences of `translate` come from, by preset."""
 
 import dataclasses
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,36 +13,31 @@ from keras_quasiattn.data import (
     ParallelTextSet,
     parallel_from_files,
     parallel_from_tfds,
-    prepare,
 )
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.held_out import hold_out
+from keras_quasiattn.tasks.sources import SPLITS, Source
 
-_SPLITS = ("train", "validation", "test")
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Sentences(Source):
+    """Sentences in two languages, from the first of them to the second."""
 
-@dataclasses.dataclass(frozen=True)
-class _Source:
-    """A TFDS data set: a name that TFDS knows, or a config of `ParallelCorpus`."""
-
-    example: str
+    builder: str | type[tfds.core.DatasetBuilder] = ParallelCorpus
     languages: tuple[str, str]
-    name: str = ""
-    config: str = ""
-    published_rows: int | None = None
-
-    def make(self, data_dir: Path) -> tfds.core.DatasetBuilder:
-        if self.name:
-            return tfds.builder(self.name, data_dir=data_dir)
-        return ParallelCorpus(config=self.config, data_dir=data_dir)
 
 
 _TALK = "And I want to tell you a story ."
-SOURCES: Mapping[str, _Source] = {
-    "multi30k": _Source("A man in a blue shirt is standing on a ladder.", ("en", "de"), config="multi30k"),
-    "iwslt15_envi": _Source(_TALK, ("en", "vi"), config="iwslt15_envi"),
-    "iwslt15_envi_part": _Source(_TALK, ("en", "vi"), config="iwslt15_envi_part", published_rows=133_317),
-    "ted_hrlr": _Source("esta é uma história .", ("pt", "en"), name="ted_hrlr_translate/pt_to_en"),
+_envi = functools.partial(_Sentences, example=_TALK, languages=("en", "vi"))
+SOURCES: Mapping[str, _Sentences] = {
+    "multi30k": _Sentences(
+        config="multi30k", example="A man in a blue shirt is standing on a ladder.", languages=("en", "de")
+    ),
+    "iwslt15_envi": _envi(config="iwslt15_envi"),
+    "iwslt15_envi_part": _envi(config="iwslt15_envi_part", published_rows=133_317),
+    "ted_hrlr": _Sentences(
+        builder="ted_hrlr_translate/pt_to_en", example="esta é uma história .", languages=("pt", "en")
+    ),
 }
 OWN_EXAMPLE = "any text"
 
@@ -60,11 +56,9 @@ def load_parallel(preset: str, options: Mapping[str, Any], data_dir: Path) -> tu
     notes = []
     if preset in SOURCES:
         source = SOURCES[preset]
-        builder = prepare(lambda: source.make(data_dir), data_dir)
-        splits = {split: split for split in _SPLITS}
-        whole = parallel_from_tfds(builder, splits, options["source"], options["target"])
-        if source.published_rows is not None:
-            notes.append(f"a part: {len(whole.splits['train']):,} of {source.published_rows:,} training rows")
+        builder = source.prepared(data_dir)
+        whole = parallel_from_tfds(builder, source.splits, options["source"], options["target"])
+        notes += source.notes(whole.splits["train"])
     else:
         whole = parallel_from_files(_files(options))
     dropped = sum(whole.dropped.values())
@@ -77,7 +71,7 @@ def load_parallel(preset: str, options: Mapping[str, Any], data_dir: Path) -> tu
 def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The two files of each split, parted by a comma."""
     files = {}
-    for split in _SPLITS:
+    for split in SPLITS:
         parts = options[split].split(",") if options[split] else []
         if len(parts) == 2:
             files[split] = (parts[0], parts[1])

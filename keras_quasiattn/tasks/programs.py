@@ -19,8 +19,7 @@ from keras_quasiattn.tasks.held_out import hold_out
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.program_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.sequence_task import SequenceTask
-
-_SPLITS = ("train", "validation", "test")
+from keras_quasiattn.tasks.sources import SPLITS, own_files
 
 
 class Programs(SequenceTask):
@@ -50,12 +49,12 @@ class Programs(SequenceTask):
             return _from_files(data)
         try:
             config = GeneratedAlgoLispConfig(
-                seed=data["problem_seed"], **{split: data[f"{split}_problems"] for split in _SPLITS}
+                seed=data["problem_seed"], **{split: data[f"{split}_problems"] for split in SPLITS}
             )
         except ValueError as error:
             raise UserError(f"the data options do not suit task {self.name}: {error}") from None
         builder = prepare(lambda: GeneratedAlgoLisp(config=config, data_dir=self.data_dir), self.data_dir)
-        return programs_from_tfds(builder, _SPLITS), "problems by rule, not the published ones"
+        return programs_from_tfds(builder, SPLITS), "problems by rule, not the published ones"
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
         tests = [ProgramTests.from_json(test) for test in examples.tests]
@@ -63,9 +62,5 @@ class Programs(SequenceTask):
 
 
 def _from_files(options: Mapping[str, Any]) -> tuple[LabelledTextSet[ProgramTexts], str]:
-    files = {split: options[split] for split in _SPLITS if options[split]}
-    if "train" not in files:
-        raise UserError("data.train is '': name a file, with --data FILE or --set data.train=FILE")
-    whole = programs_from_files(files)
-    whole, notes = hold_out(whole, options)
+    whole, notes = hold_out(programs_from_files(own_files(options)), options)
     return whole, "; ".join(notes)
