@@ -5,7 +5,8 @@ from typing import Any
 import keras
 
 from keras_quasiattn.models.decaprop_network import DecaPropNetwork
-from keras_quasiattn.models.reader import Reader, policy_of
+from keras_quasiattn.models.functional_model import policy_of
+from keras_quasiattn.models.reader import Reader
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

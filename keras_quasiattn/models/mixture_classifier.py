@@ -9,6 +9,7 @@ from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer
 from keras_quasiattn.models.evidence_lower_bound import evidence_lower_bound
+from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import PairNetwork, pair_inputs, pair_masks
 from keras_quasiattn.ops.composition import check_choice
 
@@ -16,7 +17,7 @@ Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class MixtureClassifier(keras.Model):
+class MixtureClassifier(FunctionalModel):
     """Two texts' ids to the log-probabilities of classes, by K pair networks over one embedding.
 
     log p(y | a, b) = logsumexp_c log p(y | a, b; θ_c) − log K
@@ -94,20 +95,9 @@ class MixtureClassifier(keras.Model):
         check_choice(estimator, ("enumeration", "reinforce"), "estimator")
         if kl_weight < 0:
             raise ValueError(f"`kl_weight` must not be negative. Received: kl_weight={kl_weight}")
-        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
-        self._arguments: dict[str, Any] = {
-            "vocabulary_size": vocabulary_size,
-            "num_classes": num_classes,
-            "components": list(components),
-            "common": common,
-            "embedding_dim": embedding_dim,
-            "train_embedding": train_embedding,
-            "objective": objective,
-            "estimator": estimator,
-            "inference": inference,
-            "kl_weight": kl_weight,
-            "seed": seed,
-        }
+        policy = policy_of(kwargs.pop("dtype", None))
+        components = list(components)
+        self._arguments = arguments_of(MixtureClassifier.__init__, locals())
         common = {**(common or {}), "dtype": policy}
         embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
@@ -116,9 +106,7 @@ class MixtureClassifier(keras.Model):
             PairNetwork(num_classes, **{**common, **component}, name=f"component_{number}")
             for number, component in enumerate(components)
         ]
-        # The functional model tracks these layers; a PyTorch module takes none before its constructor.
-        object.__setattr__(self, "_embedding", embedding)
-        object.__setattr__(self, "_components", networks)
+        self._hold(_embedding=embedding, _components=networks)
         inputs = pair_inputs()
         mixture = _mixture(self.component_log_probabilities(**inputs))
         super().__init__(inputs=inputs, outputs=mixture, **kwargs)
@@ -225,11 +213,6 @@ class MixtureClassifier(keras.Model):
         if len(labels.shape) == 2 and labels.shape[-1] == classes:
             return ops.cast(labels, "float32")
         return ops.one_hot(ops.cast(ops.reshape(labels, (-1,)), "int32"), classes, dtype="float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}
 
 
 def _mixture(components: Tensor) -> Tensor:

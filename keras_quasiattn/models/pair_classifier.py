@@ -6,13 +6,14 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import PairNetwork, pair_inputs, pair_masks
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class PairClassifier(keras.Model):
+class PairClassifier(FunctionalModel):
     """Two texts' ids to the logits of classes: embed, attend, compare, aggregate.
 
     a, b = P·table[ids];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
@@ -80,32 +81,16 @@ class PairClassifier(keras.Model):
     ) -> None:
         check_positive_integer(vocabulary_size, "vocabulary_size")
         check_positive_integer(embedding_dim, "embedding_dim")
-        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        policy = policy_of(kwargs.pop("dtype", None))
+        self._arguments = arguments_of(PairClassifier.__init__, locals())
         embedding = keras.layers.Embedding(
             vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
         )
-        network = PairNetwork(
-            num_classes,
-            units=units,
-            num_layers=num_layers,
-            projection_dim=projection_dim,
-            intra_attention=intra_attention,
-            intra_options=intra_options,
-            attention=attention,
-            attention_options=attention_options,
-            dropout=dropout,
-            kernel_initializer=kernel_initializer,
-            dtype=policy,
-            name="network",
-        )
-        self._arguments = {
-            "vocabulary_size": vocabulary_size,
-            "embedding_dim": embedding_dim,
-            "train_embedding": train_embedding,
-        }
-        # The functional model tracks these layers; a PyTorch module takes none before its constructor.
-        object.__setattr__(self, "_embedding", embedding)
-        object.__setattr__(self, "_network", network)
+        own = ("vocabulary_size", "embedding_dim", "train_embedding")
+        of_network = {name: value for name, value in self._arguments.items() if name not in own}
+        network = PairNetwork(**of_network, dtype=policy, name="network")
+        self._arguments["kernel_initializer"] = keras.initializers.serialize(network.kernel_initializer)
+        self._hold(_embedding=embedding, _network=network)
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs), **kwargs)
         self.dtype_policy = policy
@@ -140,9 +125,3 @@ class PairClassifier(keras.Model):
     def _answer(self, first: Tensor, second: Tensor, **options: Any) -> Any:
         pair = [self._embedding(ids) for ids in (first, second)]
         return self._network(pair, mask=pair_masks(first, second), **options)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        network = self._network.get_config()
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {**network, **self._arguments, "name": self.name, "trainable": self.trainable, "dtype": policy}

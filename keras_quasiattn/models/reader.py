@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer
 from keras_quasiattn.models.character_states import CharacterStates
+from keras_quasiattn.models.functional_model import FunctionalModel
 from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
@@ -15,7 +16,7 @@ SIDES = ("passage", "question")
 PADDING_LOGIT = -1e9
 
 
-class Reader(keras.Model):
+class Reader(FunctionalModel):
     """A question and a passage to where the answer begins and ends; subclasses bring the network.
 
     logits = network([table[ids]; characters; exact match; frequency] of the passage, and likewise of the question)
@@ -68,7 +69,7 @@ class Reader(keras.Model):
     ) -> None:
         check_positive_integer(vocabulary_size, "vocabulary_size")
         check_positive_integer(embedding_dim, "embedding_dim")
-        arguments = {
+        self._arguments = {
             "vocabulary_size": vocabulary_size,
             "embedding_dim": embedding_dim,
             "train_embedding": train_embedding,
@@ -76,20 +77,17 @@ class Reader(keras.Model):
             "character_dim": character_dim,
             "exact_match": exact_match,
             "frequency": frequency,
+            **network_arguments,
         }
-        made: dict[str, Any] = {
-            "arguments": {**arguments, **network_arguments},
-            "network": network,
-            "embedding": keras.layers.Embedding(
+        self._hold(
+            _network=network,
+            _embedding=keras.layers.Embedding(
                 vocabulary_size, embedding_dim, trainable=train_embedding, dtype=dtype, name="embedding"
             ),
-            "characters": CharacterStates(character_units, character_dim, dtype=dtype, name="characters")
+            _characters=CharacterStates(character_units, character_dim, dtype=dtype, name="characters")
             if character_units
             else None,
-        }
-        # The functional model tracks these layers; a PyTorch module takes none before its constructor.
-        for name, value in made.items():
-            object.__setattr__(self, f"_{name}", value)
+        )
         inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in SIDES}
         for side in SIDES:
             if character_units:
@@ -126,16 +124,6 @@ class Reader(keras.Model):
         logits = ops.cast(self._network(pair, mask=masks), "float32")
         real = ops.expand_dims(masks[0], -1)
         return zero_masked(logits, real) + PADDING_LOGIT * ops.cast(ops.logical_not(real), "float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}
-
-
-def policy_of(dtype: Any) -> keras.DTypePolicy:
-    """The policy that is meant by a model's `dtype` argument."""
-    return keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
 
 def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from keras_quasiattn.layers import DotAttention
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, readable
+from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.transformer import is_real
 from keras_quasiattn.ops.masking import zero_masked
 
@@ -16,7 +17,7 @@ Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class Seq2Seq(keras.Model):
+class Seq2Seq(FunctionalModel):
     """Reads a source with LSTMs, and predicts each target token from the ones before it with others.
 
     z, s = LSTM(source_table[source]);  y = LSTM(target_table[target]) from the state s;  logits = y·W + b
@@ -85,16 +86,8 @@ class Seq2Seq(keras.Model):
                 "`attention_options` say nothing without `attention`. "
                 f"Received: attention_options={attention_options}"
             )
-        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
-        self._arguments = {
-            "vocabulary_size": vocabulary_size,
-            "attention": attention,
-            "attention_options": attention_options,
-            "embedding_dim": embedding_dim,
-            "units": units,
-            "num_layers": num_layers,
-            "dropout": dropout,
-        }
+        policy = policy_of(kwargs.pop("dtype", None))
+        self._arguments = arguments_of(Seq2Seq.__init__, locals())
 
         def lstm(name: str, **options: Any) -> keras.layers.LSTM:
             return keras.layers.LSTM(
@@ -135,9 +128,7 @@ class Seq2Seq(keras.Model):
                 attention=attention, attention_options=attention_options, dtype=policy, name="attention"
             )
             layers["join"] = keras.layers.Concatenate(dtype=policy, name="join")
-        # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
-        for name, value in layers.items():
-            object.__setattr__(self, f"_{name}", value)
+        self._hold(**{f"_{name}": value for name, value in layers.items()})
 
         inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
         super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
@@ -219,8 +210,3 @@ class Seq2Seq(keras.Model):
                 found, answer["weights"] = found
             x = self._join([x, found])
         return {"logits": self._output_layer(self._dropout(x)), **answer}
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}

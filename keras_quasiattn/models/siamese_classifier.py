@@ -9,6 +9,7 @@ from keras_quasiattn.layers import AlignmentAttention, AttentionConflict, Confli
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import readable
+from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
 from keras_quasiattn.ops.composition import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
@@ -25,7 +26,7 @@ _HEADS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class SiameseClassifier(keras.Model):
+class SiameseClassifier(FunctionalModel):
     """Two texts' ids to the logits of classes: one GRU encoder for both, an interaction, dense layers.
 
     u, v = GRU(… GRU(table[ids]));  u' = [u; v^A; v^C];  v' = [v; u^A; u^C]
@@ -96,20 +97,8 @@ class SiameseClassifier(keras.Model):
             check_positive_integer(value, name)
         check_rate(dropout, "dropout")
         check_choice(interaction, tuple(_HEADS), "interaction")
-        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
-        self._arguments: dict[str, Any] = {
-            "vocabulary_size": vocabulary_size,
-            "num_classes": num_classes,
-            "interaction": interaction,
-            "difference": difference,
-            "embedding_dim": embedding_dim,
-            "train_embedding": train_embedding,
-            "units": units,
-            "num_recurrent_layers": num_recurrent_layers,
-            "num_dense_layers": num_dense_layers,
-            "pooling": pooling,
-            "dropout": dropout,
-        }
+        policy = policy_of(kwargs.pop("dtype", None))
+        self._arguments = arguments_of(SiameseClassifier.__init__, locals())
         named = {"dtype": policy, "name": "interaction"}
         layers: dict[str, Any] = {
             "embedding": keras.layers.Embedding(
@@ -141,9 +130,7 @@ class SiameseClassifier(keras.Model):
             layers["interaction"] = ConflictAttention(units, difference=difference, **named)
         elif interaction == "both":
             layers["interaction"] = AttentionConflict(units, difference=difference, **named)
-        # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
-        for name, value in layers.items():
-            object.__setattr__(self, f"_{name}", value)
+        self._hold(**{f"_{name}": value for name, value in layers.items()})
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
         self.dtype_policy = policy
@@ -189,8 +176,3 @@ class SiameseClassifier(keras.Model):
         for recurrent in self._recurrent:
             x = self._recurrent_dropout(recurrent(x, mask=read))
         return x
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}

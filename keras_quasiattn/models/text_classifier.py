@@ -5,41 +5,37 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers import (
-    GatedAttention,
-    LocalAttention,
-    MaskedPooling,
-    MultiHeadCoDA,
-    SoftAttention,
-)
+from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.multi_head_attention import ATTENTIONS
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, readable
+from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 
 Tensor = Any
 
 _POOLING = {"soft": SoftAttention, "local": LocalAttention, "gated": GatedAttention}
-ATTENTIONS = ("none", "coda", *_POOLING)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class TextClassifier(keras.Model):
+class TextClassifier(FunctionalModel):
     """Token ids to the logits of classes: embedding, bidirectional LSTM layers, attention, a linear layer.
 
     h = BiLSTM(… BiLSTM(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
 
     The attention gives α: "soft" a softmax over all positions, "local" over a window around a predicted position,
     "gated" over the positions whose gate an auxiliary network on the embeddings opens. "none" takes the last
-    states of both directions instead. "coda" lets the states attend to each other and takes the mean of h + CoDA(h).
+    states of both directions instead. "softmax", "coda" and "conflict" let the states attend to each other by the
+    multi-head layer of that name, and take the mean of h + attention(h).
 
     Padding is id 0, behind the text; it changes nothing. A text of padding alone gives finite logits.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.
         num_classes: number of classes.
-        attention: "gated", "soft", "local", "none" or "coda".
-        attention_options: dict of further constructor arguments of the attention layer; for "coda" of
-            `MultiHeadCoDA`, `num_heads` among them.
+        attention: "gated", "soft", "local", "none", "softmax", "coda" or "conflict".
+        attention_options: dict of further constructor arguments of the attention layer, `num_heads` among them for
+            the last three.
         embedding_dim: width of the embedding. Defaults to 100.
         units: units of an LSTM in each direction. Defaults to 100.
         num_layers: LSTM layers. Defaults to 2.
@@ -93,24 +89,13 @@ class TextClassifier(keras.Model):
             check_positive_integer(value, name)
         check_rate(embedding_dropout, "embedding_dropout")
         check_rate(dropout, "dropout")
-        if attention not in ATTENTIONS:
-            raise ValueError(f"`attention` must be one of {ATTENTIONS}. Received: attention={attention!r}")
+        if attention not in {"none", *_POOLING, *ATTENTIONS}:
+            known = ("none", *_POOLING, *sorted(ATTENTIONS.keys() - _POOLING.keys()))
+            raise ValueError(f"`attention` must be one of {known}. Received: attention={attention!r}")
         if merge_mode not in ("concat", "sum"):
             raise ValueError(f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}")
-        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
-        self._arguments = {
-            "vocabulary_size": vocabulary_size,
-            "num_classes": num_classes,
-            "attention": attention,
-            "attention_options": attention_options,
-            "embedding_dim": embedding_dim,
-            "units": units,
-            "num_layers": num_layers,
-            "merge_mode": merge_mode,
-            "embedding_dropout": embedding_dropout,
-            "dropout": dropout,
-            "train_embedding": train_embedding,
-        }
+        policy = policy_of(kwargs.pop("dtype", None))
+        self._arguments = arguments_of(TextClassifier.__init__, locals())
         layers: dict[str, Any] = {
             "embedding": keras.layers.Embedding(
                 vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
@@ -138,20 +123,19 @@ class TextClassifier(keras.Model):
                 for number in range(num_layers)
             ],
             "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
+            "pooling": None,
         }
         options = attention_options or {}
         if attention in _POOLING:
             layers["attention"] = _POOLING[attention](**options, dtype=policy, name="attention")
-        elif attention == "coda":
+        elif attention in ATTENTIONS:
             width = units * (2 if merge_mode == "concat" else 1)
             heads = options.get("num_heads", 1)
-            layers["attention"] = MultiHeadCoDA(
+            layers["attention"] = ATTENTIONS[attention](
                 **{"num_heads": 1, "key_dim": width // heads, **options}, dtype=policy, name="attention"
             )
             layers["pooling"] = MaskedPooling(dtype=policy, name="pooling")
-        # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
-        for name, value in layers.items():
-            object.__setattr__(self, f"_{name}", value)
+        self._hold(**{f"_{name}": value for name, value in layers.items()})
 
         ids = keras.Input((None,), dtype="int32", name="ids")
         super().__init__(inputs=ids, outputs=self._answer(ids)["logits"], **kwargs)
@@ -183,7 +167,7 @@ class TextClassifier(keras.Model):
         answer = {}
         if attention == "none":
             context = states
-        elif attention == "coda":
+        elif self._pooling:
             attended = self._attention(states, states, query_mask=mask, value_mask=mask, training=training)
             context = self._pooling(states + attended, mask=mask)
         elif attention == "gated":
@@ -204,8 +188,3 @@ class TextClassifier(keras.Model):
             if number < len(self._recurrent) - 1:
                 x = self._dropout[number](x, training=training)
         return x
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}

@@ -14,13 +14,14 @@ from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
+from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 
 Tensor = Any
 PADDING_ID = 0
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class Transformer(keras.Model):
+class Transformer(FunctionalModel):
     """Sequence to sequence: reads a source, predicts each target token from the ones before it.
 
     x = √D·table[source] + position;  x = EncoderBlock(x), num_layers times;  z = LayerNorm(x)
@@ -43,7 +44,8 @@ class Transformer(keras.Model):
         hidden_dim: positive integer, the width D.
         intermediate_dim: positive integer, inner width of the feed-forward nets.
         num_heads: positive integer, attention heads; None if `attention` is a layer.
-        attention: "coda" (the default), "gated", "softmax", or an unbuilt layer; see `TransformerEncoder`.
+        attention: "coda" (the default), "conflict", "gated", "softmax", or an unbuilt layer; see
+            `TransformerEncoder`.
         attention_options: dict of further constructor arguments for a named attention.
         dropout: rate in [0, 1) everywhere. Defaults to 0.1.
         universal: whether the blocks share their weights. Defaults to False.
@@ -103,22 +105,10 @@ class Transformer(keras.Model):
                 "`halting_options` say nothing without `adaptive=True`. "
                 f"Received: halting_options={halting_options}"
             )
-        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        policy = policy_of(kwargs.pop("dtype", None))
         # A layer given as `attention` becomes plain configuration once, for every block to copy.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
-        self._arguments = {
-            "vocabulary_size": vocabulary_size,
-            "num_layers": num_layers,
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": intermediate_dim,
-            "num_heads": num_heads,
-            "attention": attention,
-            "attention_options": attention_options,
-            "dropout": dropout,
-            "universal": universal,
-            "adaptive": adaptive,
-            "halting_options": halting_options,
-        }
+        self._arguments = arguments_of(Transformer.__init__, locals())
         block = {
             "intermediate_dim": intermediate_dim,
             "num_heads": num_heads,
@@ -146,9 +136,7 @@ class Transformer(keras.Model):
         if adaptive:
             for name in ("encoder_halting", "decoder_halting"):
                 layers[name] = AdaptiveHalting(**(halting_options or {}), dtype=policy, name=name)
-        # The functional model below tracks these layers; a PyTorch module takes none before its constructor.
-        for name, value in layers.items():
-            object.__setattr__(self, name, value)
+        self._hold(**layers)
         self.num_layers, self.hidden_dim = num_layers, hidden_dim
         self.universal, self.adaptive = universal, adaptive
 
@@ -279,11 +267,6 @@ class Transformer(keras.Model):
 
     def _logits(self, x: Tensor) -> Tensor:
         return self.token_embedding(self.decoder_norm(x), reverse=True)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}
 
 
 def is_real(ids: Tensor) -> Tensor:

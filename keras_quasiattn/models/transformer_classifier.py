@@ -11,12 +11,13 @@ from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
+from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class TransformerClassifier(keras.Model):
+class TransformerClassifier(FunctionalModel):
     """Token ids to the logits of classes: Transformer encoder blocks, the mean over positions, a linear layer.
 
     x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;  logits = W·mean_t LayerNorm(x)_t + b
@@ -30,8 +31,9 @@ class TransformerClassifier(keras.Model):
         hidden_dim: the width D.
         intermediate_dim: inner width of the feed-forward nets.
         num_heads: attention heads; None if `attention` is a layer.
-        attention: "coda" (the default), "softmax", or an unbuilt layer; see `TransformerEncoder`.
-        attention_options: dict of further constructor arguments for "coda" or "softmax".
+        attention: "coda" (the default), "conflict", "gated", "softmax", or an unbuilt layer; see
+            `TransformerEncoder`.
+        attention_options: dict of further constructor arguments for a named attention.
         dropout: rate in [0, 1) everywhere. Defaults to 0.1.
         **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
 
@@ -75,20 +77,10 @@ class TransformerClassifier(keras.Model):
         ):
             check_positive_integer(value, name)
         check_rate(dropout, "dropout")
-        policy = keras.dtype_policies.get(kwargs.pop("dtype", None) or keras.config.dtype_policy())
+        policy = policy_of(kwargs.pop("dtype", None))
         # A layer given as `attention` becomes plain configuration once, for every block to copy.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
-        self._arguments = {
-            "vocabulary_size": vocabulary_size,
-            "num_classes": num_classes,
-            "num_layers": num_layers,
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": intermediate_dim,
-            "num_heads": num_heads,
-            "attention": attention,
-            "attention_options": attention_options,
-            "dropout": dropout,
-        }
+        self._arguments = arguments_of(TransformerClassifier.__init__, locals())
         ids = keras.Input((None,), dtype="int32", name="ids")
         mask = ops.not_equal(ids, 0)
         x = TokenEmbedding(vocabulary_size, hidden_dim, dtype=policy, name="token_embedding")(ids)
@@ -113,8 +105,3 @@ class TransformerClassifier(keras.Model):
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
         """The logits (B, num_classes) of ids (B, T); the blocks' attention has no one weight a position."""
         return {"logits": self(ops.cast(ids, "int32"), training=False)}
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        policy = keras.dtype_policies.serialize(self.dtype_policy)
-        return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}

@@ -134,7 +134,13 @@ CASES += [
         noisy=True,
         **RESIDUAL,
     ),
+    LayerCase(
+        "encoder_conflict", layers.TransformerEncoder, SINGLE, {**BLOCK, "attention": "conflict"}, **RESIDUAL
+    ),
     LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **RESIDUAL),
+    LayerCase(
+        "decoder_conflict", layers.TransformerDecoder, DECODER, {**BLOCK, "attention": "conflict"}, **RESIDUAL
+    ),
     LayerCase(
         "decoder_centered",
         layers.TransformerDecoder,

@@ -18,6 +18,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "local": {"window": 1},
     "none": {},
     "coda": {"num_heads": 2},
+    "conflict": {"num_heads": 2},
 }
 
 
