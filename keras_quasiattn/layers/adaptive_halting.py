@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.ops.masking import masked_mean
 
 Tensor = Any
@@ -81,7 +82,7 @@ class AdaptiveHalting(keras.layers.Layer):
     def build(self, inputs_shape: tuple[int | None, ...], *_: Any) -> None:
         """Makes w and b."""
         check_sequence(inputs_shape, "inputs")
-        self.unit = keras.layers.Dense(
+        self.unit = Dense(
             1,
             activation="sigmoid",
             bias_initializer=keras.initializers.Constant(self.initial_bias),

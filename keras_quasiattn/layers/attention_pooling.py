@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
 from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.elementwise import tanh
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any
@@ -61,7 +62,7 @@ class AttentionPooling(keras.layers.Layer):
 
     def finish(self, context: Tensor) -> Tensor:
         """The layer's output from the pooled states."""
-        return ops.tanh(context) if self.final_tanh else context
+        return tanh(context) if self.final_tanh else context
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
         """The output has no positions left to mask."""

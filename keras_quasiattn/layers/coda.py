@@ -5,6 +5,7 @@ from typing import Any, cast
 
 import keras
 
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.mechanisms import CoDAOptions
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.temperature import Temperature
@@ -111,8 +112,8 @@ class CoDA(PairAttention):
         )
         self._learned = self._options.make_weights(self)
 
-    def _make_projection(self, name: str, shape: Shape) -> keras.layers.Dense:
-        projection = keras.layers.Dense(
+    def _make_projection(self, name: str, shape: Shape) -> Dense:
+        projection = Dense(
             self._units,
             activation=self.activation,
             use_bias=self.use_bias,

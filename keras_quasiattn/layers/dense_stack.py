@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.dense import Dense
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -62,7 +63,7 @@ class DenseStack(keras.layers.Layer):
             options["name"] = f"dense_{index}"
             initializer = self.kernel_initializer.clone()
             self.denses.append(
-                keras.layers.Dense(self.units, activation="relu", kernel_initializer=initializer, **options)
+                Dense(self.units, activation="relu", kernel_initializer=initializer, **options)
             )
             self.denses[-1].build(inputs_shape)
             inputs_shape = self.denses[-1].compute_output_shape(inputs_shape)

@@ -4,6 +4,7 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.mechanisms import make_mechanism
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
@@ -72,7 +73,7 @@ class DotAttention(PairAttention):
     def build(self, inputs_shape: list[Shape]) -> None:
         """Makes W, and what the attention learns."""
         check_pair(inputs_shape, same_features=False)
-        self.key_projection = keras.layers.Dense(
+        self.key_projection = Dense(
             inputs_shape[0][-1],
             use_bias=False,
             kernel_initializer=self.kernel_initializer,

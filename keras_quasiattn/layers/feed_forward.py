@@ -10,6 +10,8 @@ from keras_quasiattn.layers.arguments import (
     check_sequence,
     sequence_mask,
 )
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.layer_normalization import LayerNormalization
 from keras_quasiattn.ops.masking import check_mask
 
 Tensor = Any
@@ -71,7 +73,7 @@ class FeedForward(keras.layers.Layer):
         """Makes the norm and both dense layers."""
         width = check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
-        self.norm = keras.layers.LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
+        self.norm = LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
         self.intermediate_dense = self._dense(self.intermediate_dim, "intermediate_dense", self.activation)
         self.intermediate_dropout = keras.layers.Dropout(
             self.dropout, dtype=dtype, name="intermediate_dropout"
@@ -82,8 +84,8 @@ class FeedForward(keras.layers.Layer):
         self.intermediate_dense.build(inputs_shape)
         self.output_dense.build((*inputs_shape[:-1], self.intermediate_dim))
 
-    def _dense(self, units: int, name: str, activation: Any) -> keras.layers.Dense:
-        return keras.layers.Dense(
+    def _dense(self, units: int, name: str, activation: Any) -> Dense:
+        return Dense(
             units,
             activation=activation,
             kernel_initializer=self.kernel_initializer.clone(),

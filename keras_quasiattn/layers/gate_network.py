@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence, sequence_mask
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, run_recurrent
@@ -74,12 +75,12 @@ class GateNetwork(keras.layers.Layer):
             )
             hidden_shape = (*inputs_shape[:-1], 2 * self.units)
         else:
-            self.hidden = keras.layers.Dense(self.units, activation="tanh", dtype=dtype, name="hidden")
+            self.hidden = Dense(self.units, activation="tanh", dtype=dtype, name="hidden")
         self.hidden.build(inputs_shape)
         if self.network == "self_attention":
             self.attention = MultiHeadSoftmax(1, self.units, dtype=dtype, name="attention")
             self.attention.build(hidden_shape, hidden_shape)
-        self.logit = keras.layers.Dense(1, dtype=dtype, name="logit")
+        self.logit = Dense(1, dtype=dtype, name="logit")
         self.logit.build(hidden_shape)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -9,6 +9,7 @@ from keras_quasiattn.layers.arguments import (
     check_rate,
     check_sequence,
 )
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.mechanisms import make_mechanism
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
@@ -100,8 +101,8 @@ class GatedContextQueryAttention(PairAttention):
         )
         self._learned = self._mechanism.make_weights(self)
 
-    def _dense(self, units: int, activation: str, name: str, shape: Shape) -> keras.layers.Dense:
-        dense = keras.layers.Dense(
+    def _dense(self, units: int, activation: str, name: str, shape: Shape) -> Dense:
+        dense = Dense(
             units,
             activation=activation,
             use_bias=False,

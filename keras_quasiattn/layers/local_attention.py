@@ -8,6 +8,7 @@ from keras import ops as keras_ops
 from keras_quasiattn import ops
 from keras_quasiattn.layers.arguments import check_positive_integer
 from keras_quasiattn.layers.attention_pooling import AttentionPooling, Shape
+from keras_quasiattn.layers.dense import Dense
 
 Tensor = Any
 
@@ -70,8 +71,8 @@ class LocalAttention(AttentionPooling):
         self.hidden = self._dense(width, "hidden", "tanh", inputs_shape)
         self.center = self._dense(1, "center", None, inputs_shape)
 
-    def _dense(self, units: int, name: str, activation: Any, inputs_shape: Shape) -> keras.layers.Dense:
-        dense = keras.layers.Dense(
+    def _dense(self, units: int, name: str, activation: Any, inputs_shape: Shape) -> Dense:
+        dense = Dense(
             units,
             activation=activation,
             use_bias=False,

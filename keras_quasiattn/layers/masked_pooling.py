@@ -78,7 +78,7 @@ class MaskedPooling(keras.layers.Layer):
         pooled = largest(ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf)
         # Not `zero_masked`, which tf2onnx makes a product of, and 0 · −∞ is NaN.
         floor = ops.where(ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype))
-        return ops.maximum(pooled, floor)
+        return ops.where(pooled < floor, floor, pooled)  # `ops.maximum` rounds float64 on JAX and PyTorch
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
         """The output has no positions left to mask."""

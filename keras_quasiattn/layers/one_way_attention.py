@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.recording import hide
@@ -35,7 +36,7 @@ class OneWayAttention(PairAttention):
         check_pair(inputs_shape, same_features=False)
         units = self.units or inputs_shape[0][-1]
         self.u_projection, self.v_projection = (
-            keras.layers.Dense(units, activation="tanh", use_bias=False, dtype=self.dtype_policy, name=name)
+            Dense(units, activation="tanh", use_bias=False, dtype=self.dtype_policy, name=name)
             for name in ("u_projection", "v_projection")
         )
         self.u_projection.build(inputs_shape[0])

@@ -6,6 +6,7 @@ import keras
 
 from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence, sequence_mask
 from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
@@ -60,8 +61,7 @@ class RecurrentSpanPointer(keras.layers.Layer):
         self.end_recurrent = BidirectionalGRU(self.units, dtype=dtype, name="end_recurrent")
         self.end_recurrent.build(states)
         self.start_logit, self.end_logit = (
-            keras.layers.Dense(1, use_bias=False, dtype=dtype, name=f"{side}_logit")
-            for side in ("start", "end")
+            Dense(1, use_bias=False, dtype=dtype, name=f"{side}_logit") for side in ("start", "end")
         )
         self.start_logit.build(states)
         self.end_logit.build(states)

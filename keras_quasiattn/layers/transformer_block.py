@@ -7,6 +7,7 @@ import keras
 from keras_quasiattn.layers.arguments import check_sequence
 from keras_quasiattn.layers.attention_choice import AttentionChoice
 from keras_quasiattn.layers.feed_forward import FeedForward
+from keras_quasiattn.layers.layer_normalization import LayerNormalization
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -43,9 +44,7 @@ class TransformerBlock(keras.layers.Layer):
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
         """The norm before an attention, the attention, and the dropout after it, all built."""
         common = {"dtype": self.dtype_policy}
-        norm = keras.layers.LayerNormalization(
-            epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common
-        )
+        norm = LayerNormalization(epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common)
         attention = self._choice.make(
             check_sequence(query_shape, "inputs"),
             is_cross=is_cross,

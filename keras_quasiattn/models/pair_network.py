@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
 from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.dense_stack import DenseStack
 
 Tensor = Any
@@ -84,9 +85,7 @@ class PairNetwork(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
         self.projection = (
-            keras.layers.Dense(projection_dim, use_bias=False, **self._common("projection"))
-            if projection_dim
-            else None
+            Dense(projection_dim, use_bias=False, **self._common("projection")) if projection_dim else None
         )
         self.intra = (
             IntraSentenceAttention(**{**sizes, **self._common("intra"), **(intra_options or {})})

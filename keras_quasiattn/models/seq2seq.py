@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers import DotAttention
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, readable
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
@@ -118,10 +119,7 @@ class Seq2Seq(FunctionalModel):
                 for encoder in layers["encoders"]
             ]
             layers["bridges"] = [
-                [
-                    keras.layers.Dense(units, dtype=policy, name=f"{state}_bridge_{number}")
-                    for state in ("hidden", "cell")
-                ]
+                [Dense(units, dtype=policy, name=f"{state}_bridge_{number}") for state in ("hidden", "cell")]
                 for number in range(num_layers)
             ]
             layers["attention"] = DotAttention(

