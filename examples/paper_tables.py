@@ -75,7 +75,7 @@ class Entry(NamedTuple):
 
     Args:
         model: the model, in the paper's words where no script runs it.
-        data: the data, likewise.
+        data: the data, in the same form.
         paper: what the paper prints.
         row: the runs that measure it, if a command can.
         reason: why no command can.

@@ -175,29 +175,36 @@ def test_a_fault_at_any_write_loses_nothing_and_leaves_nothing(
         folder.mkdir()
         return fresh(folder, mlu_run, mlu_data) if name in ("evaluate", "export") else folder
 
+    def outside_of_versions(folder: Path) -> list[str]:  # of which there may be one more
+        return [entry for entry in names(folder) if "saved/run/" not in entry]
+
+    def check(number: int) -> None:
+        folder = begin(str(number))
+        code, said, got = start(name, folder, number, fault)
+        assert len(got) >= number
+        if fault == "kill":
+            assert code == -9
+        else:  # some things may fail without harm, such as removing what lies there already
+            assert code in (0, 1) and "Traceback" not in said, said
+            assert (said.count("\n"), bool(said)) == (0, code == 1), said
+        assert_nothing_is_half_visible(folder)
+        code, said, _ = start(name, folder)
+        assert code == 0, f"the next start said: {said}"
+        assert_nothing_is_half_visible(folder)
+        assert outside_of_versions(folder) == outside_of_versions(whole)
+        assert not [entry for entry in names(folder) if ".tmp-" in entry]
+        assert COMMANDS[name].results(folder) == COMMANDS[name].results(whole)
+        shutil.rmtree(folder)
+
     whole = begin("whole")
     code, said, asked = start(name, whole)
     assert code == 0, said
     assert not [entry for entry in names(whole) if ".tmp-" in entry]
     numbers = range(1, len(asked) + 1)
+    wrong = []
     for number in numbers if most is None else sorted(random.Random(name + fault).sample(numbers, most)):
-        folder, at = begin(str(number)), f"{number} of {len(asked)}: {asked[number - 1]}"
-        code, said, got = start(name, folder, number, fault)
-        assert len(got) >= number, at
-        if fault == "kill":
-            assert code == -9, at
-        else:  # some things may fail without harm, such as removing what lies there already
-            assert (
-                code in (0, 1)
-                and "Traceback" not in said
-                and (said.count("\n"), bool(said)) == (0, code == 1)
-            ), f"{at}: {code} {said}"
-        assert_nothing_is_half_visible(folder)
-        code, said, _ = start(name, folder)
-        assert code == 0, f"after {at}: {said}"
-        assert_nothing_is_half_visible(folder)
-        left = [entry for entry in names(folder) if "saved/run" not in entry]
-        assert left == [entry for entry in names(whole) if "saved/run" not in entry], f"after {at}"
-        assert not [entry for entry in names(folder) if ".tmp-" in entry], f"after {at}"
-        assert COMMANDS[name].results(folder) == COMMANDS[name].results(whole), f"after {at}"
-        shutil.rmtree(folder)
+        try:
+            check(number)
+        except AssertionError as error:
+            wrong.append(f"{number} of {len(asked)}, {asked[number - 1]}: {error}")
+    assert not wrong, "\n".join(wrong)

@@ -53,7 +53,7 @@ def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
     assert ask(tmp_path / "run" / "1", "one") == ["ask.py: got 1 texts: the model takes first, second"]
     assert_one_line(
         run_cli("predict", run, "no tab"),
-        "number of texts in the input 'no tab': 1, not 2: first, second, parted by tabs",
+        "number of texts in the input 'no tab': 1, not 2: first, second, separated by tabs",
     )
     assert_one_line(run_cli("show", run, "a\tb"), "have no tokens to show: use predict")
 
@@ -73,7 +73,7 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     assert scores == pytest.approx(expected["scores"], abs=1e-3) and scores[-1] == 0
     assert_one_line(
         run_cli("predict", run, "the cat"),
-        "number of texts in the input 'the cat': 1, not 2 or more: question, candidate, parted by tabs",
+        "number of texts in the input 'the cat': 1, not 2 or more: question, candidate, separated by tabs",
     )
 
 

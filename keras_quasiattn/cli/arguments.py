@@ -133,7 +133,7 @@ class Group(_Command, click.Group):
 
 
 def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
-    """A user's own file, or two of them parted by a comma, as the options of the data have it; None without any."""
+    """A user's own file, or two of them separated by a comma, as the options of the data have it; None without any."""
     if source is None and target is None:
         return data
     if data is not None or source is None or target is None:

@@ -124,7 +124,7 @@ def train(
     "wanted",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Search this option over values parted by commas; repeatable. Default the papers' choices.",
+    help="Search this option over values separated by commas; repeatable. Default the papers' choices.",
 )
 @click.option("--method", default="random", show_default=True, help="random, bayesian or hyperband.")
 @click.option("--trials", default=10, show_default=True, help="Number of trials; Hyperband has its own.")

@@ -98,7 +98,7 @@ def training_batches(
     resumed only by replaying it. Examples in different windows never meet: let the buffer hold the whole set,
     or let the set be shuffled on disk.
 
-    With `length_key`, examples of like length share a batch, so that little of it is padding: of every
+    With `length_key`, examples of similar length share a batch, so that little of it is padding: of every
     `_POOL` batches of shuffled examples the shortest make one batch, the next longer ones the next, and the
     batches are shuffled in turn.
 
@@ -193,7 +193,7 @@ def encoded_stream(batches: tf.data.Dataset, encode: Encode) -> tf.data.Dataset:
 
 
 def _by_length(order: tf.Tensor, lengths: tf.Tensor, batch_size: int, key: tf.Tensor) -> tf.Tensor:
-    """Reorders shuffled indices so that each run of `batch_size` has like lengths; the last few stay last."""
+    """Reorders shuffled indices so that each run of `batch_size` has similar lengths; the last few stay last."""
     batches = tf.size(order) // batch_size
     whole, rest = order[: batches * batch_size], order[batches * batch_size :]
     lengths = tf.cast(tf.gather(lengths, whole), tf.int64)

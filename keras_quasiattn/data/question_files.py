@@ -18,7 +18,7 @@ class Question(NamedTuple):
     Args:
         id: its name.
         question: the question, with something in it.
-        context: the passages, parted by line ends where there are several.
+        context: the passages, separated by line ends where there are several.
         answers: the right answers.
         starts: where in the context each answer begins, in characters; -1 where it does not occur.
     """

@@ -24,7 +24,7 @@ class ReadingTexts:
         passages: object (questions,), UTF-8 bytes.
         answers: object (questions,), a tuple of the right answers each, texts.
         starts: int64 (questions,), the byte of the passage at which its answer begins; -1 where none is in it.
-        ends: int64 (questions,), the byte behind that answer; -1 likewise.
+        ends: int64 (questions,), the byte behind that answer; -1 where there is none in it.
     """
 
     questions: np.ndarray

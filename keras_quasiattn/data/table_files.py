@@ -18,8 +18,8 @@ def read_table(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     r"""The wanted columns of a file's rows, one row after the other.
 
-    TSV: the first line names the columns; fields are parted by tabs, rows by "\n" alone, and nothing is quoted.
-    CSV: likewise with commas, and fields may be quoted with `"` as RFC 4180 has it. JSONL: an object a line, or a
+    TSV: the first line names the columns; fields are separated by tabs, rows by "\n" alone, and nothing is quoted.
+    CSV: the same with commas, and fields may be quoted with `"` as RFC 4180 has it. JSONL: an object a line, or a
     list of objects. The file may be compressed (.gz, .xz). Columns beyond the wanted ones are passed over.
 
     Args:

@@ -19,7 +19,7 @@ def token_batches(
     encode: Encode,
     row_multiple: int = 1,
 ) -> tf.data.Dataset:
-    """Endless shuffled batches with examples of like length, many short ones or few long ones.
+    """Endless shuffled batches with examples of similar length, many short ones or few long ones.
 
     As with `training_batches`, the stream depends on the seed and the step number and on nothing else, and starting
     at `first_step` gives exactly what an undisturbed stream gives from there. There the number of examples is fixed,

@@ -30,7 +30,7 @@ class CoDA(PairAttention):
         share_projections: F_N is F_E. If False, each has its own weights.
         kernel_initializer: initializer of the projection kernels.
         alpha: factor of E beside the scaling: a number ≥ 0, or "learned", starting at 1.
-        beta: factor of N, likewise.
+        beta: the same for N.
         scaling: "mean" multiplies E and N by 1/units, so that they are a mean product and a mean difference;
             "paper" and "none" multiply neither (eqs. 1–2), with which gates start nearly closed at usual sizes.
         similarity: "tanh" or "sigmoid".

@@ -53,7 +53,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         use_gate: multiply the heads' output by a sigmoid projection of the query.
         seed: seed of the dropout.
         alpha: factor of E beside the scaling: a number ≥ 0, or "learned" for one a head, starting at 1.
-        beta: factor of N, likewise.
+        beta: the same for N.
         scaling: "mean" multiplies E and N by 1/H, so that they are a mean product and a mean difference and
             neither tanh nor gates start saturated; "paper" multiplies both by 1/√H (eq. 10), with which gates
             start nearly closed at usual head sizes; "none" leaves both.
@@ -71,8 +71,8 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         value: (B, S, features).
         key: (B, S, features); default `value`.
         query_mask: boolean (B, T); default the mask Keras attached to `query`.
-        value_mask: boolean (B, S), likewise.
-        key_mask: boolean (B, S), likewise.
+        value_mask: boolean (B, S); default the mask Keras attached to `value`.
+        key_mask: boolean (B, S); default the mask Keras attached to `key`.
         attention_mask: boolean (B, T, S), (T, S) or (B, N, T, S).
         return_attention_scores: also return M, (B, N, T, S); takes T·S memory a head.
         training: whether dropout applies.

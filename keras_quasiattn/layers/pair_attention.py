@@ -11,7 +11,7 @@ Shape = tuple[int | None, ...]
 
 
 class PairAttention(keras.layers.Layer):
-    """Takes [a, b] and gives both anew; subclasses implement `attend`.
+    """Takes [a, b] and returns a new version of each; subclasses implement `attend`.
 
     Padding is cleared before `attend` sees it, and each output keeps the mask of its input.
     """

@@ -56,7 +56,7 @@ def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[Atte
     Args:
         layer: any built Keras layer or model.
         *args: what it is called with.
-        **kwargs: likewise.
+        **kwargs: further arguments of that call.
 
     Returns:
         The output, and the maps in the order in which the calls ended.

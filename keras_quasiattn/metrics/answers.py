@@ -10,7 +10,7 @@ _PUNCTUATION = set(string.punctuation)
 
 
 def normalized_answer(text: str) -> str:
-    """The answer in lower case, without ASCII punctuation and English articles, words parted by single spaces.
+    """The answer in lower case, without ASCII punctuation and English articles, words separated by single spaces.
 
     >>> normalized_answer("The  Beatles' (1964)")
     'beatles 1964'

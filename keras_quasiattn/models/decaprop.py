@@ -21,7 +21,7 @@ class DecaProp(Reader):
     here they stand beside it, as the dense features of the other layers do. The paper's variant that feeds features
     into the next recurrent layer, and contextual vectors, are not here. Words are compared as they are, not by stems.
 
-    In a training step one connector is in memory at a time; the rest is computed anew for its gradient.
+    In a training step one connector is in memory at a time; the rest is recomputed for its gradient.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.

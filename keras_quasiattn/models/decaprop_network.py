@@ -203,7 +203,7 @@ def _connected(
 ) -> list[list[Tensor]]:
     """The features of the passage and of the question, of every layer of the one with every layer of the other.
 
-    In training one connector is in memory at a time: its alignments, (B, P, Q), are not kept but computed anew.
+    In training one connector is in memory at a time: its gradient recomputes its alignments, (B, P, Q).
     """
     if not connectors:
         return [[], []]

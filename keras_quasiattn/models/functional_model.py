@@ -1,4 +1,4 @@
-"""What the models of this package share: a functional graph that its constructor's arguments make anew."""
+"""What the models of this package share: a functional graph that can be rebuilt from its constructor's arguments."""
 
 import inspect
 from collections.abc import Callable, Mapping

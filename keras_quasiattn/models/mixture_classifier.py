@@ -31,7 +31,7 @@ class MixtureClassifier(FunctionalModel):
     with q one more pair network, which sees the label beside its two sums. `evaluate` and validation give the compiled
     loss of the mixture under either objective.
 
-    Padding is id 0; it changes nothing, and a text of padding alone gives finite numbers.
+    Padding is id 0; it changes nothing, and a text that is all padding gives finite numbers.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.

@@ -23,8 +23,8 @@ class PairClassifier(FunctionalModel):
     intra attention's distances). The aligned values are a and b themselves; F, G and H are ReLU networks. Ranking is
     the same model with two classes, its score the probability of the positive one.
 
-    Padding is id 0; it changes nothing. A text of padding alone has the sum v = 0 and gives finite logits. A null token
-    that words without a counterpart may align to is the tokenizer's to prepend.
+    Padding is id 0; it changes nothing. A text that is all padding has the sum v = 0 and gives finite logits. The
+    tokenizer may prepend a null token, which words without a counterpart can align to.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.

@@ -21,7 +21,7 @@ class PairNetwork(keras.layers.Layer):
     a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
     logits = W·H([v1; v2; context]) + w
 
-    Padding changes nothing, and a sequence of padding alone has the sum v = 0.
+    Padding changes nothing, and a sequence that is all padding has the sum v = 0.
 
     Args:
         num_classes: number of classes.

@@ -25,7 +25,7 @@ class Reader(FunctionalModel):
     compare forms, numbers that two words share where they count as the same: of words that the vocabulary does not
     know, too.
 
-    Padding is id 0, behind the text; it changes nothing. A passage or question of padding alone gives finite logits.
+    Padding is id 0, behind the text; it changes nothing. A passage or question that is all padding gives finite logits.
 
     Args:
         network: layer from [passage (B, P, width), question (B, Q, width)] and their masks to logits (B, P, 2).

@@ -28,7 +28,7 @@ class Seq2Seq(FunctionalModel):
 
     Inputs, padding and decoding are those of `Transformer`: id 0 is padding, behind the text, and changes nothing;
     the target that goes in is the wanted output shifted by one with id 1 in front; the logits carry the target's
-    mask; `start_cache` and `step` serve `greedy_search` and `beam_search`. A source of padding alone starts the
+    mask; `start_cache` and `step` serve `greedy_search` and `beam_search`. A source that is all padding starts the
     decoder from zeros.
 
     Args:

@@ -36,7 +36,7 @@ class SiameseClassifier(FunctionalModel):
     v^A is what attention and v^C what conflict takes from the other text for each word. "attention" and "conflict"
     leave out the other of the two, "none" both. The encoder and the interaction's weights serve both directions.
 
-    Padding is id 0, behind the text; it changes nothing. A text of padding alone pools to zeros, finite logits.
+    Padding is id 0, behind the text; it changes nothing. A text that is all padding pools to zeros, finite logits.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.

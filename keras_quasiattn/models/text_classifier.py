@@ -28,7 +28,7 @@ class TextClassifier(FunctionalModel):
     states of both directions instead. "softmax", "coda" and "conflict" let the states attend to each other by the
     multi-head layer of that name, and take the mean of h + attention(h).
 
-    Padding is id 0, behind the text; it changes nothing. A text of padding alone gives finite logits.
+    Padding is id 0, behind the text; it changes nothing. A text that is all padding gives finite logits.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.

@@ -23,7 +23,7 @@ class TransformerClassifier(FunctionalModel):
 
     x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;  logits = W·mean_t LayerNorm(x)_t + b
 
-    Padding is id 0 and changes nothing (Tensor2Tensor's mean counts it). A text of padding alone gives the logits b.
+    Padding is id 0 and changes nothing (Tensor2Tensor's mean counts it). A text that is all padding gives the logits b.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.

@@ -45,7 +45,7 @@ def blockwise_sums(
         distance_pair: F_N(A) (..., T, F) and F_N(B) (..., S, F).
         value: (..., S, V).
         alpha: factor of E, broadcasts to (..., T, S).
-        beta: factor of the distance, likewise.
+        beta: the same for the distance.
         composition: which functions, and what is centred.
         mask: boolean, broadcasts to (..., T, S).
         row_mask: boolean (..., T).

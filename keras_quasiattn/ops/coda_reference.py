@@ -31,7 +31,7 @@ def quasi_attention_weights(
         distance_pair: F_N(A) (..., T, D') and F_N(B) (..., S, D').
         mask: boolean, broadcasts to (..., T, S), or None.
         alpha: factor of E: a number, or a tensor that broadcasts to (..., T, S).
-        beta: factor of the distance, likewise.
+        beta: the same for the distance.
         composition: which functions, and what is centred.
         mean_axis: what a mean runs over: (-2, -1) for all pairs, -1 for the keys of each query.
         implementation: of `pairwise_l1`.

@@ -17,7 +17,7 @@ def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor)
     g = softmax over {0, 1} of (log p_i + ε_i)/τ, its second entry, with p_1 = p and p_0 = 1 − p
 
     As τ falls the gates approach 0 and 1. They are computed in float32 for 16-bit inputs and are never exactly 0,
-    so a row of gates that are all nearly closed still has a direction to learn in. Masks are the softmax's affair.
+    so a row of gates that are all nearly closed still has a direction to learn in. The softmax applies the masks.
 
     Args:
         probability: (...), p in [0, 1].

@@ -12,8 +12,8 @@ Call = Callable[..., tuple[Tensor, ...]]
 def one_at_a_time(calls: Sequence[Call], inputs: Sequence[Sequence[Tensor]]) -> list[tuple[Tensor, ...]]:
     """What each call says of its inputs, with the memory of one call: forward and backward come one after the other.
 
-    Of a call nothing is kept but what it takes and gives; its gradient computes the rest anew. A TensorFlow graph, which
-    runs whatever is ready, would compute all of them anew together, so there each waits for the one before.
+    Only what a call takes and returns is kept; its gradient recomputes the rest. A TensorFlow graph, which
+    runs whatever is ready, would recompute all of them at once, so there each waits for the one before.
 
     Args:
         calls: each takes tensors and returns a tuple of them; weights and masks it brings along.

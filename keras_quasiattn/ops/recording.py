@@ -53,7 +53,7 @@ def recording() -> Iterator[Recording]:
 
 
 def is_recording() -> bool:
-    """Whether somebody looks on, so that matrices must be whole."""
+    """Whether a recording is active, which needs whole matrices."""
     return _active.get() is not None
 
 

@@ -176,7 +176,7 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
             [np.mean(np.asarray(lengths)[group]) for group in groups],
             [np.mean(np.asarray(densities)[group]) for group in groups],
             "o-",
-            label="mean of texts of like length",
+            label="mean of texts of similar length",
         )
         axes.set(xlabel="tokens", ylabel="density of open gates", ylim=(-0.03, 1.03))
         axes.legend()

@@ -33,7 +33,7 @@ def write_report(
     Args:
         sources: folders of runs, finished or not, and of exported models (a version's folder).
         to: the page; the figures go to a folder of its name without ending, and "_figures".
-        inputs: texts to show, the texts of a pair parted by tabs; default the first of `split`.
+        inputs: texts to show, the texts of a pair separated by tabs; default the first of `split`.
         split: part of the data that texts come from; default one example, and the data are not read.
         limit: how many texts densities are measured on.
         results: a file of recorded results, for accuracy against density.

@@ -38,7 +38,7 @@ class SavedAnswers:
             self.about = {}
 
     def predict(self, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """One answer an input, texts of one input parted by tabs.
+        """One answer an input, texts of one input separated by tabs.
 
         Raises:
             UserError: another number of texts than the model takes.

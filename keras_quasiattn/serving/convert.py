@@ -161,7 +161,7 @@ def _example_ids(signature: ServingSignature, text: str) -> dict[str, np.ndarray
 
 
 def _batches(names: list[str], known: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
-    """Ids by the inputs' names: of several rows the second ends halfway, and the last is padding alone."""
+    """Ids by the inputs' names: of several rows the second ends halfway, and the last is all padding."""
     generator = np.random.default_rng(0)
     for rows, length in _SHAPES:
         batch = {}

@@ -7,7 +7,7 @@ from keras_quasiattn.serving.c_library import registered_ops
 
 STOCK_OPS: Final = "stock_ops.txt"
 _SOURCES = """\
-# Ops that the stock tensorflow_model_server links, parted by what brings them.
+# Ops that the stock tensorflow_model_server links, separated by what brings them.
 # tensorflow_serving/model_servers/BUILD (tensorflow/serving 9d981c5, release 2.20) links
 # @org_tensorflow//tensorflow/core:tensorflow, which has all of its ops and kernels, and
 # @org_tensorflow_text//tensorflow_text:ops_lib, which has the kernels of every library in its wheel.
@@ -24,7 +24,7 @@ def stock_ops() -> dict[str, str]:
 
 
 def stock_ops_text() -> str:
-    """The list anew, from the libraries that are installed."""
+    """The list, made again from the libraries that are installed."""
     tensorflow = registered_ops(with_text=False)
     text = registered_ops(with_text=True) - tensorflow
     rows = [("tensorflow", name) for name in sorted(tensorflow)] + [

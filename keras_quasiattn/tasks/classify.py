@@ -84,7 +84,7 @@ class Classify(VocabularyTask):
         return TextClassifier(attention=self.model.removeprefix("bilstm_"), **common)
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training texts, shuffled anew every epoch, texts of like length in a batch."""
+        """The training texts, reshuffled every epoch; texts of similar length share a batch."""
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts).skip,

@@ -65,8 +65,8 @@ def _preset(
     Args:
         window: of local attention, positions on each side; half the paper's window.
         bilstm: values that differ from the usual ones of the BiLSTM models.
-        gates: likewise of the gates.
-        transformer: likewise of the Transformers, by dotted name for the data and the training.
+        gates: the same of the gates.
+        transformer: the same of the Transformers; options of the data and the training by dotted name.
     """
     recurrent = {**_BILSTM, **(bilstm or {})}
     encoder = {**_TENSOR2TENSOR, **(transformer or {})}

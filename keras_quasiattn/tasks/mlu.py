@@ -152,7 +152,7 @@ class Mlu(Task):
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Questions of the training split, shuffled anew every epoch."""
+        """Questions of the training split, reshuffled every epoch."""
         return training_batches(
             split_reader(self._builder(), "train"),
             batch_size=self.options.training.batch_size,

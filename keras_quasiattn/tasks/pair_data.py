@@ -106,7 +106,7 @@ def ranked_example_of(preset: str) -> str:
 
 
 def _files(options: Mapping[str, Any], columns: str) -> dict[str, Any]:
-    """A table for each split, or files of one text a line, parted by commas in the order of the columns."""
+    """A table for each split, or files of one text a line, separated by commas in the order of the columns."""
     names = columns.split(",")
     files: dict[str, Any] = {}
     for split, given in own_files(options).items():

@@ -70,7 +70,7 @@ class PairTask(VocabularyTask):
         """What the loss and the metrics compare the answers to a batch with; `row` is −1 where it is not to count."""
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training pairs, shuffled anew every epoch, pairs of like length in a batch."""
+        """The training pairs, reshuffled every epoch; pairs of similar length share a batch."""
         pairs = self._data.splits["train"]
         return training_batches(
             self._dataset(pairs, np.full(len(pairs), -1)).skip,
@@ -110,7 +110,7 @@ class PairTask(VocabularyTask):
         return ids, self._target(examples)
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first pairs of a split, parted by tabs."""
+        """The first pairs of a split, separated by tabs."""
         chosen = self._chosen(split, limit)
         return list(map("\t".join, zip(as_texts(chosen.first), as_texts(chosen.second), strict=True)))
 
@@ -122,7 +122,7 @@ class PairTask(VocabularyTask):
         )
 
     def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
-        """(pairs, classes), asked for in batches of like length."""
+        """(pairs, classes), asked for in batches of similar length."""
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -134,7 +134,7 @@ class PairTask(VocabularyTask):
 
 
 def columns_of(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
-    """The texts of one input, parted by tabs.
+    """The texts of one input, separated by tabs.
 
     Args:
         text: the input.
@@ -149,6 +149,6 @@ def columns_of(text: str | bytes, names: Sequence[str], *, more: bool = False) -
     if len(columns) < len(names) or (len(columns) > len(names) and not more):
         raise UserError(
             f"number of texts in the input {line!r}: {len(columns)}, not {len(names)}{' or more' if more else ''}: "
-            f"{', '.join(names)}, parted by tabs"
+            f"{', '.join(names)}, separated by tabs"
         )
     return columns

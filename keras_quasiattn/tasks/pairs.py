@@ -32,7 +32,7 @@ class Pairs(PairTask):
 
     @property
     def example(self) -> str:
-        """A pair like those of the preset's data, parted by a tab."""
+        """A pair like those of the preset's data, separated by a tab."""
         return example_of(self.preset)
 
     def _load(self) -> tuple[PairSet, str]:
@@ -61,7 +61,7 @@ class Pairs(PairTask):
         return [{"input": text, **_readable(answer)} for text, answer in zip(inputs, answers, strict=True)]
 
     def check_input(self, text: str | bytes) -> None:
-        """Two texts, parted by a tab; either may be empty."""
+        """Two texts, separated by a tab; either may be empty."""
         columns_of(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:

@@ -69,7 +69,7 @@ def load_parallel(preset: str, options: Mapping[str, Any], data_dir: Path) -> tu
 
 
 def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The two files of each split, parted by a comma."""
+    """The two files of each split, separated by a comma."""
     files = {}
     for split in SPLITS:
         parts = options[split].split(",") if options[split] else []

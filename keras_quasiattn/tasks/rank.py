@@ -41,7 +41,7 @@ class Rank(PairTask):
 
     @property
     def example(self) -> str:
-        """A question and candidates like those of the preset's data, parted by tabs."""
+        """A question and candidates like those of the preset's data, separated by tabs."""
         return ranked_example_of(self.preset)
 
     def _load(self) -> tuple[PairSet, str]:
@@ -97,7 +97,7 @@ class Rank(PairTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """A question and at least one candidate, parted by tabs."""
+        """A question and at least one candidate, separated by tabs."""
         columns_of(text, _NAMES, more=True)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:

@@ -91,7 +91,7 @@ class Read(VocabularyTask):
 
     @property
     def example(self) -> str:
-        """A question and a passage, parted by a tab."""
+        """A question and a passage, separated by a tab."""
         return EXAMPLE
 
     def _load(self) -> tuple[ReadingSet, str]:
@@ -123,7 +123,7 @@ class Read(VocabularyTask):
         return [SpanAccuracy(longest, name="accuracy"), SpanF1(longest, name="f1")]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training questions, shuffled anew every epoch, passages of like length in a batch."""
+        """The training questions, reshuffled every epoch; passages of similar length share a batch."""
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts, np.ones(len(texts), np.int64)).skip,
@@ -197,7 +197,7 @@ class Read(VocabularyTask):
         return reader_inputs(self.tokenizer, passage, question, kinds)
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first questions of a split with their passages, parted by tabs."""
+        """The first questions of a split with their passages, separated by tabs."""
         chosen = self._chosen(split, limit)
         pairs = zip(as_texts(chosen.questions), as_texts(chosen.passages), strict=True)
         return list(map("\t".join, pairs))
@@ -244,7 +244,7 @@ class Read(VocabularyTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """A question that is not empty, of no more words than count, and at least one passage, parted by tabs."""
+        """A question that is not empty, of no more words than count, and at least one passage, separated by tabs."""
         question = columns_of(text, _NAMES, more=True)[0]
         if not question.strip():
             raise UserError(f"the question of the input {text!r} is empty: a question and passages are right")

@@ -85,7 +85,7 @@ def reader_inputs(
     Args:
         tokenizer: knows the ids.
         passage: words (B, P), with "" for padding.
-        question: words (B, Q), likewise.
+        question: words (B, Q), with the same padding.
         kinds: "characters", "forms" or both, where the model takes them.
     """
     inputs = {}

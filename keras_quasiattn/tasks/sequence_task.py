@@ -142,7 +142,7 @@ class SequenceTask(Task):
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training pairs, shuffled anew every epoch, pairs of like length in a batch."""
+        """The training pairs, reshuffled every epoch; pairs of similar length share a batch."""
         return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
 
     def validation_data(self) -> tf.data.Dataset:

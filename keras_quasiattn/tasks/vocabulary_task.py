@@ -288,7 +288,7 @@ def in_batches(
     columns: Sequence[np.ndarray],
     lengths: Sequence[np.ndarray],
 ) -> list[dict[str, np.ndarray]]:
-    """What a function of strings answers, row by row, asked for rows of like length together.
+    """What a function of strings answers, row by row, asked for rows of similar length together.
 
     Args:
         answer: takes a tensor (B,) of strings a column, returns tensors with a first axis B.

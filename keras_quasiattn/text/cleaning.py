@@ -1,4 +1,4 @@
-"""Text to words parted by single spaces, by regular expressions inside the graph."""
+"""Text to words separated by single spaces, by regular expressions inside the graph."""
 
 from collections.abc import Callable
 from typing import Final

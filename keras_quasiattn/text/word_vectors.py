@@ -16,7 +16,7 @@ def read_word_vectors(
     """The vectors that a file has of the wanted words.
 
     Args:
-        file: GloVe's text form (a word and its numbers a line, parted by spaces; a first line with two counts,
+        file: GloVe's text form (a word and its numbers a line, separated by spaces; a first line with two counts,
             as word2vec writes it, is passed over), also compressed as .gz or .xz; or an `.npz` with `words`
             (uint8, the UTF-8 bytes of one word a line) and `vectors` (a row a word).
         width: numbers that a vector must have.

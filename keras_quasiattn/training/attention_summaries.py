@@ -56,7 +56,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._writer: EventFileWriter | None = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Draw the rows so far anew."""
+        """Redraw the rows so far."""
         self._figures = AttentionFigures(self.model, self.inputs)
         shutil.rmtree(self._curves, ignore_errors=True)
         for row in self.rows:

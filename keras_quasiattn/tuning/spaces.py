@@ -30,7 +30,7 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
 
     Args:
         task: whose options are searched.
-        wanted: values by dotted option name, as texts parted by commas; these options alone are searched then. None
+        wanted: values by dotted option name, as texts separated by commas; these options alone are searched then. None
             takes all of `CHOICES` that the task's model has.
 
     Returns:
@@ -63,5 +63,5 @@ def _values(task: Task, option: str, text: str) -> list[Any]:
         except UserError as error:
             raise UserError(f"--try {option}={text}: {error}") from None
     if len(set(values)) < 2:
-        raise UserError(f"--try {option}={text}: give at least two values, parted by commas")
+        raise UserError(f"--try {option}={text}: give at least two values, separated by commas")
     return values

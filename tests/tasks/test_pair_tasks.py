@@ -122,7 +122,8 @@ def test_an_answer_has_the_candidates_best_first(rank: tuple[Task, keras.Model])
 def test_inputs_that_are_no_pair(task: str, text: str, pairs: Any, rank: Any) -> None:
     made = {"pairs": pairs, "rank": rank}[task][0]
     with pytest.raises(
-        UserError, match=r"number of texts in the input .*: [13], not 2( or more)?: \w+, \w+, parted by tabs"
+        UserError,
+        match=r"number of texts in the input .*: [13], not 2( or more)?: \w+, \w+, separated by tabs",
     ):
         made.check_input(text)
 

@@ -30,7 +30,7 @@ class Settings(NamedTuple):
 
     Args:
         similarity: a name in `FUNCTION_CODES`, or None where E does not enter.
-        gate: likewise for N.
+        gate: the same for N.
         scale: factor of M.
         is_causal: row t attends to columns 0 … t only.
         dropout: share of M to drop.
@@ -160,7 +160,7 @@ class Passes:
         return np.ascontiguousarray(x[:, : self.target, : self.arrays[name].shape[2]])
 
     def _columns(self, x: Array, name: str) -> Array:
-        """Sums of columns likewise, all chunks of rows together."""
+        """Sums of columns, in the same way, all chunks of rows together."""
         if self.chunks > 1:
             x = x.reshape(self.batch, self.chunks, *x.shape[1:]).sum(1)
         return np.ascontiguousarray(x[:, : self.source, : self.arrays[name].shape[2]])
