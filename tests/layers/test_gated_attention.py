@@ -296,6 +296,11 @@ def test_wrong_arguments_are_named(options, message):
         GatedAttention(**options)
 
 
+def test_one_feature_is_enough():
+    for layer in (GatedAttention(), SoftAttention(), LocalAttention()):
+        assert tuple(layer(np.ones((2, 3, 1), "float32")).shape) == (2, 1)
+
+
 def test_wrong_shapes_are_named():
     with pytest.raises(ValueError, match=r"`network` must yield one logit a position.*\(None, None, 2\)"):
         GatedAttention(keras.layers.Dense(2)).build((None, None, D))

@@ -63,6 +63,16 @@ def test_coda_of_sentences():
         close(one, other)
 
 
+def test_coda_with_a_projection_for_distances():
+    layer = made(layers.CoDA(4, share_projections=False, activation="tanh"), [A, B])
+    projections = arrays(layer.similarity_projection.kernel.value, layer.distance_projection.kernel.value)
+    (e_a, e_b), (n_a, n_b) = ([np.tanh(x @ kernel) for x in (A, B)] for kernel in projections)
+    weights = reference.coda_weights(e_a, e_b, both_real(), distance=(n_a, n_b), alpha=1 / 4, beta=1 / 4)
+    got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
+    for one, other in zip(got, (weights @ B, np.swapaxes(weights, 1, 2) @ A, weights), strict=True):
+        close(one, other)
+
+
 @pytest.mark.parametrize("signed", [True, False])
 def test_intra_sentence_attention(signed):
     layer = made(layers.IntraSentenceAttention(13, max_distance=2, signed=signed), A)

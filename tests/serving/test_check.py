@@ -55,6 +55,16 @@ def test_an_export_passes(mlu_saved_model: Path) -> None:
     assert all(" p50 " in line and " p99 " in line and line.endswith("(2 times)") for line in lines[4:])
 
 
+def test_times_are_said_in_milliseconds(mlu_saved_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answered(path: Path, *, timed: list[Any], **_: Any) -> dict[str, Any]:
+        answers = [list(record.answer.values()) for record in read_warm_up(path)]
+        return {"imported": [], "answers": answers, "seconds": [[0.002, 0.004]] * len(timed)}
+
+    monkeypatch.setattr("keras_quasiattn.serving.check.run_c_session", answered)
+    *_, last = serve_check(mlu_saved_model, repetitions=2)
+    assert last == "token_ids, batch 64: p50 3.00 ms, p90 3.80 ms, p99 3.98 ms (2 times)"
+
+
 @pytest.mark.parametrize("name", ["saved_model.pb", "assets.extra/vocabulary.txt", "/dev/zero", "../1"])
 def test_a_file_of_another_model_is_named(name: str, mlu_saved_model: Path, tmp_path: Path) -> None:
     version = shutil.copytree(mlu_saved_model, tmp_path / "1")

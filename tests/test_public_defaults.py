@@ -1,0 +1,37 @@
+"""The defaults of everything public are a promise: who changes one says so in public_defaults.json, and in CHANGELOG.md.
+
+python tests/test_public_defaults.py > tests/public_defaults.json
+"""
+
+import inspect
+import json
+from pathlib import Path
+from typing import Any
+
+FILE = Path(__file__).with_name("public_defaults.json")
+
+
+def public_defaults() -> dict[str, dict[str, str]]:
+    """Of every public function and class, the defaults of its own arguments as they are written."""
+    from keras_quasiattn import layers, metrics, models, ops
+
+    found = {}
+    for module in (layers, metrics, models, ops):
+        for name in module.__all__:
+            one: Any = getattr(module, name)
+            if callable(one):
+                parameters = inspect.signature(one.__init__ if inspect.isclass(one) else one).parameters
+                found[f"{module.__name__}.{name}"] = {
+                    parameter.name: repr(parameter.default)
+                    for parameter in parameters.values()
+                    if parameter.default is not parameter.empty
+                }
+    return found
+
+
+def test_no_default_has_changed() -> None:
+    assert public_defaults() == json.loads(FILE.read_text())
+
+
+if __name__ == "__main__":
+    print(json.dumps(public_defaults(), indent=1))
