@@ -74,10 +74,6 @@ class DenseStack(keras.layers.Layer):
             inputs = dense(dropout(inputs, training=training))
         return inputs
 
-    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(..., units)."""
-        return (*inputs_shape[:-1], self.units)
-
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
         names = ("units", "num_layers", "dropout")
