@@ -10,7 +10,7 @@ from test_cli_classify import assert_one_line
 from test_cli_pairs import ask
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
     tiny_sequences.files(tmp_path)
     settings = tiny_sequences.overrides(

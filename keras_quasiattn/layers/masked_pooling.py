@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.elementwise import maximum
 from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, largest, masked_mean, zero_padding
 
 Tensor = Any
@@ -78,7 +79,7 @@ class MaskedPooling(keras.layers.Layer):
         pooled = largest(ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf)
         # Not `zero_masked`, which tf2onnx makes a product of, and 0 · −∞ is NaN.
         floor = ops.where(ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype))
-        return ops.where(pooled < floor, floor, pooled)  # `ops.maximum` rounds float64 on JAX and PyTorch
+        return maximum(pooled, floor)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
         """The output has no positions left to mask."""

@@ -1,5 +1,5 @@
-"""JAX's own tanh and arctan: Keras' versions there round float64 to float32."""
+"""JAX's own tanh, arctan and maximum: Keras' versions there round float64 to float32."""
 
-from jax.numpy import arctan, tanh
+from jax.numpy import arctan, maximum, tanh
 
-__all__ = ["arctan", "tanh"]
+__all__ = ["arctan", "maximum", "tanh"]

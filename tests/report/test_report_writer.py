@@ -35,7 +35,7 @@ def report(run_cli: Any, target: Path, *arguments: str | Path) -> tuple[str, dic
     return html, json.loads(found[1]) if found else {}, {Path(name).stem for name in files}
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_a_run_of_a_transformer(run_cli: Any, mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
     rows = [json.loads(line) for line in (mlu_run / "attention.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [0, 10, 20]

@@ -67,7 +67,7 @@ def tried(trainings: Trainings) -> list[tuple[float, int]]:
 
 @pytest.mark.parametrize(
     "method",
-    ["random", *(pytest.param(name, marks=pytest.mark.long) for name in METHODS if name != "random")],
+    ["random", *(pytest.param(name, marks=pytest.mark.complete) for name in METHODS if name != "random")],
 )
 def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
     task: Task, trainings: Trainings, tmp_path: Path, method: str
