@@ -50,11 +50,8 @@ def test_every_example_is_in_the_documentation() -> None:
         assert f"`examples/{name}`" in page
 
 
-COMPLETE = (
-    "workers.py",
-    "drop_in_image_patches.py",
-    "drop_in_time_series.py",
-)  # the text stands for all three
+# In CI the drop-in for texts stands for all three.
+COMPLETE = ("workers.py", "drop_in_image_patches.py", "drop_in_time_series.py")
 
 
 @pytest.mark.long
