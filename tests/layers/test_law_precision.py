@@ -60,7 +60,7 @@ def test_error_is_that_of_rounded_inputs(case, policy):
         assert error <= FACTOR * floor, (error, floor)
 
 
-@every_case
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_float64_is_computed_in_float64(case):
     layer = case.make(dtype="float64")
     recurrent = (keras.layers.LSTM, keras.layers.GRU, keras.layers.GRUCell)
