@@ -20,7 +20,7 @@ Tensor = Any
 
 
 @dataclasses.dataclass
-class Softmax:
+class SoftmaxOptions:
     """Softmax of dot products; it has no options."""
 
     # Whether features are subtracted from each other: dropout before that would be a distance between equal words, and
@@ -143,7 +143,7 @@ class CoDAOptions:
         }
 
 
-MECHANISMS: dict[str, Any] = {"softmax": Softmax, "coda": CoDAOptions}
+MECHANISMS: dict[str, Any] = {"softmax": SoftmaxOptions, "coda": CoDAOptions}
 
 
 def takes_options(attention: str) -> bool:

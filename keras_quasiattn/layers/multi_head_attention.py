@@ -24,7 +24,7 @@ from keras_quasiattn.ops.recording import hide
 Tensor = Any
 Shape = tuple[int | None, ...]
 
-# Every layer that a block, a model or a task can be told to use by name.
+# The layers that a Transformer block, a model made of such blocks, or a TextClassifier can be told to use by name.
 ATTENTIONS: dict[str, type["MultiHeadQuasiAttention"]] = {}
 
 
