@@ -77,7 +77,7 @@ def test_long_problems_get_fewer_heads():
     assert [rows.heads_that_fit(32, length) for length in (64, 4096, 16384, 40000)] == [32, 16, 1, 1]
 
 
-@pytest.mark.long
+@pytest.mark.complete
 def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
     output = tmp_path / "gated.json"
     command = "-m benchmarks.gated_inference --batch 2 --length 9 --width 8 --units 3 --repeats 1 --densities 0.5 0.2"

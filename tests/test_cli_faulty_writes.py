@@ -158,7 +158,6 @@ def assert_nothing_is_half_visible(folder: Path) -> None:
     [
         pytest.param("train", "kill", 1, marks=pytest.mark.long),
         pytest.param("tune", "fail", 1, marks=pytest.mark.long),
-        pytest.param("evaluate", "fail", 1, marks=pytest.mark.long),
         *(
             pytest.param(name, fault, None, marks=pytest.mark.complete)
             for name in COMMANDS

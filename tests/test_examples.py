@@ -50,8 +50,8 @@ def test_every_example_is_in_the_documentation() -> None:
         assert f"`examples/{name}`" in page
 
 
-# In CI the drop-in for texts stands for all three.
-COMPLETE = ("workers.py", "drop_in_image_patches.py", "drop_in_time_series.py")
+# In CI the drop-in for texts stands for all three, and pairs for conflict.
+COMPLETE = ("conflict.py", "workers.py", "drop_in_image_patches.py", "drop_in_time_series.py")
 
 
 @pytest.mark.long
