@@ -44,7 +44,7 @@ def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dic
     import tensorflow as tf
 
     from keras_quasiattn.layers import BidirectionalAttentionConnector
-    from keras_quasiattn.ops.one_at_a_time import one_at_a_time
+    from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
     connectors = [BidirectionalAttentionConnector(use_intra=intra) for _ in range(layers**2)]
     passages, questions = (
@@ -66,7 +66,7 @@ def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dic
             if order == "together":
                 found = [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
             else:
-                found = one_at_a_time(calls, pairs)
+                found = rematerialize_in_turn(calls, pairs)
             total = tf.add_n([tf.reduce_sum(one**2) for both in found for one in both])
         weights = [weight.value for connector in connectors for weight in connector.weights]
         return tape.gradient(total, [*passages, *questions, *weights])

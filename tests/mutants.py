@@ -29,7 +29,7 @@ from cosmic_ray.mutating import use_mutation
 from cosmic_ray.plugins import get_operator
 from cosmic_ray.work_db import WorkDB, use_db
 from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkerOutcome, WorkItem, WorkResult
-from mutation.line_map import COMPILED, by_function, covering, make_map
+from mutation.line_map import by_function, covering, is_compiled, make_map
 from mutation.plugin import function_of
 from mutation.sampling import ROOMS, room_of, sample
 from mutation.workplace import Workplace, workplaces
@@ -49,7 +49,7 @@ class Jury:
     def judge(self, mutation: MutationSpec, tests: dict[str, float], first: str) -> WorkResult:
         """Mutates the file in a free copy until the tests ended there: what came of it, and the one line's diff."""
         operator = get_operator(mutation.operator_name)()
-        compiled = str(mutation.module_path).startswith(COMPILED)
+        compiled = is_compiled(str(mutation.module_path))
         place = self.free.get()
         try:
             while True:

@@ -5,14 +5,14 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.multi_head_attention import ATTENTIONS
+from keras_quasiattn.layers.mechanisms import MULTI_HEAD_LAYERS
 
 
 class AttentionChoice:
     """The arguments by which a block says what attention it wants, checked and kept as plain configuration.
 
     Args:
-        attention: a name in `ATTENTIONS`, an unbuilt layer, or such a layer's serialized configuration.
+        attention: a name in `MULTI_HEAD_LAYERS`, an unbuilt layer, or such a layer's serialized configuration.
         num_heads: number of heads; None with a layer, which brings its own.
         key_dim: head size, None for width / num_heads; None with a layer.
         options: further constructor arguments for a named one; None with a layer.
@@ -24,9 +24,9 @@ class AttentionChoice:
         self.num_heads, self.key_dim = num_heads, key_dim
         self.options = dict(options or {})
         if isinstance(attention, str):
-            if attention not in ATTENTIONS:
+            if attention not in MULTI_HEAD_LAYERS:
                 raise ValueError(
-                    f"`attention` must be one of {sorted(ATTENTIONS)} or a layer. "
+                    f"`attention` must be one of {sorted(MULTI_HEAD_LAYERS)} or a layer. "
                     f"Received: attention={attention!r}"
                 )
             check_positive_integer(num_heads, "num_heads")
@@ -100,7 +100,7 @@ class AttentionChoice:
             **self.options,
             "name": name,
         }
-        layer_class = ATTENTIONS[self.attention]
+        layer_class = MULTI_HEAD_LAYERS[self.attention]
         return layer_class(**{**options, **(layer_class.cross_attention_options if is_cross else {})})
 
 

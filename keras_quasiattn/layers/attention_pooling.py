@@ -6,8 +6,8 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
-from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.elementwise import tanh
+from keras_quasiattn.ops.backend import tanh
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any

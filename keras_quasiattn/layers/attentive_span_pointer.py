@@ -9,7 +9,7 @@ from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.pooling import position_scores
-from keras_quasiattn.ops.projection import project
+from keras_quasiattn.ops.precision import project
 from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any

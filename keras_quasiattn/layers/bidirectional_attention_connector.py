@@ -12,10 +12,9 @@ from keras_quasiattn.layers.factorization_machine import (
     factors_initializer_of,
 )
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import zero_padding
-from keras_quasiattn.ops.precision import as_dtype
-from keras_quasiattn.ops.projection import project
+from keras_quasiattn.ops.precision import as_dtype, project
 
 Tensor = Any
 OPERATORS = ("product", "concatenation", "difference")

@@ -6,7 +6,7 @@ from typing import Any, cast
 import keras
 
 from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.mechanisms import CoDAOptions
+from keras_quasiattn.layers.multi_head_coda import CoDAOptions
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.layers.temperature import Temperature
 

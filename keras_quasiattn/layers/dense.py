@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.ops.elementwise import tanh
-from keras_quasiattn.ops.projection import project
+from keras_quasiattn.ops.backend import tanh
+from keras_quasiattn.ops.precision import project
 
 Tensor = Any
 

@@ -8,7 +8,7 @@ from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.mechanisms import make_mechanism
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
-from keras_quasiattn.ops.recording import hide
+from keras_quasiattn.ops.recording import mark_visible
 
 Tensor = Any
 
@@ -114,7 +114,7 @@ class DotAttention(PairAttention):
     ) -> Any:
         """What every real position of u finds."""
         results = self.pool(a, self.project(b), b, mask_b, **options)
-        hide(None if mask_a is None else mask_a[..., None])
+        mark_visible(None if mask_a is None else mask_a[..., None])
         if not options["return_scores"]:
             return zero_padding(results, mask_a)
         return tuple(zero_padding(x, mask_a) for x in results)

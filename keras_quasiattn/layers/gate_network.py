@@ -9,7 +9,7 @@ from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, run_recurrent
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask
 
 Tensor = Any

@@ -11,9 +11,9 @@ from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
 from keras_quasiattn.layers.attention_pooling import AttentionPooling, Shape
 from keras_quasiattn.layers.gate_network import NETWORKS, GateNetwork
 from keras_quasiattn.layers.gates import Gates
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding
-from keras_quasiattn.ops.open_positions import IMPLEMENTATIONS
+from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
 
 Tensor = Any
 _UNITS = 100
@@ -132,7 +132,7 @@ class GatedAttention(AttentionPooling):
             dtype=self.dtype_policy,
             name="gates",
         )
-        check_choice(implementation, IMPLEMENTATIONS, "implementation")
+        check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
         self.implementation = implementation
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:

@@ -8,10 +8,10 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.gates import gumbel_gate_of_logits, hard_gates
 from keras_quasiattn.ops.masking import zero_masked
-from keras_quasiattn.ops.noise import gumbel_noise, uniform_noise
+from keras_quasiattn.ops.random import gumbel_noise, uniform_noise
 
 Tensor = Any
 

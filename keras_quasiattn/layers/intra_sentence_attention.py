@@ -7,7 +7,7 @@ import keras
 from keras_quasiattn import ops
 from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
 from keras_quasiattn.layers.dense_stack import DenseStack
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any

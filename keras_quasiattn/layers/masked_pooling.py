@@ -6,8 +6,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.elementwise import maximum
+from keras_quasiattn.ops.backend import maximum
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, largest, masked_mean, zero_padding
 
 Tensor = Any

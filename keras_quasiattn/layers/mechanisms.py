@@ -1,36 +1,60 @@
-"""The attentions that a layer over two sequences can be told to use: their options, weights and computation."""
+"""What an attention is, apart from the layer it stands in, and the names by which attentions are chosen.
+
+A mechanism has one home, a file here: its options as a `Mechanism`, for the layers over two sequences, and its
+multi-head layer, for blocks and models. Each is registered there under the mechanism's name.
+"""
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import keras
+from keras import ops
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.temperature import (
-    Temperature,
-    check_temperature,
-    scales,
-    temperature,
-    temperature_weights,
-)
-from keras_quasiattn.ops.choice import IMPLEMENTATIONS
-from keras_quasiattn.ops.composition import Composition, check_choice
+from keras_quasiattn.ops.checks import check_choice
+from keras_quasiattn.ops.masking import pair_mask
 
 Tensor = Any
 
+# By name: what `DecomposableAttention`, `DotAttention` and `GatedContextQueryAttention` can be told to use, and what
+# Transformer blocks, the models made of them, `TextClassifier` and `swap_attention` can.
+MECHANISMS: dict[str, type["Mechanism"]] = {}
+MULTI_HEAD_LAYERS: dict[str, type[keras.layers.Layer]] = {}
+
+
+def mechanism(name: str) -> Callable[[Any], Any]:
+    """Class decorator: layers over two sequences know the mechanism by this name."""
+    return _registered(MECHANISMS, name)
+
+
+def multi_head_layer(name: str) -> Callable[[Any], Any]:
+    """Class decorator: blocks and models know the layer by this name."""
+    return _registered(MULTI_HEAD_LAYERS, name)
+
+
+def _registered(registry: dict[str, Any], name: str) -> Callable[[Any], Any]:
+    def register(one: Any) -> Any:
+        registry[name] = one
+        return one
+
+    return register
+
 
 @dataclasses.dataclass
-class SoftmaxOptions:
-    """Softmax of dot products; it has no options."""
+class Mechanism:
+    """How weights are made of queries and keys; a subclass is a dataclass of its options, which checks them.
 
-    # Whether features are subtracted from each other: dropout before that would be a distance between equal words, and
-    # both sequences need one projection.
+    Attributes:
+        compares_by_distance: whether features are subtracted from each other. Dropout before that would be a distance
+            between equal words, and both sequences need one projection.
+        pair_score_count: how many matrices of weights `pair` gives.
+    """
+
     compares_by_distance: ClassVar[bool] = False
-    # Matrices of weights that `pair` gives.
     pair_score_count: ClassVar[int] = 2
 
-    def make_weights(self, layer: keras.layers.Layer) -> dict[str, Any]:
-        """Nothing is learned."""
+    def make_weights(self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()) -> dict[str, Any]:
+        """What is learned, added to `layer`; `shape` is that of one number a head: () or (N, 1, 1)."""
         return {}
 
     def attend(
@@ -44,22 +68,25 @@ class SoftmaxOptions:
         scale: float = 1.0,
         center_per_query: bool = False,
         training: bool | None = None,
-        return_scores: bool = False,
+        **options: Any,
     ) -> Any:
         """What every query finds.
 
         Args:
-            query: (B, T, D).
-            key: (B, S, D).
-            value: (B, S, V).
-            mask: boolean, broadcasts to (B, T, S), or None.
+            query: (..., T, D).
+            key: (..., S, D).
+            value: (..., S, V).
+            mask: boolean, broadcasts to (..., T, S), or None.
             learned: what `make_weights` gave.
             scale: factor of the dot products, where the mechanism has no factors of its own.
             center_per_query: means are over a query's own keys, where the mechanism takes any.
             training: whether this is a step of training.
-            return_scores: also return the weights (B, T, S).
+            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every attention in `ops`.
+
+        Returns:
+            (..., T, V) or, with `return_scores`, that and the weights (..., T, S) before dropout.
         """
-        return ops.softmax_attention(query, key, value, mask, scale=scale, return_scores=return_scores)
+        raise NotImplementedError
 
     def pair(
         self,
@@ -68,90 +95,34 @@ class SoftmaxOptions:
         mask_a: Tensor | None,
         mask_b: Tensor | None,
         *,
-        learned: dict[str, Any],
-        training: bool | None = None,
+        value_a: Tensor,
+        value_b: Tensor,
+        return_scores: bool = False,
         **options: Any,
     ) -> tuple[Tensor, ...]:
-        """Aligns a and b to each other, as `ops.alignment_pair`, which has the further options."""
-        return ops.alignment_pair(a, b, mask_a, mask_b, **options)
+        """Aligns two sequences to each other: what every position of each finds in the other.
+
+        Args:
+            a: (B, T, D).
+            b: (B, S, D).
+            mask_a: boolean (B, T), or None.
+            mask_b: boolean (B, S), or None.
+            value_a: (B, T, V), what positions of b find.
+            value_b: (B, S, V), what positions of a find.
+            return_scores: also return the weights.
+            **options: `learned`, `scale` and `training`, as for `attend`.
+
+        Returns:
+            (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) where they are asked for.
+        """
+        of_a = self.attend(a, b, value_b, pair_mask(mask_a, mask_b), return_scores=return_scores, **options)
+        of_b = self.attend(b, a, value_a, pair_mask(mask_b, mask_a), return_scores=return_scores, **options)
+        if not return_scores:
+            return of_a, of_b
+        return of_a[0], of_b[0], of_a[1], ops.swapaxes(of_b[1], -1, -2)
 
 
-@dataclasses.dataclass
-class CoDAOptions:
-    """Arguments of `layers.CoDA` from `alpha` on, checked; each means what it means there."""
-
-    compares_by_distance: ClassVar[bool] = True
-    pair_score_count: ClassVar[int] = 1
-
-    alpha: Temperature = 1.0
-    beta: Temperature = 1.0
-    scaling: str = "mean"
-    similarity: str = "tanh"
-    gate: str = "sigmoid"
-    gate_range: str = "scaled"
-    center_similarity: bool = False
-    implementation: str = "auto"
-
-    def __post_init__(self) -> None:
-        self.alpha = check_temperature(self.alpha, "alpha")
-        self.beta = check_temperature(self.beta, "beta")
-        scales(self.scaling, 1, paper=(1.0, 1.0))
-        Composition(self.similarity, self.gate, self.gate_range, self.center_similarity)
-        check_choice(self.implementation, IMPLEMENTATIONS, "implementation")
-
-    def make_weights(self, layer: keras.layers.Layer) -> dict[str, Any]:
-        """α and β of `layer` where they are learned."""
-        return temperature_weights(layer, (), alpha=self.alpha, beta=self.beta)
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        scale: float = 1.0,
-        **options: Any,
-    ) -> Any:
-        """What every query finds, as `ops.coda_attention`, which has the further options."""
-        arguments = self._arguments(learned, query.shape[-1])
-        return ops.coda_attention(query, key, value, mask, **arguments, **options)
-
-    def pair(
-        self,
-        a: Tensor,
-        b: Tensor,
-        mask_a: Tensor | None,
-        mask_b: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        **options: Any,
-    ) -> tuple[Tensor, ...]:
-        """Aligns a and b to each other, as `ops.coda_pair`, which has the further options."""
-        return ops.coda_pair(a, b, mask_a, mask_b, **self._arguments(learned, a.shape[-1]), **options)
-
-    def _arguments(self, learned: dict[str, Any], units: int) -> dict[str, Any]:
-        """What the options say to the op, for projections of `units` features."""
-        alpha_scale, beta_scale = scales(self.scaling, units, paper=(1.0, 1.0))
-        options = dataclasses.asdict(self)
-        del options["scaling"]
-        return {
-            **options,
-            "alpha": temperature(self.alpha, learned.get("alpha"), alpha_scale),
-            "beta": temperature(self.beta, learned.get("beta"), beta_scale),
-        }
-
-
-MECHANISMS: dict[str, Any] = {"softmax": SoftmaxOptions, "coda": CoDAOptions}
-
-
-def takes_options(attention: str) -> bool:
-    """Whether the mechanism of this name has options."""
-    return bool(dataclasses.fields(MECHANISMS[attention]))
-
-
-def make_mechanism(attention: str, attention_options: dict[str, Any] | None) -> Any:
+def make_mechanism(attention: str, attention_options: dict[str, Any] | None) -> Mechanism:
     """The mechanism of this name with these options; a `ValueError` that says what there is."""
     check_choice(attention, tuple(MECHANISMS), "attention")
     known = {field.name for field in dataclasses.fields(MECHANISMS[attention])}

@@ -1,6 +1,6 @@
 """What every multi-head layer of this package shares: projections, masks and layout around one hook."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -19,27 +19,14 @@ from keras_quasiattn.ops.masking import (
     zero_masked,
     zero_padding,
 )
-from keras_quasiattn.ops.recording import hide
+from keras_quasiattn.ops.recording import mark_visible
 
 Tensor = Any
 Shape = tuple[int | None, ...]
 
-# The layers that a Transformer block, a model made of such blocks, or a TextClassifier can be told to use by name.
-ATTENTIONS: dict[str, type["MultiHeadQuasiAttention"]] = {}
-
-
-def selectable_as(name: str) -> Callable[[Any], Any]:
-    """Class decorator: the layer goes by this name wherever an attention is chosen."""
-
-    def register(layer: Any) -> Any:
-        ATTENTIONS[name] = layer
-        return layer
-
-    return register
-
 
 class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
-    """`keras.layers.MultiHeadAttention` with the weights left open: subclasses implement `weigh`.
+    """`keras.layers.MultiHeadAttention` with the weights left open: subclasses implement `attend`.
 
     Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and configuration are
     those of `keras.layers.MultiHeadAttention`; projections, LoRA and quantization are its own. The masks are
@@ -76,17 +63,15 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
         return False
 
-    def weigh(
+    def attend(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
         *,
-        is_causal: bool,
-        dropout_seed: Tensor | None,
-        return_scores: bool,
         training: bool | None,
+        **options: Any,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """The attention itself.
 
@@ -95,10 +80,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             key: (B, ..., N, S, H).
             value: (B, ..., N, S, V).
             mask: boolean, broadcasts to (B, ..., N, T, S), or None.
-            is_causal: query i attends to keys 0 … i only.
-            dropout_seed: a seed while dropout is to be applied at the layer's rate, else None.
-            return_scores: also return the weights (B, ..., N, T, S).
             training: whether this is a step of training.
+            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every attention in `ops`; the
+                rate is 0 where dropout does not apply.
         """
         raise NotImplementedError
 
@@ -197,7 +181,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             return_scores=return_attention_scores,
             is_causal=use_causal_mask,
         )
-        hide(axes.target_mask(query_mask))
+        mark_visible(axes.target_mask(query_mask))
         if self._use_gate:
             output = output * projected(self._gate_dense, query)
         output = projected(self.output_dense, output)
@@ -239,15 +223,17 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         targets, sources = axes.lengths(query), axes.lengths(key)
         if is_causal:
             axes.require_single("use_causal_mask")
-        result = self.weigh(
+        drops = bool(training) and self._dropout > 0
+        result = self.attend(
             axes.heads_first(query),
             axes.heads_first(key),
             axes.heads_first(value),
             mask,
-            is_causal=is_causal,
-            dropout_seed=self.seed_generator.next() if training and self._dropout > 0 else None,
-            return_scores=return_scores,
             training=training,
+            is_causal=is_causal,
+            dropout=self._dropout if drops else 0.0,
+            dropout_seed=self.seed_generator.next() if drops else None,
+            return_scores=return_scores,
         )
         output, scores = result if return_scores else (result, None)
         scores = axes.unflatten_scores(scores, targets, sources) if return_scores else None

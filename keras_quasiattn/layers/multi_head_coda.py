@@ -1,25 +1,96 @@
 """Multi-head compositional de-attention, a drop-in for `keras.layers.MultiHeadAttention`."""
 
-from typing import Any
+import dataclasses
+from typing import Any, ClassVar
 
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape, selectable_as
+from keras_quasiattn.layers.mechanisms import Mechanism, mechanism, multi_head_layer
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
 from keras_quasiattn.layers.temperature import (
     Temperature,
     check_temperature,
-    scales,
+    scaling_factor,
     temperature,
     temperature_weights,
 )
-from keras_quasiattn.ops.choice import IMPLEMENTATIONS
-from keras_quasiattn.ops.composition import Composition, check_choice
+from keras_quasiattn.ops.checks import check_choice
+from keras_quasiattn.ops.coda.choice import CODA_IMPLEMENTATIONS
+from keras_quasiattn.ops.coda.composition import Composition
 
 Tensor = Any
 
 
-@selectable_as("coda")
+@mechanism("coda")
+@dataclasses.dataclass
+class CoDAOptions(Mechanism):
+    """Arguments of `layers.CoDA` from `alpha` on, checked; each means what it means there."""
+
+    compares_by_distance: ClassVar[bool] = True
+    pair_score_count: ClassVar[int] = 1
+
+    alpha: Temperature = 1.0
+    beta: Temperature = 1.0
+    scaling: str = "mean"
+    similarity: str = "tanh"
+    gate: str = "sigmoid"
+    gate_range: str = "scaled"
+    center_similarity: bool = False
+    implementation: str = "auto"
+
+    def __post_init__(self) -> None:
+        self.alpha = check_temperature(self.alpha, "alpha")
+        self.beta = check_temperature(self.beta, "beta")
+        scaling_factor(self.scaling, 1, paper=1.0)
+        self.composition = Composition(self.similarity, self.gate, self.gate_range, self.center_similarity)
+        check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
+
+    def make_weights(self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()) -> dict[str, Any]:
+        """α and β of `layer` where they are learned."""
+        return temperature_weights(layer, shape, alpha=self.alpha, beta=self.beta)
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        paper_scale: float = 1.0,
+        **options: Any,
+    ) -> Any:
+        """As `ops.coda_attention`, which has the further options; `paper_scale` is what scaling="paper" means."""
+        arguments = self._arguments(learned, query.shape[-1], paper_scale)
+        return ops.coda_attention(query, key, value, mask, **arguments, **options)
+
+    def pair(
+        self,
+        a: Tensor,
+        b: Tensor,
+        mask_a: Tensor | None,
+        mask_b: Tensor | None,
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """As `ops.coda_pair`, which has the further options and makes one matrix for both directions."""
+        arguments = self._arguments(options.pop("learned"), a.shape[-1])
+        return ops.coda_pair(a, b, mask_a, mask_b, **arguments, **options)
+
+    def _arguments(self, learned: dict[str, Any], units: int, paper_scale: float = 1.0) -> dict[str, Any]:
+        """What the options say to the op, for projections of `units` features."""
+        factor = scaling_factor(self.scaling, units, paper=paper_scale)
+        options = dataclasses.asdict(self)
+        del options["scaling"]
+        return {
+            **options,
+            "alpha": temperature(self.alpha, learned.get("alpha"), factor),
+            "beta": temperature(self.beta, learned.get("beta"), factor),
+        }
+
+
+@multi_head_layer("coda")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadCoDA(MultiHeadQuasiAttention):
     """Multi-head attention whose weights add, subtract or delete values instead of averaging them.
@@ -151,67 +222,43 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             seed=seed,
             **kwargs,
         )
-        self.alpha = check_temperature(alpha, "alpha")
-        self.beta = check_temperature(beta, "beta")
-        self.scaling = scaling
-        self._scales = scales(scaling, key_dim, paper=(key_dim**-0.5, key_dim**-0.5))
-        self.similarity = similarity
-        self.gate = gate
-        self.gate_range = gate_range
-        self.center_similarity = center_similarity
-        self.center_per_query = center_per_query
+        self.options = CoDAOptions(
+            alpha=alpha,
+            beta=beta,
+            scaling=scaling,
+            similarity=similarity,
+            gate=gate,
+            gate_range=gate_range,
+            center_similarity=center_similarity,
+            implementation=implementation,
+        )
         check_choice(center_per_query, (False, True), "center_per_query")
-        check_choice(implementation, IMPLEMENTATIONS, "implementation")
-        self.implementation = implementation
-        self._composition = Composition(similarity, gate, gate_range, center_similarity)
+        self.center_per_query = center_per_query
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Makes the projections, and α and β where they are learned."""
         super().build(query_shape, value_shape, key_shape)
-        self._learned = temperature_weights(self, (self.num_heads, 1, 1), alpha=self.alpha, beta=self.beta)
+        self._learned = self.options.make_weights(self, (self.num_heads, 1, 1))
 
     @property
     def weights_see_all_pairs(self) -> bool:
         """True when a mean over all pairs is subtracted."""
-        return self._composition.uses_means and not self.center_per_query
+        return self.options.composition.uses_means and not self.center_per_query
 
-    def weigh(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        is_causal: bool,
-        dropout_seed: Tensor | None,
-        return_scores: bool,
-        training: bool | None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """CoDA of the heads."""
-        return ops.coda_attention(
+        return self.options.attend(
             query,
             key,
             value,
             mask,
-            alpha=temperature(self.alpha, self._learned.get("alpha"), self._scales[0]),
-            beta=temperature(self.beta, self._learned.get("beta"), self._scales[1]),
-            similarity=self.similarity,
-            gate=self.gate,
-            gate_range=self.gate_range,
-            center_similarity=self.center_similarity,
+            learned=self._learned,
+            paper_scale=self.key_dim**-0.5,
             center_per_query=self.center_per_query,
-            is_causal=is_causal,
-            dropout=self.dropout if dropout_seed is not None else 0.0,
-            dropout_seed=dropout_seed,
-            return_scores=return_scores,
-            implementation=self.implementation,
-            training=training,
+            **options,
         )
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        names = (
-            *("alpha", "beta", "scaling", "similarity", "gate", "gate_range"),
-            *("center_similarity", "center_per_query", "implementation"),
-        )
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+        own = {**dataclasses.asdict(self.options), "center_per_query": self.center_per_query}
+        return {**super().get_config(), **own}

@@ -6,15 +6,16 @@ import keras
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape, selectable_as
+from keras_quasiattn.layers.mechanisms import multi_head_layer
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
 from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
 
 Tensor = Any
 
 
-@selectable_as("conflict")
+@multi_head_layer("conflict")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadConflict(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with conflict heads beside those of dot products.
@@ -81,18 +82,16 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
             name="score_kernels",
         )
 
-    def weigh(
+    def attend(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
         *,
-        is_causal: bool,
-        dropout_seed: Tensor | None,
-        return_scores: bool,
         training: bool | None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+        **options: Any,
+    ) -> Any:
         """Softmax attention of the heads, each by its own scores."""
         return ops.multi_head_conflict_attention(
             query,
@@ -102,10 +101,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
             mask,
             scale=self.key_dim**-0.5,
             difference=self.difference,
-            is_causal=is_causal,
-            dropout=self.dropout if dropout_seed is not None else 0.0,
-            dropout_seed=dropout_seed,
-            return_scores=return_scores,
+            **options,
         )
 
     def get_config(self) -> dict[str, Any]:

@@ -7,15 +7,16 @@ from keras import ops as keras_ops
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.gates import Gates
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape, selectable_as
+from keras_quasiattn.layers.mechanisms import multi_head_layer
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
 from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
-from keras_quasiattn.ops.elementwise import tanh
+from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.masking import causal_mask, combine_masks
 
 Tensor = Any
 
 
-@selectable_as("gated")
+@multi_head_layer("gated")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadGated(MultiHeadQuasiAttention):
     """Multi-head softmax attention in which each head opens or closes each key.
@@ -109,20 +110,18 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         )
         self.gates.build(None)
 
-    def weigh(
+    def attend(
         self,
         query: Tensor,
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
         *,
-        is_causal: bool,
-        dropout_seed: Tensor | None,
-        return_scores: bool,
         training: bool | None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+        **options: Any,
+    ) -> Any:
         """Softmax attention of the heads to the keys whose gates are open."""
-        if is_causal:
+        if options.pop("is_causal"):
             mask = combine_masks(mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2]))
         kernel = keras_ops.convert_to_tensor(self.gate_kernel)
         hidden = tanh(keras_ops.cast(key, kernel.dtype))
@@ -135,10 +134,8 @@ class MultiHeadGated(MultiHeadQuasiAttention):
             value,
             gates if are_binary else mask,
             scale=self.key_dim**-0.5,
-            dropout=self.dropout if dropout_seed is not None else 0.0,
-            dropout_seed=dropout_seed,
             gates=None if are_binary else gates,
-            return_scores=return_scores,
+            **options,
         )
 
     def get_config(self) -> dict[str, Any]:

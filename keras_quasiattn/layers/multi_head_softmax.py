@@ -1,16 +1,57 @@
 """Softmax attention under the same laws, the baseline of every comparison."""
 
+import dataclasses
 from typing import Any
 
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, selectable_as
+from keras_quasiattn.layers.mechanisms import Mechanism, mechanism, multi_head_layer
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
 
 Tensor = Any
 
 
-@selectable_as("softmax")
+@mechanism("softmax")
+@dataclasses.dataclass
+class Softmax(Mechanism):
+    """Softmax of dot products; it has no options."""
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        center_per_query: bool = False,
+        training: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """As `ops.softmax_attention`, which has the further options."""
+        return ops.softmax_attention(query, key, value, mask, scale=scale, **options)
+
+    def pair(
+        self,
+        a: Tensor,
+        b: Tensor,
+        mask_a: Tensor | None,
+        mask_b: Tensor | None,
+        *,
+        value_a: Tensor,
+        value_b: Tensor,
+        return_scores: bool = False,
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """As `ops.alignment_pair`, which computes the products of both directions once."""
+        return ops.alignment_pair(
+            a, b, mask_a, mask_b, value_a=value_a, value_b=value_b, return_scores=return_scores
+        )
+
+
+@multi_head_layer("softmax")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadSoftmax(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with this package's masks: the same weights where both are defined.
@@ -41,27 +82,6 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
     Source: Vaswani et al. 2017, eq. 1.
     """
 
-    def weigh(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        is_causal: bool,
-        dropout_seed: Tensor | None,
-        return_scores: bool,
-        training: bool | None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """Softmax attention of the heads."""
-        return ops.softmax_attention(
-            query,
-            key,
-            value,
-            mask,
-            scale=self.key_dim**-0.5,
-            is_causal=is_causal,
-            dropout=self.dropout if dropout_seed is not None else 0.0,
-            dropout_seed=dropout_seed,
-            return_scores=return_scores,
-        )
+        return Softmax().attend(query, key, value, mask, learned={}, scale=self.key_dim**-0.5, **options)

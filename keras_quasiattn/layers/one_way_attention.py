@@ -8,7 +8,7 @@ from keras_quasiattn.layers.arguments import check_positive_integer
 from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
-from keras_quasiattn.ops.recording import hide
+from keras_quasiattn.ops.recording import mark_visible
 
 Tensor = Any
 
@@ -48,7 +48,7 @@ class OneWayAttention(PairAttention):
         """The weighted sums of v for every real position of u."""
         scored = options["return_scores"]
         results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
-        hide(None if mask_a is None else keras.ops.expand_dims(mask_a, -1))
+        mark_visible(None if mask_a is None else keras.ops.expand_dims(mask_a, -1))
         cleared = tuple(zero_padding(x, mask_a) for x in (results if scored else [results]))
         return cleared if scored else cleared[0]
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 import keras
 
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 
 Temperature = float | Literal["learned"]
 
@@ -21,15 +21,15 @@ def check_temperature(value: Temperature, name: str) -> Temperature:
     return float(value)
 
 
-def scales(scaling: str, features: int, paper: tuple[float, float]) -> tuple[float, float]:
-    """The factors of the similarity E and of the distance N.
+def scaling_factor(scaling: str, features: int, paper: float) -> float:
+    """The factor of the similarity E and of the distance N.
 
-    "mean": 1/features both, so that E is a mean product and N a mean difference of features: tanh starts where it
-    is steep, and a sigmoid gate of unit normals at 2·sigmoid(−1.13) ≈ 0.49, whatever the size. "paper": the factors
-    of the mechanism's own equation. "none": 1 and 1.
+    "mean": 1/features, so that E is a mean product and N a mean difference of features: tanh starts where it
+    is steep, and a sigmoid gate of unit normals at 2·sigmoid(−1.13) ≈ 0.49, whatever the size. "paper": the factor
+    of the mechanism's own equation. "none": 1.
     """
     check_choice(scaling, ("mean", "paper", "none"), "scaling")
-    return {"mean": (1 / features, 1 / features), "paper": paper, "none": (1.0, 1.0)}[scaling]
+    return {"mean": 1 / features, "paper": paper, "none": 1.0}[scaling]
 
 
 def temperature_weights(

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-ATTENTIONS = ("none", "local", "soft", "gated")
+# Each with the argument that it needs beside the lengths.
+ATTENTIONS = {"none": None, "local": "window", "soft": None, "gated": "open_counts"}
 
 
 def attention_flops(
@@ -43,17 +44,14 @@ def attention_flops(
     2310000000
     """
     if attention not in ATTENTIONS:
-        raise ValueError(f"`attention` must be one of {ATTENTIONS}. Received: attention={attention!r}")
-    if (open_counts is None) == (attention == "gated"):
-        raise ValueError(
-            f'`open_counts` belongs to "gated" and is needed there. Received: attention={attention!r}, '
-            f"open_counts={open_counts!r}"
-        )
-    if (window is None) == (attention == "local"):
-        raise ValueError(
-            f'`window` belongs to "local" and is needed there. Received: attention={attention!r}, '
-            f"window={window!r}"
-        )
+        raise ValueError(f"`attention` must be one of {tuple(ATTENTIONS)}. Received: attention={attention!r}")
+    for name, value in (("open_counts", open_counts), ("window", window)):
+        if (value is None) == (ATTENTIONS[attention] == name):
+            (owner,) = (one for one, needed in ATTENTIONS.items() if needed == name)
+            raise ValueError(
+                f'`{name}` belongs to "{owner}" and is needed there. Received: attention={attention!r}, '
+                f"{name}={value!r}"
+            )
     counts = np.asarray(lengths, "int64")
     if open_counts is not None:
         opened = np.asarray(open_counts, "int64")

@@ -14,9 +14,9 @@ from keras_quasiattn.layers import (
 )
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
-from keras_quasiattn.layers.mechanisms import MECHANISMS, takes_options
-from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.one_at_a_time import one_at_a_time
+from keras_quasiattn.layers.mechanisms import MECHANISMS
+from keras_quasiattn.ops.checks import check_choice
+from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -75,7 +75,7 @@ class DecaPropNetwork(keras.layers.Layer):
         check_positive_integer(units, "units")
         check_positive_integer(num_layers, "num_layers")
         check_rate(dropout, "dropout")
-        check_choice(attention, SELF_ATTENTIONS[:2], "attention")
+        check_choice(attention, MECHANISMS, "attention")
         check_choice(self_attention, SELF_ATTENTIONS, "self_attention")
         check_choice(pointer, POINTERS, "pointer")
         self.supports_masking = True
@@ -106,12 +106,12 @@ class DecaPropNetwork(keras.layers.Layer):
         ]
         self.attentions, self.middle = [], []
         for name, kind in (("query", attention), ("self", self_attention)):
-            if kind != "none":
+            if kind in MECHANISMS:
                 self.attentions.append(
                     GatedContextQueryAttention(
                         units,
                         attention=kind,
-                        attention_options=attention_options if takes_options(kind) else None,
+                        attention_options=attention_options if kind == attention else None,
                         dropout=dropout,
                         dtype=policy,
                         name=f"{name}_attention",
@@ -213,7 +213,7 @@ def _connected(
     ]
     pairs = list(itertools.product(passages, questions))
     found = (
-        one_at_a_time(calls, pairs)
+        rematerialize_in_turn(calls, pairs)
         if training
         else [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
     )

@@ -1,6 +1,7 @@
 """A shared recurrent encoder, attention and conflict between two texts, dense layers."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
@@ -12,17 +13,26 @@ from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import readable
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 
 Tensor = Any
 
-# The heads of each interaction, in the order of their weights.
-_HEADS = {
-    "none": (),
-    "attention": ("attention",),
-    "conflict": ("conflict",),
-    "both": ("attention", "conflict"),
+
+class _Interaction(NamedTuple):
+    """A layer between the texts, made of units and a difference, and its heads in the order of their weights."""
+
+    layer: Callable[..., keras.layers.Layer] | None
+    heads: tuple[str, ...]
+
+
+_INTERACTIONS = {
+    "none": _Interaction(None, ()),
+    "attention": _Interaction(
+        lambda units, difference, **named: AlignmentAttention(units, **named), ("attention",)
+    ),
+    "conflict": _Interaction(ConflictAttention, ("conflict",)),
+    "both": _Interaction(AttentionConflict, ("attention", "conflict")),
 }
 
 
@@ -97,7 +107,7 @@ class SiameseClassifier(FunctionalModel):
         ):
             check_positive_integer(value, name)
         check_rate(dropout, "dropout")
-        check_choice(interaction, tuple(_HEADS), "interaction")
+        check_choice(interaction, _INTERACTIONS, "interaction")
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(SiameseClassifier.__init__, locals())
         named = {"dtype": policy, "name": "interaction"}
@@ -125,12 +135,9 @@ class SiameseClassifier(FunctionalModel):
             "dense_dropout": keras.layers.Dropout(dropout, dtype=policy, name="dense_dropout"),
             "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
         }
-        if interaction == "attention":
-            layers["interaction"] = AlignmentAttention(units, **named)
-        elif interaction == "conflict":
-            layers["interaction"] = ConflictAttention(units, difference=difference, **named)
-        elif interaction == "both":
-            layers["interaction"] = AttentionConflict(units, difference=difference, **named)
+        make_interaction = _INTERACTIONS[interaction].layer
+        if make_interaction:
+            layers["interaction"] = make_interaction(units, difference=difference, **named)
         self._hold(**{f"_{name}": value for name, value in layers.items()})
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
@@ -157,7 +164,7 @@ class SiameseClassifier(FunctionalModel):
     def _answer(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
         masks = pair_masks(first, second)
         states = [self._states(ids, mask) for ids, mask in zip((first, second), masks, strict=True)]
-        heads = _HEADS[self._arguments["interaction"]]
+        heads = _INTERACTIONS[self._arguments["interaction"]].heads
         pooled = []
         answer: dict[str, Tensor] = {}
         for side, pair, both in (("first", states, masks), ("second", states[::-1], masks[::-1])):

@@ -1,4 +1,4 @@
-"""From a model with softmax attention to the same model with CoDA."""
+"""From a model with Keras' attention to the same model with one of this package."""
 
 import warnings
 from collections.abc import Iterator
@@ -6,32 +6,34 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers import MultiHeadCoDA
+from keras_quasiattn.layers.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.ops.checks import check_choice
 
 # Sublayers that both layers have, by attribute; the last one where `use_gate` is set.
 _PROJECTIONS = ("query_dense", "key_dense", "value_dense", "output_dense", "_gate_dense")
 
 
-def swap_attention(model: keras.Model, **options: Any) -> keras.Model:
-    """A copy of a functional model whose `keras.layers.MultiHeadAttention` layers have become `MultiHeadCoDA`.
+def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) -> keras.Model:
+    """A copy of a model in which `MultiHeadCoDA`, or another layer, replaces `keras.layers.MultiHeadAttention`.
 
     Names, projection weights, masks and the calls stay as they were, in nested functional and sequential models too;
     all other layers keep their weights. The model itself is left alone. Softmax's weights are no good start for
-    CoDA's values, only for its projections: train the copy.
+    another attention's values, only for its projections: train the copy.
 
     Attention inside a layer of another class cannot be reached by rebuilding the graph, and subclasses of
     `MultiHeadAttention` may mean something else: both are kept as they are, and a warning names them.
 
     Args:
         model: a functional or sequential model, built.
-        **options: arguments of `MultiHeadCoDA` that `MultiHeadAttention` does not have, such as `gate_range`.
+        attention: name of the multi-head layer to take, as for `layers.TransformerEncoder`. Defaults to "coda".
+        **options: arguments of that layer that `MultiHeadAttention` does not have, such as `gate_range`.
 
     Returns:
         The copy, not compiled.
 
     Raises:
         ValueError: the model is neither functional nor sequential, has no layer to swap, or calls one with what
-            `MultiHeadCoDA` does not take, such as a float mask.
+            the new layer does not take, such as a float mask; or `attention` is not known.
 
     Example:
     >>> import keras
@@ -45,6 +47,7 @@ def swap_attention(model: keras.Model, **options: Any) -> keras.Model:
         raise ValueError(
             f"`model` must be a functional or sequential model. Received: {type(model).__name__}"
         )
+    check_choice(attention, sorted(MULTI_HEAD_LAYERS), "attention")
     found = list(_layers(model))
     swappable = [layer for layer in found if type(layer) is keras.layers.MultiHeadAttention]
     kept = [f"{layer.name} ({type(layer).__name__})" for layer in found if _hides_attention(layer)]
@@ -60,7 +63,9 @@ def swap_attention(model: keras.Model, **options: Any) -> keras.Model:
     def copy_of(layer: keras.Layer) -> keras.Layer:
         config = layer.get_config()
         made = (
-            MultiHeadCoDA(**{**config, **options}) if layer in swappable else type(layer).from_config(config)
+            MULTI_HEAD_LAYERS[attention](**{**config, **options})
+            if layer in swappable
+            else type(layer).from_config(config)
         )
         copies[id(layer)] = made
         return made

@@ -1,20 +1,35 @@
 """A bidirectional LSTM that attends, for texts with a class."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
 from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.multi_head_attention import ATTENTIONS
+from keras_quasiattn.layers.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.recurrence import bidirectional, readable
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
+from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 
-_POOLING = {"soft": SoftAttention, "local": LocalAttention, "gated": GatedAttention}
+
+class _Pooling(NamedTuple):
+    """How the states become one vector: by a layer, which may read the embeddings too, or by taking the last state."""
+
+    layer: type[keras.layers.Layer] | None
+    reads_embeddings: bool = False
+    explains: tuple[str, ...] = ("weights",)
+
+
+_POOLINGS = {
+    "none": _Pooling(None),
+    "soft": _Pooling(SoftAttention),
+    "local": _Pooling(LocalAttention),
+    "gated": _Pooling(GatedAttention, reads_embeddings=True, explains=("gates", "weights")),
+}
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -89,13 +104,13 @@ class TextClassifier(FunctionalModel):
             check_positive_integer(value, name)
         check_rate(embedding_dropout, "embedding_dropout")
         check_rate(dropout, "dropout")
-        if attention not in {"none", *_POOLING, *ATTENTIONS}:
-            known = ("none", *_POOLING, *sorted(ATTENTIONS.keys() - _POOLING.keys()))
-            raise ValueError(f"`attention` must be one of {known}. Received: attention={attention!r}")
+        check_choice(attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention")
+        pooling = _POOLINGS.get(attention)
         if merge_mode not in ("concat", "sum"):
             raise ValueError(f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}")
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(TextClassifier.__init__, locals())
+        takes_all_states = pooling is None or pooling.layer is not None
         layers: dict[str, Any] = {
             "embedding": keras.layers.Embedding(
                 vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
@@ -108,7 +123,7 @@ class TextClassifier(FunctionalModel):
                     keras.layers.LSTM(
                         units,
                         recurrent_initializer=OrthogonalInitializer,
-                        return_sequences=attention != "none" or number < num_layers - 1,
+                        return_sequences=takes_all_states or number < num_layers - 1,
                         dtype=policy,
                         name="lstm",
                     ),
@@ -126,12 +141,12 @@ class TextClassifier(FunctionalModel):
             "pooling": None,
         }
         options = attention_options or {}
-        if attention in _POOLING:
-            layers["attention"] = _POOLING[attention](**options, dtype=policy, name="attention")
-        elif attention in ATTENTIONS:
+        if pooling and pooling.layer:
+            layers["attention"] = pooling.layer(**options, dtype=policy, name="attention")
+        elif not pooling:
             width = units * (2 if merge_mode == "concat" else 1)
             heads = options.get("num_heads", 1)
-            layers["attention"] = ATTENTIONS[attention](
+            layers["attention"] = MULTI_HEAD_LAYERS[attention](
                 **{"num_heads": 1, "key_dim": width // heads, **options}, dtype=policy, name="attention"
             )
             layers["pooling"] = MaskedPooling(dtype=policy, name="pooling")
@@ -160,24 +175,20 @@ class TextClassifier(FunctionalModel):
         return self._answer(ops.cast(ids, "int32"))
 
     def _answer(self, ids: Tensor, training: bool | None = None) -> dict[str, Tensor]:
-        attention = self._arguments["attention"]
+        pooling = _POOLINGS.get(self._arguments["attention"])
         mask = ops.not_equal(ids, 0)
         embedded = self._embedding_dropout(self._embedding(ids), training=training)
         states = self._states(embedded, mask, training)
-        answer = {}
-        if attention == "none":
-            context = states
-        elif self._pooling:
+        context, answer = states, {}
+        if not pooling:
             attended = self._attention(states, states, query_mask=mask, value_mask=mask, training=training)
             context = self._pooling(states + attended, mask=mask)
-        elif attention == "gated":
-            context, answer["gates"], answer["weights"] = self._attention(
-                states, gate_inputs=embedded, mask=mask, training=training, return_attention_scores=True
+        elif pooling.layer:
+            beside = {"gate_inputs": embedded} if pooling.reads_embeddings else {}
+            context, *matrices = self._attention(
+                states, mask=mask, training=training, return_attention_scores=True, **beside
             )
-        else:
-            context, answer["weights"] = self._attention(
-                states, mask=mask, training=training, return_attention_scores=True
-            )
+            answer = dict(zip(pooling.explains, matrices, strict=True))
         context = self._dropout[-1](context, training=training)
         return {"logits": self._output_layer(context), **answer}
 

@@ -2,12 +2,12 @@
 
 from keras_quasiattn.ops.alignment import alignment_attention, alignment_pair
 from keras_quasiattn.ops.attention_flow import attention_flow
-from keras_quasiattn.ops.coda import coda_attention, coda_pair
+from keras_quasiattn.ops.coda.attention import coda_attention, coda_pair
 from keras_quasiattn.ops.conflict import conflict_attention, multi_head_conflict_attention
-from keras_quasiattn.ops.distance import pairwise_l1
 from keras_quasiattn.ops.factorization import factorization_machine
 from keras_quasiattn.ops.gates import gated_softmax, gumbel_gate, hard_gates
 from keras_quasiattn.ops.intra_attention import intra_attention
+from keras_quasiattn.ops.l1.distance import pairwise_l1
 from keras_quasiattn.ops.open_positions import open_positions_attention
 from keras_quasiattn.ops.pooling import local_attention, soft_attention
 from keras_quasiattn.ops.softmax import softmax_attention

@@ -4,10 +4,10 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.coda import sides
-from keras_quasiattn.ops.distance import check_features
-from keras_quasiattn.ops.masking import as_boolean_mask, pair_mask
-from keras_quasiattn.ops.softmax import attend, dot_products
+from keras_quasiattn.ops.checks import check_features
+from keras_quasiattn.ops.masking import as_boolean_mask, check_two, pair_mask, sides
+from keras_quasiattn.ops.precision import dot_products
+from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
 
@@ -104,14 +104,3 @@ def alignment_pair(
         products, value_a, pair_mask(mask_b, mask_a), return_scores=True, name="weights_second"
     )
     return (beta, alpha, to_b, ops.swapaxes(to_a, -1, -2)) if return_scores else (beta, alpha)
-
-
-def check_two(
-    u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """u, and v with its values, padding cleared, and the mask (..., 1, S); a `ValueError` if sizes do not fit."""
-    mask_v = as_boolean_mask(mask_v, "mask_v")
-    u = ops.convert_to_tensor(u)
-    v, values = sides("v", v, mask_v, values=values)
-    check_features(u, v, "u", "v")
-    return u, v, values, pair_mask(None, mask_v)

@@ -4,10 +4,10 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.coda import sides
-from keras_quasiattn.ops.distance import check_features
-from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, largest, pair_mask, zero_masked
-from keras_quasiattn.ops.softmax import attend, dot_products
+from keras_quasiattn.ops.checks import check_features
+from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, largest, pair_mask, sides, zero_masked
+from keras_quasiattn.ops.precision import dot_products
+from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
 _LOWEST = -3.4e38  # the lowest finite number: a maximum over nothing stays finite, and is then cleared

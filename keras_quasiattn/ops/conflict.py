@@ -4,15 +4,12 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.alignment import check_two
-from keras_quasiattn.ops.coda import check_lengths
-from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.distance import check_features, pairwise_l1
-from keras_quasiattn.ops.dropout import check_dropout
-from keras_quasiattn.ops.elementwise import tanh
-from keras_quasiattn.ops.masking import as_boolean_mask
-from keras_quasiattn.ops.precision import as_dtype, compute_dtype
-from keras_quasiattn.ops.softmax import attend, dot_products
+from keras_quasiattn.ops.backend import tanh
+from keras_quasiattn.ops.checks import check_choice, check_dropout, check_features, check_lengths
+from keras_quasiattn.ops.l1.distance import pairwise_l1
+from keras_quasiattn.ops.masking import as_boolean_mask, check_two
+from keras_quasiattn.ops.precision import as_dtype, compute_dtype, dot_products
+from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
 

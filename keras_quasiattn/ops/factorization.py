@@ -4,8 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.precision import compute_dtype
-from keras_quasiattn.ops.projection import project
+from keras_quasiattn.ops.precision import compute_dtype, project
 
 Tensor = Any
 

@@ -4,10 +4,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.coda import sides
-from keras_quasiattn.ops.masking import as_boolean_mask, pair_mask
-from keras_quasiattn.ops.precision import as_dtype
-from keras_quasiattn.ops.softmax import attend, dot_products
+from keras_quasiattn.ops.masking import as_boolean_mask, pair_mask, sides
+from keras_quasiattn.ops.precision import as_dtype, dot_products
+from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
 

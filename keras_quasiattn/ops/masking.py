@@ -6,6 +6,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_quasiattn.ops.checks import check_features, check_lengths, check_rank
+
 Tensor = Any
 
 
@@ -126,3 +128,25 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
     # The lowest finite number, not −inf: a row without keys stays finite, and is then cleared.
     lowest = -3.4e38
     return zero_masked(ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask)
+
+
+def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
+    """One sequence in all its roles, `x` itself where a role has no tensor of its own; padding cleared."""
+    x = ops.convert_to_tensor(x)
+    check_rank(x, name)
+    tensors = [x]
+    for role, other in roles.items():
+        tensors.append(x if other is None else ops.convert_to_tensor(other))
+        check_lengths(x, tensors[-1], name, role)
+    return [zero_padding(tensor, mask) for tensor in tensors]
+
+
+def check_two(
+    u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """u, and v with its values, padding cleared, and the mask (..., 1, S); a `ValueError` if sizes do not fit."""
+    mask_v = as_boolean_mask(mask_v, "mask_v")
+    u = ops.convert_to_tensor(u)
+    v, values = sides("v", v, mask_v, values=values)
+    check_features(u, v, "u", "v")
+    return u, v, values, pair_mask(None, mask_v)

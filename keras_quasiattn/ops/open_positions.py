@@ -4,14 +4,14 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.composition import check_choice
+from keras_quasiattn.ops.backend import needs_static_shapes, segment_max, segment_sum
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import as_boolean_mask
 from keras_quasiattn.ops.pooling import check_states, position_scores, soft_attention
 from keras_quasiattn.ops.recording import is_recording, record
-from keras_quasiattn.ops.segments import needs_static_shapes, segment_max, segment_sum
 
 Tensor = Any
-IMPLEMENTATIONS = ("auto", "reference", "gathered")
+GATED_IMPLEMENTATIONS = ("auto", "reference", "gathered")
 
 
 def open_positions_attention(
@@ -56,7 +56,7 @@ def open_positions_attention(
 
     Source: Xue et al. 2019, "Not All Attention Is Needed", eqs. 2 and 3.
     """
-    check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
     states, kernel = check_states(states, kernel)
     open_positions = as_boolean_mask(open_positions, "open_positions")
     is_static = needs_static_shapes(open_positions)

@@ -4,8 +4,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.distance import check_rank
-from keras_quasiattn.ops.elementwise import tanh
+from keras_quasiattn.ops.backend import tanh
+from keras_quasiattn.ops.checks import check_rank
 from keras_quasiattn.ops.gates import gated_softmax
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
@@ -14,8 +14,7 @@ from keras_quasiattn.ops.masking import (
     zero_masked,
     zero_padding,
 )
-from keras_quasiattn.ops.precision import as_dtype, compute_dtype, weighted_sum
-from keras_quasiattn.ops.projection import project
+from keras_quasiattn.ops.precision import as_dtype, compute_dtype, project, weighted_sum
 from keras_quasiattn.ops.recording import record
 
 Tensor = Any

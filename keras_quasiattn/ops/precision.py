@@ -1,4 +1,4 @@
-"""In which precision weights are computed."""
+"""In which precision weights are computed, and products that keep it."""
 
 from typing import Any
 
@@ -24,3 +24,26 @@ def as_dtype(value: Any, dtype: str) -> Tensor:
 def weighted_sum(equation: str, weights: Tensor, value: Tensor) -> Tensor:
     """An einsum of weights and values in the precision of the weights, returned in that of the values."""
     return ops.cast(ops.einsum(equation, weights, ops.cast(value, weights.dtype)), value.dtype)
+
+
+def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
+    """E = scale · query · keyᵀ, (..., T, S), in float32 for 16-bit inputs."""
+    dtype = compute_dtype(query, key)
+    query = ops.cast(query, dtype) * as_dtype(scale, dtype)
+    # einsum, not matmul: on JAX and PyTorch `ops.matmul` rounds float64 to float32.
+    return ops.einsum("...td,...sd->...ts", query, ops.cast(key, dtype))
+
+
+def project(x: Tensor, kernel: Tensor) -> Tensor:
+    """x·kernel: (..., D) and (D, U) to (..., U), or (..., D) and (D,) to (...); both of one dtype.
+
+    >>> import numpy as np
+    >>> np.asarray(project(np.array([[2.0, 3.0]]), np.array([1.0, 10.0]))).tolist()
+    [32.0]
+    """
+    # A product of two matrices is the fast one of the ways to write this. The slow one is "...d,du->...u": TensorFlow's
+    # gradient by the kernel makes a (..., D, U) tensor before it sums. And einsum, not matmul: on JAX and PyTorch
+    # `ops.matmul` rounds float64 to float32.
+    rows = ops.reshape(x, (-1, x.shape[-1]))
+    product = ops.einsum("rd,du->ru", rows, ops.reshape(kernel, (x.shape[-1], -1)))
+    return ops.reshape(product, (*ops.shape(x)[:-1], *kernel.shape[1:]))

@@ -1,4 +1,4 @@
-"""Dropout whose pattern is a function of (seed, head, row, column), so any tile of it can be made again."""
+"""Dropout and noise as functions of seed and position: the same on every backend, and any tile can be made again."""
 
 import math
 from typing import Any
@@ -11,6 +11,8 @@ Tensor = Any
 _FIRST, _SECOND = 0x7FEB352D, 0x846CA68B - 2**32
 _ROW, _COLUMN = 0x9E3779B1 - 2**32, 0x85EBCA77 - 2**32
 _BITS = 24
+_NOISE_BITS = 23
+_NOISE = 0x51ED270B  # another stream than dropout's, which may have the same seed
 
 
 def _logical_shift(x: Tensor, places: int) -> Tensor:
@@ -70,12 +72,26 @@ def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
     return ops.reshape(ops.where(keep, flat / (1 - rate), ops.cast(0, flat.dtype)), shape)
 
 
-def check_dropout(rate: float, seed: Tensor | None) -> None:
-    """Raises a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
-    if not 0 <= rate < 1:
-        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
-    if rate and seed is None:
-        raise ValueError(
-            "`dropout` above 0 needs `dropout_seed`: pass `keras.random.SeedGenerator(seed).next()`. "
-            f"Received: dropout={rate}, dropout_seed=None"
-        )
+def uniform_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 1) -> Tensor:
+    """Uniform float32 draws in [2⁻²⁴, 1 − 2⁻²⁴], away from the ends where a logarithm overflows.
+
+    Args:
+        seed: two integers, as `keras.random.SeedGenerator.next()` gives them.
+        shape: (..., S).
+        draws: independent numbers for each position.
+
+    Returns:
+        float32 (..., S, draws).
+    """
+    stream = ops.bitwise_xor(ops.cast(seed, "int32"), _NOISE)
+    keys = dropout_keys(stream, math.prod(shape[:-1]))
+    rows, columns = (ops.arange(length, dtype="int32") for length in (draws, shape[-1]))
+    bits = ops.transpose(random_bits(keys, rows, columns, _NOISE_BITS), (0, 2, 1))
+    # Half a step up, so that both ends are exact in float32 and neither is 0 or 1.
+    uniform = (ops.cast(bits, "float32") + 0.5) / 2**_NOISE_BITS
+    return ops.reshape(uniform, (*shape, draws))
+
+
+def gumbel_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 2) -> Tensor:
+    """Gumbel(0, 1) draws in float32, (..., S, draws), between −2.9 and 16.7; arguments as in `uniform_noise`."""
+    return -ops.log(-ops.log(uniform_noise(seed, shape, draws)))

@@ -64,7 +64,7 @@ def record(name: str, values: Tensor, visible: Tensor | None, label: str) -> Non
         found[name] = Recorded(values, visible, label)
 
 
-def hide(visible: Tensor | None) -> None:
+def mark_visible(visible: Tensor | None) -> None:
     """Says of all that was recorded so far which pairs are real; `visible` broadcasts to the matrices."""
     found = _active.get()
     if found is not None and visible is not None:

@@ -1,4 +1,4 @@
-"""Calls of which only one has its tensors in memory at a time."""
+"""Rematerialization: what a call computes on its way is thrown away and computed again for its gradient."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,8 +9,10 @@ Tensor = Any
 Call = Callable[..., tuple[Tensor, ...]]
 
 
-def one_at_a_time(calls: Sequence[Call], inputs: Sequence[Sequence[Tensor]]) -> list[tuple[Tensor, ...]]:
-    """What each call says of its inputs, with the memory of one call: forward and backward come one after the other.
+def rematerialize_in_turn(
+    calls: Sequence[Call], inputs: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensor, ...]]:
+    """The outputs of each call, of which only one has its tensors in memory at a time, forward and backward.
 
     Only what a call takes and returns is kept; its gradient recomputes the rest. A TensorFlow graph, which
     runs whatever is ready, would recompute all of them at once, so there each waits for the one before.
@@ -24,7 +26,7 @@ def one_at_a_time(calls: Sequence[Call], inputs: Sequence[Sequence[Tensor]]) -> 
     """
     calls = [keras.remat(call) for call in calls]
     if keras.backend.backend() == "tensorflow":
-        from keras_quasiattn.ops.one_at_a_time_tensorflow import in_turn
+        from keras_quasiattn.ops.backend.tensorflow import in_turn
 
         return in_turn(calls, inputs)
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]

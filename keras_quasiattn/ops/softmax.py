@@ -4,12 +4,11 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.coda import check_lengths
-from keras_quasiattn.ops.distance import check_features
-from keras_quasiattn.ops.dropout import check_dropout, drop_weights
+from keras_quasiattn.ops.checks import check_dropout, check_features, check_lengths
 from keras_quasiattn.ops.gates import gated_softmax
 from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, masked_softmax
-from keras_quasiattn.ops.precision import as_dtype, compute_dtype, weighted_sum
+from keras_quasiattn.ops.precision import dot_products, weighted_sum
+from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import record
 
 Tensor = Any
@@ -75,13 +74,6 @@ def softmax_attention(
         gates=gates,
         return_scores=return_scores,
     )
-
-
-def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
-    """E = scale · query · keyᵀ, (..., T, S), in float32 for 16-bit inputs."""
-    dtype = compute_dtype(query, key)
-    query = ops.cast(query, dtype) * as_dtype(scale, dtype)
-    return ops.einsum("...td,...sd->...ts", query, ops.cast(key, dtype))
 
 
 def attend(

@@ -115,16 +115,16 @@ def _tokens(sides: Sequence[tuple[int, Sequence[str]]], length: int, which: int)
     )
 
 
+# How the names of the matrices in an answer begin.
+_MATRICES = ("weights", "attention", "conflict")
+
+
 def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
     """The heat maps of an answer that has its weights with it, as `predict` and exported models give them."""
     tokens = {side: answer.get(f"{side}_tokens") or [] for side in ("first", "second")}
     made: dict[str, list[Panel]] = {}
     for name, values in answer.items():
-        array = (
-            np.asarray(values, "float32")
-            if name.split("_")[0] in ("weights", "attention", "conflict")
-            else None
-        )
+        array = np.asarray(values, "float32") if name.split("_")[0] in _MATRICES else None
         if array is None or array.ndim != 2 or not array.size:
             continue
         side = "second" if name.endswith("_second") else "first"

@@ -1,11 +1,14 @@
-"""CoDA's options as a task's models have them."""
+"""How a task's options say which attention its model uses."""
 
 from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.layers.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
-_PREFIX = "coda_"
+# Of a model that takes any attention: its name, and the arguments of it that are not left as they are.
+ATTENTION_OPTIONS: Mapping[str, Any] = {"attention": "softmax", "attention_options": {}}
+# Of a model that is one of CoDA.
 CODA_OPTIONS: Mapping[str, Any] = {
     "coda_alpha": 1.0,
     "coda_beta": 1.0,
@@ -20,24 +23,38 @@ CODA_OPTIONS: Mapping[str, Any] = {
 
 
 def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A model's options without CoDA's, and those as the arguments of a model that takes any attention.
+    """A model's options without those of its attention, and the arguments of a model that takes any attention.
+
+    A model either has `ATTENTION_OPTIONS`, or options that begin with the name of its attention, as `CODA_OPTIONS` do.
 
     Raises:
         UserError: a temperature other than 1 where the temperatures are learned.
 
     >>> attention_of({"units": 8, "coda_gate": "tanh"})
     ({'units': 8}, {'attention': 'coda', 'attention_options': {'gate': 'tanh'}})
-    >>> attention_of({"units": 8})
-    ({'units': 8}, {'attention': 'softmax'})
+    >>> attention_of({"units": 8, "attention": "softmax", "attention_options": {}})
+    ({'units': 8}, {'attention': 'softmax', 'attention_options': None})
     """
-    coda = {name.removeprefix(_PREFIX): value for name, value in options.items() if name.startswith(_PREFIX)}
-    others = {name: value for name, value in options.items() if not name.startswith(_PREFIX)}
-    if coda.pop("learned", False):
-        for name in ("alpha", "beta"):
-            if coda[name] != 1:
+    others = dict(options)
+    if "attention" in others:
+        name, arguments = others.pop("attention"), others.pop("attention_options")
+        return others, {"attention": name, "attention_options": dict(arguments) or None}
+    for name in MECHANISMS.keys() | MULTI_HEAD_LAYERS.keys():
+        own = [option for option in options if option.startswith(f"{name}_")]
+        if own:
+            arguments = {option.removeprefix(f"{name}_"): others.pop(option) for option in own}
+            return others, {"attention": name, "attention_options": _with_learned(name, arguments)}
+    return others, {}
+
+
+def _with_learned(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with both temperatures "learned" where the option `learned` is true."""
+    if arguments.pop("learned", False):
+        for temperature in ("alpha", "beta"):
+            if arguments[temperature] != 1:
                 raise UserError(
-                    f"model.{_PREFIX}{name} is {coda[name]!r}: "
-                    f"it must be 1, where learning starts, while model.{_PREFIX}learned is true"
+                    f"model.{name}_{temperature} is {arguments[temperature]!r}: "
+                    f"it must be 1, where learning starts, while model.{name}_learned is true"
                 )
-            coda[name] = "learned"
-    return others, {"attention": "coda", "attention_options": coda} if coda else {"attention": "softmax"}
+            arguments[temperature] = "learned"
+    return arguments

@@ -10,17 +10,18 @@ import tensorflow as tf
 from keras_quasiattn.data import LabelledTexts, LabelledTextSet, evaluation_batches, training_batches
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import attention_flops
+from keras_quasiattn.metrics.attention_flops import ATTENTIONS as COUNTED_ATTENTIONS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
+from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
-from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
-from keras_quasiattn.tasks.coda_options import attention_of
+from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, RECURRENT_MODELS
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches, plain
 
-# Which argument of its layer an option of a model is.
-_ATTENTION_OPTIONS = {
+# Which argument of the attention an option of a recurrent model is.
+_UNIT_OPTIONS = {
     "gate_network": "network",
     "gate_units": "units",
     "gate_temperature": "temperature",
@@ -50,7 +51,7 @@ class Classify(VocabularyTask):
 
     def _set_up(self) -> None:
         super()._set_up()
-        if self.options.data["vectors"] and self.model.startswith("transformer"):
+        if self.options.data["vectors"] and self.model not in RECURRENT_MODELS:
             raise UserError(
                 f"data.vectors is {self.options.data['vectors']!r}: vectors are of words, for the models bilstm_*"
             )
@@ -68,20 +69,18 @@ class Classify(VocabularyTask):
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)
-        unit = attention.pop("attention_options", {}) | {
-            argument: options.pop(option)
-            for option, argument in _ATTENTION_OPTIONS.items()
-            if option in options and not (option == "num_heads" and self.model.startswith("transformer"))
+        if self.model not in RECURRENT_MODELS:
+            return TransformerClassifier(vocabulary_size, num_classes, **options, **attention)
+        unit = attention.get("attention_options", {}) | {
+            argument: options.pop(option) for option, argument in _UNIT_OPTIONS.items() if option in options
         }
-        common: dict[str, Any] = {
-            "vocabulary_size": vocabulary_size,
-            "num_classes": num_classes,
+        return TextClassifier(
+            vocabulary_size,
+            num_classes,
+            attention=RECURRENT_MODELS[self.model],
+            attention_options=unit or None,
             **options,
-            "attention_options": unit or None,
-        }
-        if self.model.startswith("transformer"):
-            return TransformerClassifier(**attention, **common)
-        return TextClassifier(attention=self.model.removeprefix("bilstm_"), **common)
+        )
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
         """The training texts, reshuffled every epoch; texts of similar length share a batch."""
@@ -124,14 +123,14 @@ class Classify(VocabularyTask):
             for answer, label in zip(answers, chosen.labels, strict=True)
         ]
         figures: dict[str, float] = {"accuracy": float(np.mean(right)), "texts": len(chosen)}
-        kind = self.model.removeprefix("bilstm_")
-        if kind in ("none", "local", "soft", "gated"):
+        attention = RECURRENT_MODELS.get(self.model)
+        if attention in COUNTED_ATTENTIONS:
             lengths = [len(answer["tokens"]) for answer in answers]
-            opened = [int(np.sum(answer["gates"])) for answer in answers] if kind == "gated" else None
+            opened = [int(np.sum(answer["gates"])) for answer in answers if "gates" in answer] or None
             width = self.options.model["units"] * (2 if self.options.model["merge_mode"] == "concat" else 1)
             window = self.options.model.get("window")
             figures["attention_flops"] = attention_flops(
-                kind, lengths, width, open_counts=opened, window=window
+                attention, lengths, width, open_counts=opened, window=window
             )
             if opened is not None:
                 figures["density"] = sum(opened) / max(sum(lengths), 1)

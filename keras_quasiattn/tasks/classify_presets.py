@@ -5,20 +5,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.models import TRANSFORMER_SIZES
-from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
-MODELS = (
-    "bilstm_gated",
-    "bilstm_soft",
-    "bilstm_local",
-    "bilstm_none",
-    "bilstm_coda",
-    "transformer_coda",
-    "transformer",
-)
+# Of the models with an LSTM, what stands between its states and the classes: the `attention` of a TextClassifier.
+RECURRENT_MODELS: Mapping[str, str] = {
+    "bilstm_gated": "gated",
+    "bilstm_soft": "soft",
+    "bilstm_local": "local",
+    "bilstm_none": "none",
+    "bilstm_coda": "coda",
+}
+MODELS = (*RECURRENT_MODELS, "transformer_coda", "transformer")
 _BILSTM = {
     "embedding_dim": 100,
     "units": 100,
@@ -81,7 +81,7 @@ def _preset(
             "bilstm_none": recurrent,
             "bilstm_coda": {**recurrent, **CODA_OPTIONS, "num_heads": 4},
             "transformer_coda": {**encoder, **CODA_OPTIONS},
-            "transformer": encoder,
+            "transformer": {**encoder, **ATTENTION_OPTIONS},
         },
         training=training,
     )

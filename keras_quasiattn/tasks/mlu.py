@@ -19,7 +19,7 @@ from keras_quasiattn.data import (
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SequenceAccuracy, exact_match
 from keras_quasiattn.models import TRANSFORMER_SIZES, SequenceCrossentropy, Transformer, greedy_search
-from keras_quasiattn.tasks.coda_options import CODA_OPTIONS, attention_of
+from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS, attention_of
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -29,7 +29,13 @@ from keras_quasiattn.text import ByteTokenizer
 _SHUFFLE_BUFFER = 16_000  # the rows lie shuffled on disk already
 _DECODING_BATCH = 500
 _UNIVERSAL = {"num_layers": TRANSFORMER_SIZES["universal_tiny"]["num_layers"]}
-_BY_MODEL = {"coda": CODA_OPTIONS, "universal": _UNIVERSAL, "universal_coda": {**_UNIVERSAL, **CODA_OPTIONS}}
+_BY_MODEL = {
+    "coda": CODA_OPTIONS,
+    "softmax": ATTENTION_OPTIONS,
+    "universal": {**_UNIVERSAL, **ATTENTION_OPTIONS},
+    "universal_coda": {**_UNIVERSAL, **CODA_OPTIONS},
+}
+_UNIVERSAL_MODELS = ("universal", "universal_coda")
 _EXAMPLE = "x=85,y=-52,y-x"
 
 
@@ -136,7 +142,7 @@ class Mlu(Task):
             return Transformer(
                 vocabulary_size=ByteTokenizer.vocabulary_size,
                 **attention,
-                universal="universal" in self.model,
+                universal=self.model in _UNIVERSAL_MODELS,
                 **model,
             )
         except ValueError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
 
 DATA_OPTIONS: Mapping[str, Any] = {
     "tokenizer": "questions",
@@ -46,7 +46,7 @@ _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 _CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
 
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "decomposable": {**_NETWORK, "intra_attention": False},
+    "decomposable": {**_NETWORK, "intra_attention": False, **ATTENTION_OPTIONS},
     "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
     "mixture": _MIXTURE,
     "siamese_both": _CONFLICT,
@@ -54,6 +54,17 @@ MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "siamese_conflict": _CONFLICT,
     "siamese_none": _SIAMESE,
 }
+
+
+# Of the models with recurrent encoders, what stands between the two texts.
+INTERACTIONS: Mapping[str, str] = {
+    "siamese_both": "both",
+    "siamese_attention": "attention",
+    "siamese_conflict": "conflict",
+    "siamese_none": "none",
+}
+# Models of several networks.
+MIXTURES = ("mixture",)
 
 
 def by_model(**changed: Any) -> dict[str, dict[str, Any]]:

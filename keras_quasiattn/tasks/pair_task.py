@@ -11,7 +11,8 @@ import tensorflow as tf
 from keras_quasiattn.data import TextPairs, evaluation_batches, training_batches
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
-from keras_quasiattn.tasks.coda_options import attention_of
+from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.pair_options import INTERACTIONS, MIXTURES
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches
 
@@ -53,10 +54,9 @@ class PairTask(VocabularyTask):
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options: dict[str, Any] = {**self.options.model}
         sizes: dict[str, Any] = {"vocabulary_size": vocabulary_size, "num_classes": num_classes}
-        family, _, kind = self.model.partition("_")
-        if family == "siamese":
-            return SiameseClassifier(**sizes, interaction=kind, **options)
-        if family == "mixture":
+        if self.model in INTERACTIONS:
+            return SiameseClassifier(**sizes, interaction=INTERACTIONS[self.model], **options)
+        if self.model in MIXTURES:
             plain, intra = (options.pop(f"{kind}_components") for kind in ("plain", "intra"))
             common = {name: options.pop(name) for name in _NETWORK_OPTIONS}
             components: list[dict[str, Any]] = [{} for _ in range(plain)]

@@ -13,7 +13,7 @@ from keras_quasiattn.data.labelled_texts import text_array
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, answer_scores
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
-from keras_quasiattn.tasks.coda_options import attention_of
+from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.pair_task import columns_of
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.read_data import EXAMPLE, ReadingSet, load_questions
@@ -49,6 +49,10 @@ _ID_SIGNATURE = [
     tf.TensorSpec((None, None), tf.int32, name="question"),
     tf.TensorSpec((None, None, None), tf.int32, name="passages"),
 ]
+
+
+# Models that are no DecaProp.
+_READERS = {"attention_flow": AttentionFlowReader}
 
 
 class Read(VocabularyTask):
@@ -108,10 +112,8 @@ class Read(VocabularyTask):
             return SpanTokenizer(self._vocabulary, self.options.data["tokenizer"])
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
-        if self.model == "attention_flow":
-            return AttentionFlowReader(vocabulary_size, **self.options.model)
         options, attention = attention_of(self.options.model)
-        return DecaProp(vocabulary_size, **options, **attention)
+        return _READERS.get(self.model, DecaProp)(vocabulary_size, **options, **attention)
 
     def loss(self) -> keras.losses.Loss:
         """Cross-entropy of start and end."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_quasiattn.tasks.coda_options import CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -20,6 +20,8 @@ DATA_OPTIONS: Mapping[str, Any] = {
 }
 # Heads of the encoder want other temperatures than those of the decoder: results/README.md has what was tried.
 _CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_learned": True}
+UNIVERSAL_MODELS = ("universal", "universal_coda")
+RECURRENT_MODELS = ("seq2seq", "seq2seq_attention", "seq2seq_coda")
 # Recurrent models learn at Adam's usual rate, and too much by heart if left to.
 _RECURRENT: Mapping[str, Any] = {
     "training.schedule": "constant",
@@ -57,12 +59,12 @@ def sequence_preset(
     universal = {**transformer, "num_layers": universal_layers, "adaptive": False}
     recurrent = {**(seq2seq or {}), **_RECURRENT}
     by_model = {
-        "transformer": dict(transformer),
+        "transformer": {**transformer, **ATTENTION_OPTIONS},
         "transformer_coda": {**transformer, **_CODA},
-        "universal": universal,
+        "universal": {**universal, **ATTENTION_OPTIONS},
         "universal_coda": {**universal, **_CODA},
         "seq2seq": recurrent,
-        "seq2seq_attention": recurrent,
+        "seq2seq_attention": {**recurrent, **ATTENTION_OPTIONS},
         "seq2seq_coda": {**recurrent, **_CODA},
     }
     return Preset(

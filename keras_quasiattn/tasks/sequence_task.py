@@ -21,8 +21,8 @@ from keras_quasiattn.data import (
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SequenceAccuracy, SequencePerplexity, exact_match, perplexity
 from keras_quasiattn.models import Seq2Seq, SequenceCrossentropy, Transformer, beam_search, with_limits
-from keras_quasiattn.tasks.coda_options import attention_of
-from keras_quasiattn.tasks.sequence_options import DECODING_OPTIONS
+from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.sequence_options import DECODING_OPTIONS, RECURRENT_MODELS, UNIVERSAL_MODELS
 from keras_quasiattn.tasks.task import ServingSignature, Task
 from keras_quasiattn.tasks.vocabulary_task import as_bytes, chosen_examples, counted, in_batches, plain
 from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
@@ -124,11 +124,10 @@ class SequenceTask(Task):
         options, attention = attention_of(self.options.model)
         arguments = {name: value for name, value in options.items() if name not in DECODING_OPTIONS}
         size = self.tokenizer.vocabulary_size
-        family, _, kind = self.model.partition("_")
         try:
-            if family == "seq2seq":
-                return Seq2Seq(size, **(attention if kind else {}), **arguments)
-            return Transformer(size, **attention, universal=family == "universal", **arguments)
+            if self.model in RECURRENT_MODELS:
+                return Seq2Seq(size, **attention, **arguments)
+            return Transformer(size, **attention, universal=self.model in UNIVERSAL_MODELS, **arguments)
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise UserError(f"the model options do not suit task {self.name}: {reason}") from error

@@ -94,7 +94,7 @@ def train(
             check_selection(task)
             return RunFolder.create(path, task, options=options, command=command)
 
-        with workers.lost_ones_named(), contextlib.ExitStack() as held:
+        with workers.naming_lost_workers(), contextlib.ExitStack() as held:
             folder = workers.chief_first(begin)
             if folder.finished:
                 _say(progress, f"{path} is finished: nothing to train")

@@ -71,7 +71,7 @@ class Workers:
         return result
 
     @contextlib.contextmanager
-    def lost_ones_named(self) -> Iterator[None]:
+    def naming_lost_workers(self) -> Iterator[None]:
         """Make one error of the many that a lost worker causes in the others.
 
         Raises:

@@ -6,7 +6,7 @@ import pytest
 from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
 
 from keras_quasiattn import layers
-from keras_quasiattn.ops.open_positions import IMPLEMENTATIONS as GATED_IMPLEMENTATIONS
+from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
 
 HEADS = {"num_heads": 2, "key_dim": 3}
 OPEN_GATES = 30.0

@@ -13,7 +13,13 @@ from mutation.sampling import ROOMS, room_of
 from mutation.workplace import ROOT, workplaces
 
 # What Numba compiles leaves no trace of its lines: the file that calls it stands for it.
-COMPILED, CALLER = "keras_quasiattn/ops/compiled/", "keras_quasiattn/ops/coda_compiled_tensorflow.py"
+COMPILED = "keras_quasiattn/ops/coda/compiled/"
+CALLER = f"{COMPILED}tensorflow.py"
+
+
+def is_compiled(path: str) -> bool:
+    """Whether Numba compiles the file."""
+    return path.startswith(COMPILED) and path != CALLER
 
 
 def make_map(target: Path, suite: Path | None, processes: int, arguments: list[str]) -> None:
@@ -53,20 +59,20 @@ def covering(mutation: MutationSpec, seen: dict[str, Any]) -> dict[str, float]:
     Only lines inside functions count: others run once, at import, in whichever test comes first.
     """
     path, row = str(mutation.module_path), mutation.start_pos[0]
-    is_compiled = path.startswith(COMPILED)
-    path = CALLER if is_compiled else path
+    by_numba = is_compiled(path)
+    path = CALLER if by_numba else path
     nodes = list(ast.walk(ast.parse((ROOT / path).read_text())))
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
     inside = {row for node in functions for row in range(node.body[0].lineno, node.end_lineno + 1)}
     whole = (1, len((ROOT / path).read_text().splitlines()))
     around = [(first, last) for first, last in map(rows_of, nodes) if first <= row <= last]
-    spans = [whole] if is_compiled else [(row, mutation.end_pos[0]), *around, whole]
+    spans = [whole] if by_numba else [(row, mutation.end_pos[0]), *around, whole]
     rows, names, found = seen["lines"].get(path, {}), list(seen["tests"]), set()
     for span in sorted(spans, key=lambda span: span[1] - span[0]):
         found = {names[n] for row in inside if span[0] <= row <= span[1] for n in rows.get(str(row), ())}
         if found:
             break
-    if not found or (span == whole and not is_compiled):
+    if not found or (span == whole and not by_numba):
         found |= {test for test in names if test.startswith(ROOMS[room_of(path)][1] + "/")}
     return {test: seen["tests"][test] for test in found}
 

@@ -27,7 +27,7 @@ ROOMS = {
     "serving": ("keras_quasiattn/serving", "tests/serving", 25),
     "metrics": ("keras_quasiattn/metrics", "tests/metrics", 25),
 }
-OTHER_BACKENDS = ("_jax.py", "_torch.py")
+OTHER_BACKENDS = ("/jax.py", "/torch.py")
 
 
 def room_of(path: str | Path) -> str:

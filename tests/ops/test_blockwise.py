@@ -10,7 +10,7 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.tiles import KEYS_A_TILE
+from keras_quasiattn.ops.tiling import KEYS_A_TILE
 
 TENSORFLOW = keras.backend.backend() == "tensorflow"
 FAST = [name for name in CODA_IMPLEMENTATIONS if name not in ("auto", "reference")]

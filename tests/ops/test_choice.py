@@ -8,7 +8,7 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers, ops
-from keras_quasiattn.ops.choice import choose_implementation
+from keras_quasiattn.ops.coda import choice
 
 compiled = pytest.mark.skipif("compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`")
 LENGTH = 70  # above the few pairs for which "auto" takes the definition
@@ -20,7 +20,9 @@ def normals(*shape):
 
 def chosen(target, source, *, training=True, alpha=1.0, beta=1.0):
     query, key = (keras.KerasTensor((64, length, 8)) for length in (target, source))
-    return choose_implementation("auto", query, key, alpha=alpha, beta=beta, training=training)
+    return choice.compute_by_choice(
+        lambda name: name, "auto", query, key, alpha=alpha, beta=beta, training=training
+    )
 
 
 def kinds(function):
@@ -33,9 +35,8 @@ def test_few_pairs_take_the_definition(lengths):
     assert chosen(*lengths) == "reference"
 
 
-@pytest.mark.parametrize("lengths", [(33, 32), (None, None), (2, None)])
-def test_many_or_unknown_lengths_never_take_the_definition(lengths):
-    assert chosen(*lengths) == ("compiled" if "compiled" in CODA_IMPLEMENTATIONS else "blockwise")
+def test_many_pairs_never_take_the_definition():
+    assert chosen(33, 32) == ("compiled" if "compiled" in CODA_IMPLEMENTATIONS else "blockwise")
 
 
 def test_compiled_loops_take_short_sequences_of_large_batches():
@@ -65,8 +66,6 @@ def graph_of_unknown_lengths(implementation, training):
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("target,source", [(5, 7), (LENGTH, LENGTH), (0, 3), (3, 1)])
 def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, source, training):
-    from keras_quasiattn.ops import choice
-
     graph, types = graph_of_unknown_lengths("auto", training)
     definition, other_types = graph_of_unknown_lengths("reference", False)
     assert types & {"If", "StatelessIf"} and not other_types & {"If", "StatelessIf"}
@@ -99,6 +98,17 @@ def test_compiled_is_an_error_where_it_does_not_exist():
     x = normals(2, LENGTH, 5)
     with pytest.raises(ValueError, match="implementation='compiled'"):
         ops.coda_attention(x, x, x, implementation="compiled")
+
+
+@compiled
+def test_compiled_loops_have_no_scores_and_say_so():
+    x = normals(2, LENGTH, 5)
+    for run in (
+        lambda **options: ops.coda_attention(x, x, x, **options),
+        lambda **options: ops.coda_pair(x, x, **options),
+    ):
+        with pytest.raises(ValueError, match="never holds the scores"):
+            run(implementation="compiled", return_scores=True)
 
 
 @compiled
@@ -148,7 +158,7 @@ def test_graphs_that_other_machines_run_hold_no_compiled_loops(monkeypatch):
 
 @compiled
 def test_fit_uses_compiled_loops_but_neither_export_nor_xla_does(tmp_path, monkeypatch):
-    from keras_quasiattn.ops.compiled.passes import Passes
+    from keras_quasiattn.ops.coda.compiled.passes import Passes
 
     calls = []
     for name in ("forward", "backward"):

@@ -6,7 +6,7 @@ import pytest
 from tools import run_with_gradients
 
 from keras_quasiattn import layers
-from keras_quasiattn.ops.one_at_a_time import one_at_a_time
+from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
 RANDOM = np.random.default_rng(0)
 INPUTS = [RANDOM.normal(size=shape) for shape in ((2, 5, 6), (2, 0, 6), (2, 1, 6))]
@@ -35,13 +35,13 @@ def test_calls_in_turn_are_those_calls(count):
         return [one for call, pair in zip(calls, pairs(*texts), strict=True) for one in call(*pair)]
 
     def in_turn(*texts):
-        return [one for found in one_at_a_time(calls, pairs(*texts)) for one in found]
+        return [one for found in rematerialize_in_turn(calls, pairs(*texts)) for one in found]
 
     upstreams = [RANDOM.normal(size=one.shape) for one in together(*map(keras.ops.array, INPUTS))]
     expected, found = (run_with_gradients(function, INPUTS, upstreams) for function in (together, in_turn))
     for one, other in zip([*expected[0], *expected[1]], [*found[0], *found[1]], strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
-    assert one_at_a_time([], []) == []
+    assert rematerialize_in_turn([], []) == []
 
 
 @tensorflow_alone
@@ -54,7 +54,7 @@ def test_weights_learn_in_a_graph_what_they_learn_together():
 
     def gradients(in_turn):
         with tf.GradientTape() as tape:
-            found = one_at_a_time(calls, [(x, y)] * 3) if in_turn else [call(x, y) for call in calls]
+            found = rematerialize_in_turn(calls, [(x, y)] * 3) if in_turn else [call(x, y) for call in calls]
             total = tf.add_n([tf.reduce_sum(one**2) for both in found for one in both])
         return tape.gradient(total, weights)
 
@@ -84,7 +84,7 @@ def test_in_a_graph_a_call_begins_when_the_one_before_has_ended():
     def gradient(x):
         with tf.GradientTape() as tape:
             tape.watch(x)
-            results = one_at_a_time([call_of(number) for number in range(4)], [(x,)] * 4)
+            results = rematerialize_in_turn([call_of(number) for number in range(4)], [(x,)] * 4)
             total = tf.add_n([result for (result,) in results])
         return tape.gradient(total, x)
 

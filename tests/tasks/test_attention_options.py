@@ -4,7 +4,7 @@ import pytest
 
 from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks.coda_options import CODA_OPTIONS, attention_of
+from keras_quasiattn.tasks.attention_options import CODA_OPTIONS, attention_of
 
 
 def test_learned_temperatures_are_the_layers_own() -> None:

@@ -1,6 +1,18 @@
-"""How TensorFlow is going to run what is being called or traced."""
+"""TensorFlow: how it is going to run what is called or traced, and operations that are faster than Keras' own."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import tensorflow as tf
+from keras import ops
+from tensorflow import add_n as add_all
+
+__all__ = ["add_all", "arctan", "maximum", "tanh"]
+
+arctan, maximum, tanh = ops.arctan, ops.maximum, ops.tanh
+
+Tensor = Any
+WithGradient = tuple[tuple[Tensor, ...], Callable[..., tuple[Tensor, ...]]]
 
 
 def runs_op_by_op() -> bool:
@@ -35,3 +47,77 @@ def stays_in_this_process(training: bool) -> bool:
 def has_accelerator() -> bool:
     """Whether TensorFlow may place operations elsewhere than on the CPU."""
     return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
+
+
+def loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) -> Any:
+    """`keras.ops.fori_loop`, which starts up to ten steps at once and keeps their tensors; this has one in memory."""
+    return tf.while_loop(
+        lambda index, _: index < upper,
+        lambda index, state: (index + 1, body(index, state)),
+        (lower, start),
+        parallel_iterations=1,
+    )[1]
+
+
+def needs_static_shapes(x: Tensor) -> bool:
+    """Whether the code around is being traced for XLA, which has no kernels for ordered segments."""
+    return not runs_op_by_op()
+
+
+def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
+    """Sums of the rows of `data` (K, ...) by `segment_ids` (K,), ascending; 0 for a segment without rows.
+
+    TensorFlow's ordered reductions are twice as fast as the unordered ones that Keras calls.
+    """
+    return _with_all_segments(tf.math.segment_sum(data, segment_ids), num_segments)
+
+
+def segment_max(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
+    """The largest row of each segment, ascending; 0 for a segment without rows."""
+    return _with_all_segments(tf.math.segment_max(data, segment_ids), num_segments)
+
+
+def _with_all_segments(reduced: Tensor, num_segments: Any) -> Tensor:
+    # TensorFlow stops at the last segment that has a row.
+    missing = num_segments - tf.shape(reduced)[0]
+    return tf.pad(reduced, [[0, missing]] + [[0, 0]] * (len(reduced.shape) - 1))
+
+
+def in_turn(
+    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensor, ...]]:
+    """The outputs of each call; each begins when the one before has ended, and so do their gradients.
+
+    A token goes from call to call, and its gradient comes back.
+    """
+    token, results = tf.zeros(()), []
+    for call, given in zip(calls, inputs, strict=True):
+        token, *ready = _begin(token, *given)
+        token, *result = _end(token, *call(*ready))
+        results.append(tuple(result))
+    return results
+
+
+@tf.custom_gradient
+def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
+    """The inputs once the token is there; the token's gradient once theirs are."""
+
+    def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
+        return (*_after(upstreams, upstream), *upstreams)
+
+    return (token, *_after([token], *inputs)), gradient
+
+
+@tf.custom_gradient
+def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
+    """The token once the outputs are there; the outputs' gradients once the token's is."""
+
+    def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
+        return (upstream, *_after([upstream], *upstreams))
+
+    return (*_after(outputs, token), *outputs), gradient
+
+
+def _after(first: Sequence[Tensor], *then: Tensor) -> tuple[Tensor, ...]:
+    with tf.control_dependencies(list(first)):
+        return tuple(tf.identity(one) for one in then)

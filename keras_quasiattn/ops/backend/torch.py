@@ -1,10 +1,24 @@
-"""PyTorch's own segment reductions: Keras' versions there round float64 to float32 and fail where all is empty."""
+"""PyTorch, where Keras' maximum and segment reductions round float64 to float32; the latter also fail on no rows."""
 
+import functools
+import operator
 from typing import Any
 
 import torch
+from keras import ops
+from torch import maximum
+
+__all__ = ["add_all", "arctan", "loop", "maximum", "tanh"]
+
+add_all = functools.partial(functools.reduce, operator.add)
+arctan, loop, tanh = ops.arctan, ops.fori_loop, ops.tanh
 
 Tensor = Any
+
+
+def runs_op_by_op() -> bool:
+    """True: PyTorch calls a kernel for every operation."""
+    return True
 
 
 def needs_static_shapes(x: Tensor) -> bool:

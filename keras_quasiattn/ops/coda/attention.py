@@ -4,14 +4,14 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.choice import compute_by_choice
-from keras_quasiattn.ops.coda_blockwise import blockwise_sums
-from keras_quasiattn.ops.coda_reference import quasi_attention_weights
-from keras_quasiattn.ops.composition import Composition
-from keras_quasiattn.ops.distance import check_features, check_rank
-from keras_quasiattn.ops.dropout import check_dropout, drop_weights
-from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, pair_mask, zero_padding
+from keras_quasiattn.ops.checks import check_dropout, check_features, check_lengths
+from keras_quasiattn.ops.coda.blockwise import blockwise_sums
+from keras_quasiattn.ops.coda.choice import compute_by_choice
+from keras_quasiattn.ops.coda.composition import Composition
+from keras_quasiattn.ops.coda.pairs import Pairs
+from keras_quasiattn.ops.masking import as_boolean_mask, sides
 from keras_quasiattn.ops.precision import weighted_sum
+from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import is_recording
 
 Tensor = Any
@@ -72,15 +72,15 @@ def coda_attention(
             "blockwise". But it is "reference" where T or S is 1, or the pairs are few: at most 8192 of all batches
             and heads in place of "compiled", T·S at most 1024 in place of "blockwise", which a TensorFlow graph
             that does not know the sizes decides when it runs. Scores, when asked for, are made from blockwise distances
-            unless it is "reference". All give the same output to rounding.
+            unless it is "reference"; "compiled" has none to give. All give the same output to rounding.
         training: whether this is a step of training: only "auto" reads it.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
 
     Raises:
-        ValueError: an unknown option, an implementation that cannot be had here, a float mask, ranks below 2,
-            lengths or features that do not fit, or dropout without a seed.
+        ValueError: an unknown option, an implementation that cannot be had here or has no scores, a float mask,
+            ranks below 2, lengths or features that do not fit, or dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -97,41 +97,24 @@ def coda_attention(
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
-    mask = as_boolean_mask(mask, "mask")
-    mean_per_query = is_causal or center_per_query
-
-    def compute(implementation: str) -> Any:
-        if implementation != "reference" and not return_scores and not is_recording():
-            (output,) = blockwise_sums(
-                (query, key),
-                (query, key),
-                value,
-                mask=mask,
-                alpha=alpha,
-                beta=beta,
-                composition=composition,
-                is_causal=is_causal,
-                mean_per_query=mean_per_query,
-                dropout=dropout,
-                dropout_seed=dropout_seed,
-                compiled=implementation == "compiled",
-            )
-            return ops.cast(output, value.dtype)
-        seen = causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]) if is_causal else None
-        weights = quasi_attention_weights(
-            (query, key),
-            (query, key),
-            combine_masks(mask, seen),
-            alpha=alpha,
-            beta=beta,
-            composition=composition,
-            mean_axis=-1 if mean_per_query else (-2, -1),
-            implementation="reference" if implementation == "reference" else "blockwise",
-        )
-        output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
-        return (output, ops.cast(weights, value.dtype)) if return_scores else output
-
-    return compute_by_choice(compute, implementation, query, key, alpha=alpha, beta=beta, training=training)
+    pairs = Pairs(
+        query,
+        key,
+        distance_query=query,
+        distance_key=key,
+        composition=composition,
+        alpha=alpha,
+        beta=beta,
+        mask=as_boolean_mask(mask, "mask"),
+        is_causal=is_causal,
+        mean_per_query=is_causal or center_per_query,
+        dropout=dropout,
+        dropout_seed=dropout_seed,
+    )
+    results = _sums(
+        pairs, value, return_scores=return_scores, implementation=implementation, training=training
+    )
+    return results if return_scores else results[0]
 
 
 def coda_pair(
@@ -184,8 +167,8 @@ def coda_pair(
         (a', b') of shapes (..., T, V) and (..., S, V), or (a', b', M) with M (..., T, S).
 
     Raises:
-        ValueError: an unknown option, an implementation that cannot be had here, a float mask, ranks below 2,
-            lengths or features that do not fit.
+        ValueError: an unknown option, an implementation that cannot be had here or has no scores, a float mask,
+            ranks below 2, lengths or features that do not fit.
 
     Example:
     >>> import numpy as np
@@ -202,60 +185,48 @@ def coda_pair(
     b, distance_b, value_b = sides("b", b, mask_b, distance_b=distance_b, value_b=value_b)
     check_features(a, b, "a", "b")
     check_features(distance_a, distance_b, "distance_a", "distance_b")
-
-    def compute(implementation: str) -> tuple[Tensor, ...]:
-        if implementation != "reference" and not return_scores and not is_recording():
-            outputs = blockwise_sums(
-                (a, b),
-                (distance_a, distance_b),
-                value_b,
-                other_value=value_a,
-                row_mask=mask_a,
-                key_mask=mask_b,
-                alpha=alpha,
-                beta=beta,
-                composition=composition,
-                compiled=implementation == "compiled",
-            )
-            return ops.cast(outputs[0], value_b.dtype), ops.cast(outputs[1], value_a.dtype)
-        weights = quasi_attention_weights(
-            (a, b),
-            (distance_a, distance_b),
-            pair_mask(mask_a, mask_b),
-            alpha=alpha,
-            beta=beta,
-            composition=composition,
-            mean_axis=(-2, -1),
-            implementation="reference" if implementation == "reference" else "blockwise",
-        )
-        outputs = (
-            weighted_sum("...ts,...sv->...tv", weights, value_b),
-            weighted_sum("...ts,...tv->...sv", weights, value_a),
-        )
-        return (*outputs, ops.cast(weights, value_b.dtype)) if return_scores else outputs
-
-    return compute_by_choice(
-        compute, implementation, distance_a, distance_b, alpha=alpha, beta=beta, training=training
+    pairs = Pairs(
+        a,
+        b,
+        distance_query=distance_a,
+        distance_key=distance_b,
+        composition=composition,
+        alpha=alpha,
+        beta=beta,
+        row_mask=mask_a,
+        key_mask=mask_b,
+    )
+    return _sums(
+        pairs, value_b, value_a, return_scores=return_scores, implementation=implementation, training=training
     )
 
 
-def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
-    """One sequence in all its roles, `x` itself where a role has no tensor of its own; padding cleared."""
-    x = ops.convert_to_tensor(x)
-    check_rank(x, name)
-    tensors = [x]
-    for role, other in roles.items():
-        tensors.append(x if other is None else ops.convert_to_tensor(other))
-        check_lengths(x, tensors[-1], name, role)
-    return [zero_padding(tensor, mask) for tensor in tensors]
-
-
-def check_lengths(key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value") -> None:
-    """Raises a `ValueError` unless `value` has the length of `key`."""
-    if len(value.shape) < 2 or (
-        None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
-    ):
+def _sums(
+    pairs: Pairs,
+    value: Tensor,
+    other_value: Tensor | None = None,
+    *,
+    return_scores: bool,
+    implementation: str,
+    training: bool | None,
+) -> tuple[Tensor, ...]:
+    """M · value; Mᵀ · other_value where that is given; M where it is asked for."""
+    if return_scores and implementation == "compiled":
         raise ValueError(
-            f"`{value_name}` must have shape (..., length, features) with the length of `{key_name}`. "
-            f"Received {value_name}.shape={tuple(value.shape)} and {key_name}.shape={tuple(key.shape)}."
+            "`implementation='compiled'` never holds the scores: ask for them with 'auto', 'blockwise' or 'reference'. "
+            "Received: return_scores=True"
         )
+
+    def compute(implementation: str) -> tuple[Tensor, ...]:
+        if implementation != "reference" and not return_scores and not is_recording():
+            return blockwise_sums(pairs, value, other_value, compiled=implementation == "compiled")
+        weights = pairs.weights("reference" if implementation == "reference" else "blockwise")
+        kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)
+        sums = [weighted_sum("...ts,...sv->...tv", kept, value)]
+        if other_value is not None:
+            sums.append(weighted_sum("...ts,...tv->...sv", kept, other_value))
+        return (*sums, ops.cast(weights, value.dtype)) if return_scores else tuple(sums)
+
+    return compute_by_choice(
+        compute, implementation, pairs.query, pairs.key, alpha=pairs.alpha, beta=pairs.beta, training=training
+    )

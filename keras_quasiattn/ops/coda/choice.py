@@ -8,71 +8,19 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.executor import runs_op_by_op
+from keras_quasiattn.ops.backend import runs_op_by_op
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.recording import is_recording
 
 Tensor = Any
 
-IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
+CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
 # Up to here the definition is quickest: for "blockwise" pairs of one batch and head, which are one tile of keys for as
 # many queries; for "compiled" pairs of all batches and heads, as a call of compiled loops takes about a millisecond.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
 _INSTALLED = importlib.util.find_spec("numba") is not None
-_TENSORFLOW = keras.backend.backend() == "tensorflow"
-
-
-def choose_implementation(
-    implementation: str,
-    query: Tensor,
-    key: Tensor,
-    *,
-    alpha: float | Tensor,
-    beta: float | Tensor,
-    training: bool | None,
-) -> str:
-    """What "auto" means here; other names are returned as they are.
-
-    Args:
-        implementation: one of `IMPLEMENTATIONS`.
-        query: (..., T, D).
-        key: (..., S, D).
-        alpha: factor of the similarity.
-        beta: factor of the distance.
-        training: whether this is a step of training.
-
-    Raises:
-        ValueError: an unknown name, or "compiled" where it cannot be.
-    """
-    check_choice(implementation, IMPLEMENTATIONS, "implementation")
-    along_keys = any(tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta))
-    obstacle = _obstacle(along_keys)
-    if implementation == "compiled" and obstacle:
-        raise ValueError(f"`implementation='compiled'` needs {obstacle}.")
-    if implementation != "auto":
-        return implementation
-    if 1 in (query.shape[-2], key.shape[-2]):  # the difference is no larger than its terms
-        return "reference"
-    for_many = _choose_for_many_pairs(obstacle, training)
-    return "reference" if _has_few_pairs(for_many, query.shape, key.shape) else for_many
-
-
-def _choose_for_many_pairs(obstacle: str | None, training: bool | None) -> str:
-    if obstacle:
-        return "blockwise"
-    from keras_quasiattn.ops.executor_tensorflow import stays_in_this_process
-
-    return "compiled" if stays_in_this_process(bool(training)) else "blockwise"
-
-
-def _has_few_pairs(for_many: str, query_shape: Any, key_shape: Any) -> Any:
-    """Whether the definition is quicker than `for_many`: a tensor where sizes are, None where they are unknown."""
-    sizes = (query_shape[-2], key_shape[-2], *(query_shape[:-2] if for_many == "compiled" else ()))
-    if None in sizes:
-        return None
-    return math.prod(sizes) <= (_PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE)
 
 
 def compute_by_choice(
@@ -85,24 +33,57 @@ def compute_by_choice(
     beta: float | Tensor,
     training: bool | None,
 ) -> Any:
-    """What `compute` gives for the chosen implementation; arguments and errors as for `choose_implementation`.
+    """What `compute` gives for "reference", "blockwise" or "compiled", as `implementation` says or "auto" chooses.
 
-    In a graph that does not know the sizes, "auto" chooses when it runs.
+    In a TensorFlow graph that does not know the sizes, "auto" chooses when the graph runs.
+
+    Args:
+        compute: takes the name of an implementation.
+        implementation: one of `CODA_IMPLEMENTATIONS`.
+        query: (..., T, D).
+        key: (..., S, D).
+        alpha: factor of the similarity.
+        beta: factor of the distance.
+        training: whether this is a step of training.
+
+    Raises:
+        ValueError: an unknown name, or "compiled" where it cannot be.
     """
-    chosen = choose_implementation(implementation, query, key, alpha=alpha, beta=beta, training=training)
-    known = chosen == "reference" or _has_few_pairs(chosen, query.shape, key.shape) is not None
-    decided = implementation != "auto" or known or not runs_op_by_op()
-    if decided or is_recording():  # what one branch records is not to be had outside of it
-        return compute(chosen)
+    check_choice(implementation, CODA_IMPLEMENTATIONS, "implementation")
+    along_keys = any(tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta))
+    obstacle = _obstacle(along_keys)
+    if implementation == "compiled" and obstacle:
+        raise ValueError(f"`implementation='compiled'` needs {obstacle}.")
+    if implementation != "auto":
+        return compute(implementation)
+    if 1 in (query.shape[-2], key.shape[-2]):  # the difference is no larger than its terms
+        return compute("reference")
+
+    for_many = "blockwise" if obstacle or not _stays_in_this_process(training) else "compiled"
+    counted = slice(-2) if for_many == "compiled" else slice(0)  # of which leading axes the pairs count
+    limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
+
+    def pairs(query_shape: Any, key_shape: Any) -> Any:
+        return math.prod((query_shape[-2], key_shape[-2], *query_shape[counted]))
+
+    if None not in (query.shape[-2], key.shape[-2], *query.shape[counted]):
+        return compute("reference" if pairs(query.shape, key.shape) <= limit else for_many)
+    if is_recording() or not runs_op_by_op():  # what one branch records is not to be had outside of it
+        return compute(for_many)
     # In floating point: the pairs of a long batch are more than integers of 32 bits count.
-    shapes = (tuple(ops.cast(size, "float32") for size in ops.shape(x)) for x in (query, key))
-    few = _has_few_pairs(chosen, *shapes)
-    return ops.cond(few, lambda: compute("reference"), lambda: compute(chosen))
+    shapes = ([ops.cast(size, "float32") for size in ops.shape(x)] for x in (query, key))
+    return ops.cond(pairs(*shapes) <= limit, lambda: compute("reference"), lambda: compute(for_many))
+
+
+def _stays_in_this_process(training: bool | None) -> bool:
+    from keras_quasiattn.ops.backend.tensorflow import stays_in_this_process
+
+    return stays_in_this_process(bool(training))
 
 
 def _obstacle(factors_along_keys: bool) -> str | None:
     """What compiled loops lack here, if anything."""
-    if not _TENSORFLOW:
+    if keras.backend.backend() != "tensorflow":
         return f"the TensorFlow backend. Received: {keras.backend.backend()}"
     if not _INSTALLED:
         return "Numba: pip install 'keras-quasiattn[compiled]'"
@@ -110,6 +91,6 @@ def _obstacle(factors_along_keys: bool) -> str | None:
         return "`alpha` and `beta` that do not vary along S"
     if not runs_op_by_op():
         return "a graph that XLA does not compile"
-    from keras_quasiattn.ops.executor_tensorflow import has_accelerator
+    from keras_quasiattn.ops.backend.tensorflow import has_accelerator
 
     return "a machine without a GPU or TPU" if has_accelerator() else None

@@ -1,4 +1,4 @@
-"""How a CoDA weight is composed of a similarity and a gate: M = similarity(E) * gate(N)."""
+"""How a CoDA weight is composed of a similarity and a gate, and its derivatives: M = similarity(E) · gate(N)."""
 
 import dataclasses
 from collections.abc import Callable
@@ -6,7 +6,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.elementwise import arctan, tanh
+from keras_quasiattn.ops.backend import arctan, tanh
+from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 
@@ -15,6 +16,12 @@ def _algebraic(x: Tensor) -> Tensor:
     # x / sqrt(1 + x²) without overflow of x²: float32 distances of 1e20 are still within range.
     large = ops.where(ops.abs(x) > 1, ops.abs(x), ops.ones_like(x))
     return (x / large) / ops.sqrt(ops.square(1 / large) + ops.square(x / large))
+
+
+def _algebraic_derivative(x: Tensor, y: Tensor) -> Tensor:
+    # (1 + x²)^(−3/2), whose cube of a reciprocal does not overflow before the square does
+    reciprocal = 1 / ops.sqrt(1 + ops.square(x))
+    return reciprocal * reciprocal * reciprocal
 
 
 SIMILARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "sigmoid": ops.sigmoid}
@@ -26,12 +33,15 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {
 }
 GATE_RANGES = ("scaled", "centered", "raw")
 
-
-def check_choice(value: Any, choices: Any, name: str) -> None:
-    """Raises a `ValueError` that names the argument, what came, and the choices."""
-    if value not in tuple(choices):
-        expected = ", ".join(repr(choice) for choice in choices)
-        raise ValueError(f"`{name}` must be one of {expected}. Received: {name}={value!r}")
+_FUNCTIONS = {**SIMILARITIES, **GATES, "identity": lambda x: x}
+# Of x and y = function(x), which spares computing y again.
+_DERIVATIVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "tanh": lambda x, y: 1 - ops.square(y),
+    "sigmoid": lambda x, y: y * (1 - y),
+    "arctan": lambda x, y: 1 / (1 + ops.square(x)),
+    "algebraic": _algebraic_derivative,
+    "identity": lambda x, y: ops.ones_like(x),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +91,7 @@ class Composition:
         return f"{self.similarity}(E)", f"{'2·' if self.doubles_gate else ''}{self.gate}(N)"
 
     def factors(self, similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor]:
-        """Of E and N, both already centred where that is asked for, the two whose product is M; all of one shape."""
+        """The two factors of M, from E and N that are already centred where that is asked for; all of one shape."""
         gate = GATES[self.gate](negative_distance)
         return SIMILARITIES[self.similarity](similarity), 2 * gate if self.doubles_gate else gate
 
@@ -89,3 +99,47 @@ class Composition:
         """M from E and N, as `factors` takes them."""
         similarity, gate = self.factors(similarity, negative_distance)
         return similarity * gate
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightRule:
+    """M = scale · similarity(E) · gate(N) by the names of the functions, with its derivatives for backward passes.
+
+    Args:
+        similarity: a name in `SIMILARITIES`, "identity", or None where M does not depend on E.
+        gate: a name in `GATES`, "identity", or None where M does not depend on N.
+        scale: 2 for a doubled sigmoid gate, else 1.
+    """
+
+    similarity: str | None
+    gate: str | None
+    scale: int = 1
+
+    @classmethod
+    def of(cls, composition: Composition) -> "WeightRule":
+        """The rule that `composition` states, for E and N that are already centred."""
+        return cls(composition.similarity, composition.gate, 2 if composition.doubles_gate else 1)
+
+    def weights(self, similarity: Tensor | None, negative_distance: Tensor | None) -> Tensor:
+        """M from E and N; what the rule does not use is None."""
+        return self._product(_apply(self.similarity, similarity), _apply(self.gate, negative_distance))
+
+    def derivatives(
+        self, similarity: Tensor | None, negative_distance: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """dM/dE and dM/dN; None for what the rule does not use."""
+        left, right = _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
+        by_similarity = by_negative_distance = None
+        if self.similarity:
+            by_similarity = self._product(_DERIVATIVES[self.similarity](similarity, left), right)
+        if self.gate:
+            by_negative_distance = self._product(left, _DERIVATIVES[self.gate](negative_distance, right))
+        return by_similarity, by_negative_distance
+
+    def _product(self, left: Tensor | None, right: Tensor | None) -> Tensor:
+        product: Tensor = right if left is None else left if right is None else left * right
+        return product if self.scale == 1 else self.scale * product
+
+
+def _apply(name: str | None, x: Tensor | None) -> Tensor | None:
+    return _FUNCTIONS[name](x) if name else None

@@ -6,46 +6,9 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.ops.masking import combine_masks
-from keras_quasiattn.ops.tiles import pad_axis, tile_count
+from keras_quasiattn.ops.tiling import flatten_leading, pad_axis, tile_count
 
 Tensor = Any
-
-
-def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
-    """The leading lengths that all (..., rows, columns) broadcast to."""
-    rank = max(len(tensor.shape) - 2 for tensor in tensors)
-    lead: list[Any] = []
-    for axis in range(-rank - 2, -2):
-        with_axis = [tensor for tensor in tensors if len(tensor.shape) >= -axis]
-        known = {tensor.shape[axis] for tensor in with_axis} - {None, 1}
-        if known:
-            lead.append(known.pop())
-            continue
-        length: Any = 1
-        unknown = [ops.shape(tensor)[axis] for tensor in with_axis if tensor.shape[axis] is None]
-        for candidate in unknown:
-            length = candidate if isinstance(length, int) else ops.maximum(length, candidate)
-        lead.append(length)
-    return tuple(lead)
-
-
-def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -> Tensor:
-    """`x`, which broadcasts to (*lead, rows, columns), as (B, rows, columns)."""
-    shape = (*lead, rows, columns)
-    # A length that is not known before run time is a tensor, which must not be compared.
-    if not all(isinstance(length, int) for length in shape) or tuple(x.shape) != shape:
-        x = ops.broadcast_to(x, shape)
-    if len(lead) == 1:
-        return x
-    return ops.reshape(x, (leading_size(lead), rows, columns))
-
-
-def leading_size(lead: tuple[Any, ...]) -> Any:
-    """The product of the leading lengths, an integer where all are known."""
-    size = 1
-    for length in lead:
-        size = size * length
-    return size
 
 
 @dataclasses.dataclass

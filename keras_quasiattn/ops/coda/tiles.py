@@ -6,17 +6,18 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.composition_gradient import WeightRule
-from keras_quasiattn.ops.dropout import dropout_keep
-from keras_quasiattn.ops.loop import loop
+from keras_quasiattn.ops.backend import loop
+from keras_quasiattn.ops.coda.composition import WeightRule
+from keras_quasiattn.ops.coda.tile_masks import TileMasks
+from keras_quasiattn.ops.l1.tiles import DistanceTiles
 from keras_quasiattn.ops.masking import zero_masked
-from keras_quasiattn.ops.tile_masks import TileMasks
-from keras_quasiattn.ops.tiles import DistanceTiles, joined, no_tiles, pad_axis, put, take, take_columns
+from keras_quasiattn.ops.random import dropout_keep
+from keras_quasiattn.ops.tiling import joined, no_tiles, pad_axis, put, take, take_columns
 
 Tensor = Any
 
 KEY_SIDE = ("key", "distance_key", "value")
-FULL = ("alpha_full", "beta_full")
+FACTORS = ("alpha", "beta")
 
 
 @dataclasses.dataclass
@@ -35,16 +36,6 @@ class TiledWeights:
     dropout: float = 0.0
     dropout_keys: Tensor | None = None
 
-    @property
-    def uses_similarity(self) -> bool:
-        """Whether M depends on E."""
-        return self.rule.similarity is not None
-
-    @property
-    def uses_distance(self) -> bool:
-        """Whether M depends on N."""
-        return self.rule.gate is not None
-
     def drop(self, x: Tensor, index: Any) -> Tensor:
         """Dropout of a tile; its pattern is a function of the position, so backward makes it again."""
         if not self.dropout:
@@ -56,55 +47,67 @@ class TiledWeights:
         return ops.where(keep, x / (1 - self.dropout), ops.cast(0, x.dtype))
 
 
-class _Tiles:
-    """The tensors of one pass, padded to whole tiles."""
+@dataclasses.dataclass
+class Tile:
+    """What the weights of one tile of keys are made of, each (B, T, size), or None where they do not depend on it."""
+
+    products: Tensor | None  # query · keyᵀ
+    similarity: Tensor | None  # E
+    distance: Tensor | None
+    negative_distance: Tensor | None  # N
+    mask: Tensor | None
+
+
+class Tiles:
+    """The tensors of one pass, those along the keys padded to whole tiles; arguments as for `tiled_sums`."""
 
     def __init__(self, weights: TiledWeights, tensors: dict[str, Tensor]) -> None:
         masks = weights.masks
         self.weights, self.masks = weights, masks
         self.tensors = dict(tensors)
-        for name in KEY_SIDE:
-            if name in tensors:
-                padded = pad_axis(tensors[name], 1, masks.padded_source)
-                self.tensors[name] = zero_masked(padded, masks.real_keys)
-        for name in FULL:
-            if name in tensors:
-                self.tensors[name] = pad_axis(tensors[name], 2, masks.padded_source)
-        if weights.uses_distance:
-            real = ops.cast(masks.real_keys, tensors["distance_query"].dtype)
-            self.distances = DistanceTiles(
-                tensors["distance_query"], self.tensors["distance_key"], real, masks.size
-            )
+        for name in tensors:
+            axis = self.key_axis(name)
+            if axis is not None:
+                padded = pad_axis(tensors[name], axis, masks.padded_source)
+                self.tensors[name] = zero_masked(padded, masks.real_keys) if axis == 1 else padded
+        if weights.rule.gate:
+            query, key = self.tensors["distance_query"], self.tensors["distance_key"]
+            self.distances = DistanceTiles(query, key, ops.cast(masks.real_keys, query.dtype), masks.size)
 
-    def key_tile(self, name: str, index: Any) -> Tensor:
-        return take(self.tensors[name], index, self.masks.size)
+    def key_axis(self, name: str) -> int | None:
+        """The axis of a tensor along which the keys lie; None for one of the queries, or the same for all keys."""
+        if name in KEY_SIDE:
+            return 1
+        return 2 if name in FACTORS and self.tensors[name].shape[2] != 1 else None
 
-    def full_tile(self, name: str, index: Any) -> Tensor:
-        return take_columns(self.tensors[name], index, self.masks.size)
+    def part(self, name: str, index: Any) -> Tensor:
+        """What of a tensor belongs to tile `index`: (B, size, ·), (B, T, size), or all of (B, T, ·)."""
+        axis, tensor = self.key_axis(name), self.tensors[name]
+        if axis is None:
+            return tensor
+        return (take if axis == 1 else take_columns)(tensor, index, self.masks.size)
 
-    def beta(self, index: Any) -> Tensor:
-        return self.full_tile("beta_full", index) if "beta_full" in self.tensors else self.tensors["beta"]
-
-    def weigh(self, index: Any) -> dict[str, Tensor]:
-        """M of a tile with everything its gradient needs."""
-        tile: dict[str, Tensor] = {"E": None, "N": None}
-        if self.weights.uses_similarity:
-            tile["dot"] = ops.einsum("btd,bsd->bts", self.tensors["query"], self.key_tile("key", index))
-            tile["E"] = tile["dot"]
-            if "alpha_full" in self.tensors:
-                tile["E"] = tile["E"] * self.full_tile("alpha_full", index)
+    def tile(self, index: Any) -> Tile:
+        """What M of tile `index` is made of."""
+        products = similarity = distance = negative_distance = None
+        if self.weights.rule.similarity:
+            products = ops.einsum("btd,bsd->bts", self.tensors["query"], self.part("key", index))
+            similarity = products
+            if "alpha" in self.tensors:
+                similarity = similarity * self.part("alpha", index)
             if "similarity_offset" in self.tensors:
-                tile["E"] = tile["E"] - self.tensors["similarity_offset"]
-        if self.weights.uses_distance:
-            tile["distance"] = self.distances.tile(index)
-            tile["N"] = -self.beta(index) * tile["distance"]
+                similarity = similarity - self.tensors["similarity_offset"]
+        if self.weights.rule.gate:
+            distance = self.distances.tile(index)
+            negative_distance = -self.part("beta", index) * distance
             if "distance_offset" in self.tensors:
-                tile["N"] = tile["N"] - self.tensors["distance_offset"]
-        tile["mask"] = self.masks.tile(index)
-        tile["M"], tile["dE"], tile["dN"] = self.weights.rule(tile["E"], tile["N"])
-        tile["M"] = zero_masked(tile["M"], tile["mask"])
-        tile["W"] = self.weights.drop(tile["M"], index)
-        return tile
+                negative_distance = negative_distance - self.tensors["distance_offset"]
+        return Tile(products, similarity, distance, negative_distance, self.masks.tile(index))
+
+    def weigh(self, tile: Tile, index: Any) -> Tensor:
+        """M of tile `index`, (B, T, size), after masks and dropout."""
+        weights = self.weights.rule.weights(tile.similarity, tile.negative_distance)
+        return self.weights.drop(zero_masked(weights, tile.mask), index)
 
 
 def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
@@ -112,17 +115,16 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
 
     Args:
         weights: how M is composed.
-        tensors: "query" (B, T, D), already times α; "key" (B, S, D); "distance_query" (B, T, F) and
-            "distance_key" (B, S, F); "value" (B, S, V); "beta" (B, T, 1) or "beta_full" (B, T, S). Optional:
-            "alpha_full" (B, T, S); "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N;
-            "other_value" (B, T, W). All in one dtype; gradients flow to all.
+        tensors: "query" (B, T, D), "key" (B, S, D); "distance_query" (B, T, F) and "distance_key" (B, S, F);
+            "value" (B, S, V); "beta" (B, T, 1) or (B, T, S). Optional: "alpha" in the same shapes, which "query" may
+            hold already; "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N; "other_value"
+            (B, T, W). All in one dtype; gradients flow to all.
 
     Returns:
         (B, T, V), and (B, S, W) where "other_value" is given.
     """
     names = tuple(tensors)
-    shapes = {name: ops.shape(tensor) for name, tensor in tensors.items()}
-    batch, target = shapes["beta" if "beta" in shapes else "beta_full"][:2]
+    batch, target = ops.shape(tensors["beta"])[:2]
     sizes = [(target, tensors["value"].shape[-1])]
     if "other_value" in tensors:
         sizes.append((weights.masks.source, tensors["other_value"].shape[-1]))
@@ -149,15 +151,15 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
 
         def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> tuple[Tensor, ...]:
             packed = upstreams[0] if upstream is None else upstream
-            gradients = _gradients(_Tiles(weights, named), split(packed))
+            gradients = _gradients(Tiles(weights, named), *split(packed))
             return tuple(gradients[name] for name in names)
 
-        return pack(_outputs(_Tiles(weights, named))), gradient
+        return pack(_sums(Tiles(weights, named))), gradient
 
     return tuple(split(pooled(*tensors.values())))
 
 
-def _outputs(tiles: _Tiles) -> list[Tensor]:
+def _sums(tiles: Tiles) -> list[Tensor]:
     value, other = tiles.tensors["value"], tiles.tensors.get("other_value")
     batch, _, features = ops.shape(value)
     totals = [ops.zeros((batch, tiles.masks.target, features), dtype=value.dtype)]
@@ -166,76 +168,92 @@ def _outputs(tiles: _Tiles) -> list[Tensor]:
         totals.append(no_tiles(tiles.masks.count, shape, value.dtype))
 
     def add(index: Any, totals: list[Tensor]) -> list[Tensor]:
-        matrix = tiles.weigh(index)["W"]
-        sums = [totals[0] + ops.einsum("bts,bsv->btv", matrix, tiles.key_tile("value", index))]
+        weights = tiles.weigh(tiles.tile(index), index)
+        sums = [totals[0] + ops.einsum("bts,bsv->btv", weights, tiles.part("value", index))]
         if other is not None:
-            sums.append(put(totals[1], index, ops.einsum("bts,btv->bsv", matrix, other)))
+            sums.append(put(totals[1], index, ops.einsum("bts,btv->bsv", weights, other)))
         return sums
 
     totals = loop(0, tiles.masks.count, add, totals)
     return [totals[0], *(joined(total, shape, 1)[:, : tiles.masks.source] for total in totals[1:])]
 
 
-def _gradients(tiles: _Tiles, upstreams: list[Tensor]) -> dict[str, Tensor]:
-    tensors, weights = tiles.tensors, tiles.weights
-    upstream = upstreams[0]
-    other_upstream = None
-    if "other_value" in tensors:
-        other_upstream = pad_axis(upstreams[1], 1, tiles.masks.padded_source)
-
-    def slopes(index: Any, tile: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-        """Gradients for E and N of one tile."""
-        inner = ops.einsum("btv,bsv->bts", upstream, tiles.key_tile("value", index))
-        if other_upstream is not None:
-            shares = take(other_upstream, index, tiles.masks.size)
-            inner = inner + ops.einsum("btv,bsv->bts", tensors["other_value"], shares)
-        inner = weights.drop(inner, index)
-        return tuple(zero_masked(inner * tile[name], tile["mask"]) for name in ("dE", "dN"))
+def _gradients(tiles: Tiles, upstream: Tensor, other_upstream: Tensor | None = None) -> dict[str, Tensor]:
+    """Gradients of all tensors: of one along the keys a tile at a time, of another the sum over the tiles."""
+    if other_upstream is not None:
+        other_upstream = pad_axis(other_upstream, 1, tiles.masks.padded_source)
+    start, key_axes, shapes = {}, {}, {}  # axes and shapes of what lies along the keys, a tile of it
+    for name, tensor in tiles.tensors.items():
+        shape, axis = list(ops.shape(tensor)), tiles.key_axis(name)
+        if axis is None:
+            start[name] = ops.zeros(shape, dtype=tensor.dtype)
+        else:
+            shape[axis] = tiles.masks.size
+            key_axes[name], shapes[name] = axis, (shape[0], shape[1], shape[2])
+            start[name] = no_tiles(tiles.masks.count, shapes[name], tensor.dtype)
 
     def add(index: Any, totals: dict[str, Tensor]) -> dict[str, Tensor]:
-        totals, tile = dict(totals), tiles.weigh(index)
-
-        def accumulate(name: str, gradient: Tensor) -> None:
-            if name in totals:
-                totals[name] = totals[name] + gradient
-
-        totals["value"] = put(totals["value"], index, ops.einsum("bts,btv->bsv", tile["W"], upstream))
-        if other_upstream is not None:
-            shares = take(other_upstream, index, tiles.masks.size)
-            accumulate("other_value", ops.einsum("bts,bsv->btv", tile["W"], shares))
-        similarity, distance = slopes(index, tile)
-        if weights.uses_similarity:
-            accumulate("similarity_offset", -ops.sum(similarity, axis=2, keepdims=True))
-            if "alpha_full" in totals:
-                totals["alpha_full"] = put(totals["alpha_full"], index, similarity * tile["dot"])
-                similarity = similarity * tiles.full_tile("alpha_full", index)
-            accumulate("query", ops.einsum("bts,bsd->btd", similarity, tiles.key_tile("key", index)))
-            keys = ops.einsum("bts,btd->bsd", similarity, tensors["query"])
-            totals["key"] = put(totals["key"], index, keys)
-        if weights.uses_distance:
-            accumulate("distance_offset", -ops.sum(distance, axis=2, keepdims=True))
-            if "beta" in totals:
-                accumulate("beta", -ops.sum(distance * tile["distance"], axis=2, keepdims=True))
-            else:
-                columns = -distance * tile["distance"]
-                totals["beta_full"] = put(totals["beta_full"], index, columns)
-            rows, keys = tiles.distances.tile_gradient(index, -tiles.beta(index) * distance)
-            accumulate("distance_query", rows)
-            totals["distance_key"] = put(totals["distance_key"], index, keys)
+        shares = None if other_upstream is None else take(other_upstream, index, tiles.masks.size)
+        totals = dict(totals)
+        for name, part in _tile_gradients(tiles, index, upstream, shares).items():
+            totals[name] = put(totals[name], index, part) if name in shapes else totals[name] + part
         return totals
 
-    size, count, source = tiles.masks.size, tiles.masks.count, tiles.masks.source
-    shapes, room = {}, {}  # of a tile, where a step of the loop makes a tile of a gradient
-    for name, tensor in tensors.items():
-        batch, rows, columns = ops.shape(tensor)
-        if name in KEY_SIDE or name in FULL:
-            shapes[name] = (batch, size, columns) if name in KEY_SIDE else (batch, rows, size)
-            room[name] = no_tiles(count, shapes[name], tensor.dtype)
-        else:
-            room[name] = ops.zeros((batch, rows, columns), dtype=tensor.dtype)
-    totals = loop(0, count, add, room)
-    for name, shape in shapes.items():
-        axis = 1 if name in KEY_SIDE else 2
-        whole = joined(totals[name], shape, axis)
-        totals[name] = whole[:, :source] if axis == 1 else whole[..., :source]
+    totals = loop(0, tiles.masks.count, add, start)
+    for name, axis in key_axes.items():
+        whole = joined(totals[name], shapes[name], axis)
+        totals[name] = whole[:, : tiles.masks.source] if axis == 1 else whole[..., : tiles.masks.source]
     return totals
+
+
+def _tile_gradients(
+    tiles: Tiles, index: Any, upstream: Tensor, other_upstream: Tensor | None
+) -> dict[str, Tensor]:
+    """What tile `index` adds to the gradient of each tensor, from upstreams (B, T, V) and (B, size, W)."""
+    tile, rule = tiles.tile(index), tiles.weights.rule
+    weights = tiles.weigh(tile, index)
+    parts = {"value": ops.einsum("bts,btv->bsv", weights, upstream)}
+    by_weights = ops.einsum("btv,bsv->bts", upstream, tiles.part("value", index))
+    if other_upstream is not None:
+        parts["other_value"] = ops.einsum("bts,bsv->btv", weights, other_upstream)
+        by_weights = by_weights + ops.einsum("btv,bsv->bts", tiles.tensors["other_value"], other_upstream)
+    by_weights = tiles.weights.drop(by_weights, index)
+
+    by_similarity, by_negative_distance = rule.derivatives(tile.similarity, tile.negative_distance)
+    if rule.similarity:
+        by_similarity = zero_masked(by_weights * by_similarity, tile.mask)
+        parts |= _similarity_gradients(tiles, index, tile, by_similarity)
+    if rule.gate:
+        by_negative_distance = zero_masked(by_weights * by_negative_distance, tile.mask)
+        parts |= _distance_gradients(tiles, index, tile, by_negative_distance)
+    return parts
+
+
+def _similarity_gradients(tiles: Tiles, index: Any, tile: Tile, by_similarity: Tensor) -> dict[str, Tensor]:
+    """The tensors of E = α · query · keyᵀ − offset, from the gradient for E."""
+    parts, by_products = {}, by_similarity
+    if "similarity_offset" in tiles.tensors:
+        parts["similarity_offset"] = -ops.sum(by_similarity, axis=2, keepdims=True)
+    if "alpha" in tiles.tensors:
+        parts["alpha"] = _of_factor(tiles, "alpha", by_similarity * tile.products)
+        by_products = by_similarity * tiles.part("alpha", index)
+    parts["query"] = ops.einsum("bts,bsd->btd", by_products, tiles.part("key", index))
+    parts["key"] = ops.einsum("bts,btd->bsd", by_products, tiles.tensors["query"])
+    return parts
+
+
+def _distance_gradients(
+    tiles: Tiles, index: Any, tile: Tile, by_negative_distance: Tensor
+) -> dict[str, Tensor]:
+    """The tensors of N = −β · distance − offset, from the gradient for N."""
+    parts = {"beta": _of_factor(tiles, "beta", -by_negative_distance * tile.distance)}
+    if "distance_offset" in tiles.tensors:
+        parts["distance_offset"] = -ops.sum(by_negative_distance, axis=2, keepdims=True)
+    by_distance = -tiles.part("beta", index) * by_negative_distance
+    parts["distance_query"], parts["distance_key"] = tiles.distances.tile_gradient(index, by_distance)
+    return parts
+
+
+def _of_factor(tiles: Tiles, name: str, gradient: Tensor) -> Tensor:
+    """A factor's gradient from that of every pair: its sum where the factor is the same for all keys."""
+    return gradient if tiles.key_axis(name) else ops.sum(gradient, axis=2, keepdims=True)

@@ -1,17 +1,29 @@
 """Pairwise L1 distance."""
 
+from collections.abc import Callable
 from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.composition import check_choice
-from keras_quasiattn.ops.distance_blockwise import blockwise_l1
+from keras_quasiattn.ops.backend import loop
+from keras_quasiattn.ops.checks import check_choice, check_features
+from keras_quasiattn.ops.l1.tiles import DistanceTiles
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
+from keras_quasiattn.ops.tiling import (
+    broadcast_leading,
+    flatten_leading,
+    joined,
+    keys_a_tile,
+    no_tiles,
+    pad_axis,
+    put,
+    tile_count,
+)
 
 Tensor = Any
 
 
-IMPLEMENTATIONS = ("auto", "reference", "blockwise")
+DISTANCE_IMPLEMENTATIONS = ("auto", "reference", "blockwise")
 
 
 def pairwise_l1(
@@ -50,7 +62,7 @@ def pairwise_l1(
     """
     x, y = ops.convert_to_tensor(x), ops.convert_to_tensor(y)
     check_features(x, y, "x", "y")
-    check_choice(implementation, IMPLEMENTATIONS, "implementation")
+    check_choice(implementation, DISTANCE_IMPLEMENTATIONS, "implementation")
     if weights is not None:
         weights = ops.convert_to_tensor(weights)
         if len(weights.shape) != 1 or (
@@ -64,7 +76,7 @@ def pairwise_l1(
     if weights is not None:
         weights = as_dtype(weights, dtype)
     if implementation != "reference":
-        return blockwise_l1(ops.cast(x, dtype), ops.cast(y, dtype), weights)
+        return _blockwise(ops.cast(x, dtype), ops.cast(y, dtype), weights)
     x, y = ops.expand_dims(ops.cast(x, dtype), -2), ops.expand_dims(ops.cast(y, dtype), -3)
     difference = x - y  # (..., T, S, D)
     # Not ops.abs: on JAX its derivative at 0 is 1, not 0.
@@ -74,20 +86,42 @@ def pairwise_l1(
     return ops.sum(magnitude, axis=-1)
 
 
-def check_rank(x: Tensor, name: str) -> None:
-    """Raises a `ValueError` unless `x` is (..., length, features)."""
-    if len(x.shape) < 2:
-        raise ValueError(
-            f"`{name}` must have shape (..., length, features). Received shape {tuple(x.shape)}."
-        )
+def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+    """The distances without a (T, S, D) tensor, forward or backward.
 
+    Args:
+        x: (..., T, D) in the dtype to compute in.
+        y: (..., S, D) in the same dtype.
+        weights: (D,) in the same dtype, or None.
 
-def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
-    """Raises a `ValueError` unless both are (..., length, D) with the same D."""
-    check_rank(x, x_name)
-    check_rank(y, y_name)
-    if None not in (x.shape[-1], y.shape[-1]) and x.shape[-1] != y.shape[-1]:
-        raise ValueError(
-            f"`{x_name}` and `{y_name}` must have the same number of features (last dimension). "
-            f"Received {x_name}.shape={tuple(x.shape)} and {y_name}.shape={tuple(y.shape)}."
-        )
+    Returns:
+        (..., T, S); the only tensor larger than the inputs.
+    """
+    lead = broadcast_leading([x, y])
+    target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
+    size = keys_a_tile(target, source)
+    count = tile_count(source, size)
+    real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
+
+    def tiles(x: Tensor, y: Tensor, *scales: Tensor) -> DistanceTiles:
+        return DistanceTiles(x, pad_axis(y, 1, count * size), real, size, *scales)
+
+    @ops.custom_gradient
+    def distances(*arguments: Tensor) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
+        def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> tuple[Tensor, ...]:
+            shares = pad_axis(upstreams[0] if upstream is None else upstream, 2, count * size)
+            gradients = tiles(*arguments).gradient(shares, source)
+            return gradients if len(arguments) == 3 else gradients[:2]
+
+        distance_tiles = tiles(*arguments)
+
+        def add(index: Any, result: Tensor) -> Tensor:
+            return put(result, index, distance_tiles.tile(index))
+
+        shape = (ops.shape(arguments[0])[0], target, size)
+        room = no_tiles(count, shape, arguments[0].dtype)
+        return joined(loop(0, count, add, room), shape, 2)[..., :source], gradient
+
+    flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
+    result = distances(*flat, *([] if weights is None else [weights]))
+    return ops.reshape(result, (*lead, target, source))

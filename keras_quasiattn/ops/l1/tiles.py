@@ -8,43 +8,13 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.elementwise import add_all, maximum
-from keras_quasiattn.ops.executor import runs_op_by_op
-from keras_quasiattn.ops.loop import loop
+from keras_quasiattn.ops.backend import add_all, loop, maximum, runs_op_by_op
+from keras_quasiattn.ops.tiling import joined, no_tiles, pad_axis, put, take, take_columns, tile_count
 
 Tensor = Any
 
-KEYS_A_TILE = 32  # columns of M made at a time; what XLA does best with
-KEYS_A_TILE_OP_BY_OP = 128  # where every operation is a call of its own
-LONG = 2048  # queries beyond which wide tiles cost more memory than time
 STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
 FEATURES_AT_ONCE = 4  # the same where every operation is a call of its own: (T, tile) tensors alive in a step
-
-
-def keys_a_tile(target: Any, source: Any) -> int:
-    """How many keys a tile should have, for `target` queries, `source` keys and the way this code is being run."""
-    if not (runs_op_by_op() and isinstance(target, int) and target <= LONG):
-        return KEYS_A_TILE
-    if not isinstance(source, int):
-        return KEYS_A_TILE_OP_BY_OP
-    return min(KEYS_A_TILE_OP_BY_OP, KEYS_A_TILE * tile_count(source, KEYS_A_TILE))
-
-
-def tile_count(length: Any, size: int) -> Any:
-    """How many tiles of `size` cover `length`; at least 1, so that a loop always has a body to run."""
-    if isinstance(length, int):
-        return max(1, -(-length // size))
-    return ops.maximum(1, (length + size - 1) // size)
-
-
-def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
-    """`x` with zeros (False) appended along `axis` up to `length`."""
-    shape = list(ops.shape(x))
-    missing = length - shape[axis]
-    if isinstance(missing, int) and missing == 0:
-        return x
-    shape[axis] = missing
-    return ops.concatenate([x, ops.zeros(shape, dtype=x.dtype)], axis=axis)
 
 
 def pad_features(x: Tensor) -> Tensor:
@@ -52,46 +22,6 @@ def pad_features(x: Tensor) -> Tensor:
     features = x.shape[-1]
     step = min(STEP, max(1, features))
     return pad_axis(x, 2, step * tile_count(features, step))
-
-
-def take(x: Tensor, index: Any, size: int) -> Tensor:
-    """Tile number `index`, of `size` positions."""
-    shape = ops.shape(x)
-    return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
-
-
-def no_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
-    """Room for `count` tiles of one shape, for `put` and `joined`.
-
-    Each tile lies flat on an axis of its own until they are joined, where an update by index reaches it: to write
-    into the middle of an axis, Keras needs an operation of XLA's on TensorFlow, which a stock server may lack. It has
-    one element more than its shape says, because TensorFlow does not write into nothing.
-    """
-    return ops.zeros((count, math.prod(shape) + 1), dtype=dtype)
-
-
-def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
-    """`tiles` with number `index` replaced."""
-    flat = ops.concatenate([ops.reshape(tile, (-1,)), ops.zeros((1,), dtype=tile.dtype)], axis=0)
-    flat = ops.expand_dims(flat, 0)
-    if runs_op_by_op():
-        return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), flat)
-    return ops.slice_update(tiles, (index, 0), flat)
-
-
-def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:
-    """Tiles of `shape` (B, rows, columns) side by side along `axis`, 1 or 2."""
-    count, (batch, rows, columns) = ops.shape(tiles)[0], shape
-    tiles = ops.reshape(tiles[:, :-1], (count, *shape))
-    if axis == 1:
-        return ops.reshape(ops.transpose(tiles, (1, 0, 2, 3)), (batch, count * rows, columns))
-    return ops.reshape(ops.transpose(tiles, (1, 2, 0, 3)), (batch, rows, count * columns))
-
-
-def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
-    """Tile number `index`, of `size` positions of the last axis of x (B, T, S)."""
-    batch, rows, _ = ops.shape(x)
-    return ops.slice(x, (0, 0, index * size), (batch, rows, size))
 
 
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:

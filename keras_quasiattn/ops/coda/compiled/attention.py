@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from keras_quasiattn.ops.compiled.elementwise import FAST, slopes, values
-from keras_quasiattn.ops.compiled.vectors import LANES, add_distances, add_products, add_signs
+from keras_quasiattn.ops.coda.compiled.elementwise import FAST, slopes, values
+from keras_quasiattn.ops.coda.compiled.vectors import LANES, add_distances, add_products, add_signs
 
 BLOCK_ROWS = 8
 
@@ -85,7 +85,7 @@ def _mask(p: Any, b: int, t: int, s: int, allowed: Any, work: Any) -> None:
 
 @njit(nogil=True, cache=True)
 def _keep(key: Any, t: int, s: int, threshold: Any, kept: Any, factors: Any) -> None:
-    """The dropout of `keras_quasiattn.ops.dropout`, as a factor for every weight of a block."""
+    """The dropout of `keras_quasiattn.ops.random`, as a factor for every weight of a block."""
     rows, width = factors.shape
     for r in range(rows):
         row_key = _mix(np.uint32(np.uint32(key) + np.uint32(np.uint32(t + r) * np.uint32(0x9E3779B1))))

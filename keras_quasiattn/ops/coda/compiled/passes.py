@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_quasiattn.ops.compiled import attention
-from keras_quasiattn.ops.compiled.attention import BLOCK_ROWS, Problem
-from keras_quasiattn.ops.compiled.elementwise import FUNCTION_CODES
-from keras_quasiattn.ops.compiled.vectors import LANES
+from keras_quasiattn.ops.coda.compiled import attention
+from keras_quasiattn.ops.coda.compiled.attention import BLOCK_ROWS, Problem
+from keras_quasiattn.ops.coda.compiled.elementwise import FUNCTION_CODES
+from keras_quasiattn.ops.coda.compiled.vectors import LANES
 
 Array = np.ndarray
 

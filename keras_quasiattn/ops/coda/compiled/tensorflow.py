@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.ops.coda_tiles import TiledWeights
-from keras_quasiattn.ops.compiled.passes import GIVEN, Passes, Settings
+from keras_quasiattn.ops.coda.compiled.passes import GIVEN, Passes, Settings
+from keras_quasiattn.ops.coda.tiles import TiledWeights
 
 Tensor = Any
 Array = np.ndarray

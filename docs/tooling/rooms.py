@@ -1,0 +1,104 @@
+"""Draws which room of the package imports which, from the code itself: `python docs/tooling/rooms.py` writes the picture.
+
+A box is a folder or file directly in the package, or in one of its rooms: with `python docs/tooling/rooms.py ops`, in
+`ops`. It stands above all that it imports, so that every arrow points down; its row is how deep the imports below it go.
+"""
+
+import ast
+import html
+import sys
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+IMAGES = ROOT / "docs" / "images"
+WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 44, 22, 46
+
+
+def parts(room: Path) -> dict[str, list[Path]]:
+    """The Python files of each box, by its name."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted(room.rglob("*.py")):
+        name = path.relative_to(room).parts[0].removesuffix(".py")
+        if not name.startswith("_"):
+            found.setdefault(name, []).append(path)
+    return found
+
+
+def imports(room: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
+    """Which other boxes each box imports from."""
+    prefix = ".".join(room.relative_to(ROOT).parts) + "."
+    found = {}
+    for name, paths in files.items():
+        modules = {
+            f"{node.module}.{alias.name}."
+            for path in paths
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+        }
+        inside = {
+            module.removeprefix(prefix).split(".")[0] for module in modules if module.startswith(prefix)
+        }
+        found[name] = inside & files.keys() - {name}
+    return found
+
+
+def rows_of(edges: dict[str, set[str]]) -> list[list[str]]:
+    """The boxes by row, from those that nothing imports down to those that import nothing."""
+
+    @cache
+    def depth(name: str) -> int:
+        return 1 + max((depth(other) for other in edges[name]), default=-1)
+
+    deepest = max(map(depth, edges))
+    return [sorted(name for name in edges if depth(name) == row) for row in range(deepest, -1, -1)]
+
+
+def picture(room: Path) -> str:
+    """The drawing as SVG."""
+    files = parts(room)
+    edges = imports(room, files)
+    rows = rows_of(edges)
+    width = max(map(len, rows)) * (WIDTH + GAP_X) + GAP_X
+    height = len(rows) * (HEIGHT + GAP_Y)
+    places = {}
+    for row, names in enumerate(rows):
+        left = (width - len(names) * (WIDTH + GAP_X) + GAP_X) / 2
+        for column, name in enumerate(names):
+            places[name] = left + column * (WIDTH + GAP_X), GAP_Y / 2 + row * (HEIGHT + GAP_Y)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
+        f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
+    ]
+    for name, others in edges.items():
+        x, y = places[name][0] + WIDTH / 2, places[name][1] + HEIGHT
+        for other in sorted(others):
+            to_x, to_y = places[other][0] + WIDTH / 2, places[other][1]
+            middle = (y + to_y) / 2
+            lines.append(
+                f'<path d="M{x:g},{y:g} C{x:g},{middle:g} {to_x:g},{middle:g} {to_x:g},{to_y:g}" fill="none" '
+                f'stroke="#7b8794" opacity="0.6"><title>{name} imports {other}</title></path>'
+            )
+    for name, (x, y) in places.items():
+        label = f"{len(files[name])} files" if len(files[name]) > 1 else "1 file"
+        text = f'<text x="{x + WIDTH / 2:g}" text-anchor="middle"'
+        lines += [
+            f'<rect x="{x:g}" y="{y:g}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#e8f1fb" stroke="#2b6cb0"/>',
+            f'{text} y="{y + 19:g}" font-size="14">{html.escape(name)}</text>',
+            f'{text} y="{y + 35:g}" font-size="11" fill="#4a5568">{label}</text>',
+        ]
+    return "\n".join([*lines, "</svg>\n"])
+
+
+def main() -> None:
+    """The command line."""
+    rooms = sys.argv[1:] or [""]
+    for room in rooms:
+        target = IMAGES / f"rooms{'_' if room else ''}{room.replace('/', '_')}.svg"
+        target.write_text(picture(ROOT / "keras_quasiattn" / room), encoding="utf-8")
+        print(target.relative_to(ROOT))
+
+
+if __name__ == "__main__":
+    main()

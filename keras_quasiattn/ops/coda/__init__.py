@@ -1,0 +1,1 @@
+"""CoDA: its weights, their definition, and the ways to compute their sums."""

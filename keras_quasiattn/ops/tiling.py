@@ -1,0 +1,117 @@
+"""Long axes cut into tiles, and leading axes made one: what every computation by tiles shares."""
+
+import math
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.backend import runs_op_by_op
+
+Tensor = Any
+
+KEYS_A_TILE = 32  # columns of M made at a time; what XLA does best with
+KEYS_A_TILE_OP_BY_OP = 128  # where every operation is a call of its own
+LONG = 2048  # queries beyond which wide tiles cost more memory than time
+
+
+def keys_a_tile(target: Any, source: Any) -> int:
+    """How many keys a tile should have, for `target` queries, `source` keys and the way this code is being run."""
+    if not (runs_op_by_op() and isinstance(target, int) and target <= LONG):
+        return KEYS_A_TILE
+    if not isinstance(source, int):
+        return KEYS_A_TILE_OP_BY_OP
+    return min(KEYS_A_TILE_OP_BY_OP, KEYS_A_TILE * tile_count(source, KEYS_A_TILE))
+
+
+def tile_count(length: Any, size: int) -> Any:
+    """How many tiles of `size` cover `length`; at least 1, so that a loop always has a body to run."""
+    if isinstance(length, int):
+        return max(1, -(-length // size))
+    return ops.maximum(1, (length + size - 1) // size)
+
+
+def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
+    """`x` with zeros (False) appended along `axis` up to `length`."""
+    shape = list(ops.shape(x))
+    missing = length - shape[axis]
+    if isinstance(missing, int) and missing == 0:
+        return x
+    shape[axis] = missing
+    return ops.concatenate([x, ops.zeros(shape, dtype=x.dtype)], axis=axis)
+
+
+def take(x: Tensor, index: Any, size: int) -> Tensor:
+    """Tile number `index`, of `size` positions."""
+    shape = ops.shape(x)
+    return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
+
+
+def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
+    """Tile number `index`, of `size` positions of the last axis of x (B, T, S)."""
+    batch, rows, _ = ops.shape(x)
+    return ops.slice(x, (0, 0, index * size), (batch, rows, size))
+
+
+def no_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
+    """Room for `count` tiles of one shape, for `put` and `joined`.
+
+    Each tile lies flat on an axis of its own until they are joined, where an update by index reaches it: to write
+    into the middle of an axis, Keras needs an operation of XLA's on TensorFlow, which a stock server may lack. It has
+    one element more than its shape says, because TensorFlow does not write into nothing.
+    """
+    return ops.zeros((count, math.prod(shape) + 1), dtype=dtype)
+
+
+def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
+    """`tiles` with number `index` replaced."""
+    flat = ops.concatenate([ops.reshape(tile, (-1,)), ops.zeros((1,), dtype=tile.dtype)], axis=0)
+    flat = ops.expand_dims(flat, 0)
+    if runs_op_by_op():
+        return ops.scatter_update(tiles, ops.reshape(index, (1, 1)), flat)
+    return ops.slice_update(tiles, (index, 0), flat)
+
+
+def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:
+    """Tiles of `shape` (B, rows, columns) side by side along `axis`, 1 or 2."""
+    count, (batch, rows, columns) = ops.shape(tiles)[0], shape
+    tiles = ops.reshape(tiles[:, :-1], (count, *shape))
+    if axis == 1:
+        return ops.reshape(ops.transpose(tiles, (1, 0, 2, 3)), (batch, count * rows, columns))
+    return ops.reshape(ops.transpose(tiles, (1, 2, 0, 3)), (batch, rows, count * columns))
+
+
+def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
+    """The leading lengths that all (..., rows, columns) broadcast to."""
+    rank = max(len(tensor.shape) - 2 for tensor in tensors)
+    lead: list[Any] = []
+    for axis in range(-rank - 2, -2):
+        with_axis = [tensor for tensor in tensors if len(tensor.shape) >= -axis]
+        known = {tensor.shape[axis] for tensor in with_axis} - {None, 1}
+        if known:
+            lead.append(known.pop())
+            continue
+        length: Any = 1
+        unknown = [ops.shape(tensor)[axis] for tensor in with_axis if tensor.shape[axis] is None]
+        for candidate in unknown:
+            length = candidate if isinstance(length, int) else ops.maximum(length, candidate)
+        lead.append(length)
+    return tuple(lead)
+
+
+def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -> Tensor:
+    """`x`, which broadcasts to (*lead, rows, columns), as (B, rows, columns)."""
+    shape = (*lead, rows, columns)
+    # A length that is not known before run time is a tensor, which must not be compared.
+    if not all(isinstance(length, int) for length in shape) or tuple(x.shape) != shape:
+        x = ops.broadcast_to(x, shape)
+    if len(lead) == 1:
+        return x
+    return ops.reshape(x, (leading_size(lead), rows, columns))
+
+
+def leading_size(lead: tuple[Any, ...]) -> Any:
+    """The product of the leading lengths, an integer where all are known."""
+    size = 1
+    for length in lead:
+        size = size * length
+    return size
