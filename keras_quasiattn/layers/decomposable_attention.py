@@ -28,7 +28,7 @@ class DecomposableAttention(PairAttention):
         dropout: rate in [0, 1) of the dropout in F. With "coda" F has none: what each word loses for itself would be
             a distance, so that in training the gate would be shut to the equal words that open it afterwards.
         kernel_initializer: of the kernels of F.
-        attention: "softmax" or "coda".
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
         attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
             `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
         **kwargs: `name`, `dtype` and the like.

@@ -27,7 +27,7 @@ class DotAttention(PairAttention):
     `project` and `pool` do the same in two parts, for a decoder that comes back to the same v.
 
     Args:
-        attention: "softmax" or "coda".
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
         attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
             `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
         kernel_initializer: of W. Defaults to "glorot_uniform".

@@ -31,7 +31,7 @@ class GatedContextQueryAttention(PairAttention):
 
     Args:
         units: size of a and b.
-        attention: "softmax" or "coda".
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
         attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
             `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
         dropout: rate in [0, 1) of the dropouts before W_in and W_mem, and before W_g. With "coda" there is none before

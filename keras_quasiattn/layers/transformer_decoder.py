@@ -31,7 +31,7 @@ class TransformerDecoder(TransformerBlock):
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: "coda", "conflict", "gated", "softmax" or an unbuilt layer, as for `TransformerEncoder`. Both
+        attention: name of a mechanism or an unbuilt layer, as for `TransformerEncoder`. Both
             attentions of the block are made from it.
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.

@@ -24,8 +24,8 @@ class TransformerEncoder(TransformerBlock):
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: "coda" (`MultiHeadCoDA`, the default), "conflict" (`MultiHeadConflict`), "gated"
-            (`MultiHeadGated`), "softmax" (`MultiHeadSoftmax`), or any Keras layer with the call arguments and
+        attention: name of a mechanism with a multi-head layer, such as "coda" (`MultiHeadCoDA`, the default) or
+            "softmax" (`MultiHeadSoftmax`); or any Keras layer with the call arguments and
             `build(query_shape, value_shape)` of `keras.layers.MultiHeadAttention`, not built yet: the block makes its
             own copy from the layer's configuration. A configuration as from `keras.saving.serialize_keras_object`
             will do.

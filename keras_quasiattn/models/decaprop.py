@@ -36,9 +36,9 @@ class DecaProp(Reader):
         connectors: whether there are the n² connectors. Defaults to True.
         use_intra: whether a connector aligns each text to itself, too. Defaults to False.
         factors: of the factorization machines. Defaults to 32.
-        attention: of the passage to the question, "softmax" or "coda".
+        attention: of the passage to the question: name of a mechanism, such as "softmax" (the default) or "coda".
         attention_options: for "coda", dict of constructor arguments of `CoDA`.
-        self_attention: of the passage to itself, "softmax", "coda" or "none".
+        self_attention: of the passage to itself, as `attention`, or "none".
         final_connectors: whether U_1 and U_2 are connected with every layer of the question. Defaults to True.
         pointer: "recurrent" (`layers.RecurrentSpanPointer`) or "attentive" (`layers.AttentiveSpanPointer`).
         dropout: rate in [0, 1) before every recurrent layer, one mask over time, and in the attentions. Defaults to 0.2.

@@ -34,9 +34,9 @@ class DecaPropNetwork(keras.layers.Layer):
         connectors: whether every layer of the passage is connected with every layer of the question, n² connectors.
         use_intra: whether a connector aligns each sequence to itself, too.
         factors: of the connectors' factorization machines.
-        attention: of the passage to the question, "softmax" or "coda".
+        attention: of the passage to the question: name of a mechanism, such as "softmax" (the default) or "coda".
         attention_options: for "coda", dict of constructor arguments of `CoDA`, for both attentions.
-        self_attention: of the passage to itself, "softmax", "coda" or "none".
+        self_attention: of the passage to itself, as `attention`, or "none".
         final_connectors: whether what the attentions gave is connected with every layer of the question, too.
         pointer: "recurrent" or "attentive".
         dropout: rate in [0, 1) before every recurrent layer and within the attentions.

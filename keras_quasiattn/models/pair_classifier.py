@@ -36,7 +36,7 @@ class PairClassifier(FunctionalModel):
         projection_dim: width of the projection P, which has no bias; None (the default) for none.
         intra_attention: whether each text attends to itself first, which doubles the width.
         intra_options: dict of constructor arguments of `IntraSentenceAttention` that are to differ.
-        attention: "softmax" or "coda".
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
         attention_options: for "coda", dict of constructor arguments of `CoDA`.
         dropout: rate in [0, 1) before every layer of F, G and H; F has none with "coda". Defaults to 0.
         kernel_initializer: of every kernel but the embedding. Defaults to "glorot_uniform".

@@ -30,7 +30,7 @@ class PairNetwork(keras.layers.Layer):
         projection_dim: width of the projection P, which has no bias; None (the default) for none.
         intra_attention: whether each sequence attends to itself first, which doubles its width.
         intra_options: dict of constructor arguments of `IntraSentenceAttention` that are to differ.
-        attention: "softmax" or "coda".
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
         attention_options: for "coda", dict of constructor arguments of `CoDA`.
         dropout: rate in [0, 1) before every layer of F, G and H; F has none with "coda". Defaults to 0.
         kernel_initializer: of every kernel. Defaults to "glorot_uniform".

@@ -34,7 +34,7 @@ class Seq2Seq(FunctionalModel):
     Args:
         vocabulary_size: integer above 1, number of token ids with 0 (padding) and 1 (end). Source and target share
             the ids, not the table.
-        attention: None, "softmax" or "coda". Defaults to None.
+        attention: None (the default), or the name of a mechanism, such as "softmax" or "coda".
         attention_options: for "coda", dict of its options, as for `layers.DotAttention`.
         embedding_dim: width of both tables. Defaults to 100.
         units: units of an LSTM, in each direction. Defaults to 100.

@@ -40,17 +40,17 @@ class TextClassifier(FunctionalModel):
 
     The attention gives α: "soft" a softmax over all positions, "local" over a window around a predicted position,
     "gated" over the positions whose gate an auxiliary network on the embeddings opens. "none" takes the last
-    states of both directions instead. "softmax", "coda" and "conflict" let the states attend to each other by the
-    multi-head layer of that name, and take the mean of h + attention(h).
+    states of both directions instead. Other names, such as "softmax" and "coda", let the states attend to each other by
+    the multi-head layer of that name, and take the mean of h + attention(h).
 
     Padding is id 0, behind the text; it changes nothing. A text that is all padding gives finite logits.
 
     Args:
         vocabulary_size: number of token ids, with 0 for padding.
         num_classes: number of classes.
-        attention: "gated", "soft", "local", "none", "softmax", "coda" or "conflict".
+        attention: "gated", "soft", "local", "none", or the name of a multi-head layer, such as "softmax" or "coda".
         attention_options: dict of further constructor arguments of the attention layer, `num_heads` among them for
-            the last three.
+            a multi-head layer.
         embedding_dim: width of the embedding. Defaults to 100.
         units: units of an LSTM in each direction. Defaults to 100.
         num_layers: LSTM layers. Defaults to 2.

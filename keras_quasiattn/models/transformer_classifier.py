@@ -32,7 +32,7 @@ class TransformerClassifier(FunctionalModel):
         hidden_dim: the width D.
         intermediate_dim: inner width of the feed-forward nets.
         num_heads: attention heads; None if `attention` is a layer.
-        attention: "coda" (the default), "conflict", "gated", "softmax", or an unbuilt layer; see
+        attention: name of a mechanism, such as "coda" (the default) or "softmax", or an unbuilt layer; see
             `TransformerEncoder`.
         attention_options: dict of further constructor arguments for a named attention.
         dropout: rate in [0, 1) everywhere. Defaults to 0.1.
