@@ -4,6 +4,7 @@ import pytest
 
 from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.layers.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks.attention_options import CODA_OPTIONS, attention_of
 
 
@@ -29,3 +30,20 @@ def test_every_coda_model_has_every_option(name: str) -> None:
             assert found in (set(), set(CODA_OPTIONS)), model
             if "coda" in model:
                 assert found, model
+
+
+@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+def test_a_model_of_any_attention_takes_every_mechanism_by_name(name: str) -> None:
+    sizes = {"model.hidden_dim": 8, "model.intermediate_dim": 8, "model.num_heads": 2, "model.num_layers": 1}
+    overrides = {**sizes, "model.attention": name, "training.batch_size": 8}
+    task = tasks.get("mlu")(preset="demo", model="softmax", seed=0, data_dir="data", overrides=overrides)
+    attention = task.build_model().get_config()["attention"]
+    assert attention == name
+
+
+def test_an_unknown_attention_is_an_error_that_lists_them() -> None:
+    task = tasks.get("mlu")(
+        preset="demo", model="softmax", seed=0, data_dir="data", overrides={"model.attention": "none"}
+    )
+    with pytest.raises(UserError, match="`attention` must be one of .*'conflict'.* or a layer"):
+        task.build_model()
