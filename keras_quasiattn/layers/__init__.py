@@ -20,6 +20,7 @@ from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
 from keras_quasiattn.layers.multi_head_conflict import MultiHeadConflict
 from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
+from keras_quasiattn.layers.multi_head_sigmoid import MultiHeadSigmoid
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 from keras_quasiattn.layers.recurrent_span_pointer import RecurrentSpanPointer
 from keras_quasiattn.layers.soft_attention import SoftAttention
@@ -50,6 +51,7 @@ __all__ = [
     "MultiHeadCoDA",
     "MultiHeadConflict",
     "MultiHeadGated",
+    "MultiHeadSigmoid",
     "MultiHeadSoftmax",
     "RecurrentSpanPointer",
     "SoftAttention",

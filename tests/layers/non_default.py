@@ -88,6 +88,7 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
         "kernel_initializer": "he_normal",
     },
     layers.MultiHeadCoDA: {**_MULTI_HEAD, **_CODA, "center_per_query": True},
+    layers.MultiHeadSigmoid: {**_MULTI_HEAD, "score_bias": -0.75},
     layers.MultiHeadSoftmax: _MULTI_HEAD,
     layers.MultiHeadGated: {**_MULTI_HEAD, **_GATES},
     layers.SoftAttention: _POOLING,

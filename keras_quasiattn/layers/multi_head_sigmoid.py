@@ -1,0 +1,97 @@
+"""Multi-head sigmoid attention, a drop-in for `keras.layers.MultiHeadAttention`."""
+
+import dataclasses
+import numbers
+from typing import Any
+
+import keras
+
+from keras_quasiattn import ops
+from keras_quasiattn.layers.mechanisms import Mechanism, mechanism, multi_head_layer
+from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
+
+Tensor = Any
+
+
+@mechanism("sigmoid")
+@dataclasses.dataclass
+class Sigmoid(Mechanism):
+    """Sigmoid of dot products; `score_bias` as in `ops.sigmoid_attention`."""
+
+    score_bias: float | None = None
+
+    def __post_init__(self) -> None:
+        is_number = isinstance(self.score_bias, numbers.Real) and not isinstance(self.score_bias, bool)
+        if self.score_bias is not None and not is_number:
+            raise ValueError(
+                f"`score_bias` must be a number or None. Received: score_bias={self.score_bias!r}"
+            )
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        center_per_query: bool = False,
+        training: bool | None = None,
+        **options: Any,
+    ) -> Any:
+        """As `ops.sigmoid_attention`, which has the further options."""
+        own = dataclasses.asdict(self)
+        return ops.sigmoid_attention(query, key, value, mask, scale=scale, **own, **options)
+
+
+@multi_head_layer("sigmoid")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadSigmoid(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` whose weights do not compete: each is between 0 and 1 for itself.
+
+    weights = sigmoid(q·kᵀ/√H + b) over the visible keys;  output = (weights·v)·W_o
+
+    Call, masks, scores, sublayer names and rows with nothing to attend are as in `layers.MultiHeadSoftmax`.
+
+    Args:
+        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on.
+        flash_attention: None or False; there is no flash kernel.
+        score_bias: b. Defaults to None: −log n, n the number of keys that a query sees, with which a row sums to
+            about 1 where training begins.
+        **kwargs: as for `keras.layers.MultiHeadAttention`.
+
+    Returns:
+        (B, T, features), or that and the weights (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a bias that is no number, a float mask, shapes that do not fit, `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadSigmoid
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadSigmoid(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention", eqs. 3 and 4.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        flash_attention: bool | None = None,
+        score_bias: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        self.options = Sigmoid(score_bias)
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
+        """Sigmoid attention of the heads."""
+        scale = self.key_dim**-0.5
+        return self.options.attend(query, key, value, mask, learned={}, scale=scale, **options)
+
+    def get_config(self) -> dict[str, Any]:
+        """Every constructor argument."""
+        return {**super().get_config(), **dataclasses.asdict(self.options)}

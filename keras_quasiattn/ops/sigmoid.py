@@ -1,0 +1,80 @@
+"""Sigmoid attention: every key is weighed for itself."""
+
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.ops.checks import check_dropout, check_features, check_lengths
+from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, zero_masked
+from keras_quasiattn.ops.precision import as_dtype, dot_products, weighted_sum
+from keras_quasiattn.ops.random import drop_weights
+from keras_quasiattn.ops.recording import record
+
+Tensor = Any
+
+
+def sigmoid_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    score_bias: float | None = None,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention whose weights do not compete: each is between 0 and 1, whatever the others of its row are.
+
+    W = sigmoid(scale · query · keyᵀ + b);  output = W · value
+
+    With b = −log n, n the number of keys that the query sees, a row of scores around 0 sums to about 1, as
+    softmax' rows do. A masked pair weighs exactly 0 and is not counted; a row with nothing to attend gives exact
+    zeros. W is computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        scale: factor of the dot products, usually 1/√D.
+        score_bias: b, or None for −log n.
+        is_causal: query i attends to keys 0 … i only.
+        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
+        return_scores: also return W, before dropout.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: a float mask, ranks below 2, lengths or features that do not fit, dropout without a seed.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.zeros((1, 3, 2))
+    >>> _, weights = ops.sigmoid_attention(x, x, x, is_causal=True, return_scores=True)
+    >>> np.asarray(weights)[0].round(3).tolist()
+    [[0.5, 0.0, 0.0], [0.333, 0.333, 0.0], [0.25, 0.25, 0.25]]
+
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention", eqs. 3 and 4.
+    """
+    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    check_features(query, key, "query", "key")
+    check_lengths(key, value)
+    check_dropout(dropout, dropout_seed)
+    scores = dot_products(query, key, scale)  # (..., T, S)
+    seen = causal_mask(*ops.shape(scores)[-2:]) if is_causal else None
+    mask = combine_masks(as_boolean_mask(mask, "mask"), seen)
+    if score_bias is None:
+        count = ops.sum(zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True)  # (..., T, 1)
+        bias = -ops.log(ops.where(count > 0, count, ops.ones_like(count)))
+    else:
+        bias = as_dtype(score_bias, scores.dtype)
+    weights = zero_masked(ops.sigmoid(scores + bias), mask)
+    record("weights", weights, mask, "sigmoid weights")
+    output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
+    return (output, ops.cast(weights, value.dtype)) if return_scores else output
