@@ -141,3 +141,11 @@ def test_the_site_builds_without_a_warning_and_asks_for_nothing(tmp_path: Path) 
         r"<code.*?</code>", "", reference, flags=re.DOTALL
     )
     assert "<math" in (tmp_path / "mechanisms" / "coda.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("room", ["", "ops"])
+def test_the_pictures_of_the_rooms_are_those_of_the_code(room, monkeypatch):
+    monkeypatch.syspath_prepend(DOCS / "tooling")
+    rooms = importlib.import_module("rooms")
+    drawn = (DOCS / "images" / f"rooms{'_' if room else ''}{room}.svg").read_text(encoding="utf-8")
+    assert rooms.picture(ROOT / "keras_quasiattn" / room) == drawn, 'run python docs/tooling/rooms.py "" ops'

@@ -84,7 +84,7 @@ def test_ops_and_layers_name_no_backend():
 
 def test_no_condition_names_a_mechanism():
     """A mechanism is known in its home alone; everywhere else it is an entry of a table, or an argument."""
-    from keras_quasiattn.layers.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
+    from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
     names = MECHANISMS.keys() | MULTI_HEAD_LAYERS.keys()
     found = [

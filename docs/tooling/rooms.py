@@ -5,14 +5,13 @@ A box is a folder or file directly in the package, or in one of its rooms: with 
 """
 
 import ast
-import html
 import sys
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 IMAGES = ROOT / "docs" / "images"
-WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 44, 22, 46
+WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 34, 22, 46
 
 
 def parts(room: Path) -> dict[str, list[Path]]:
@@ -81,12 +80,9 @@ def picture(room: Path) -> str:
                 f'stroke="#7b8794" opacity="0.6"><title>{name} imports {other}</title></path>'
             )
     for name, (x, y) in places.items():
-        label = f"{len(files[name])} files" if len(files[name]) > 1 else "1 file"
-        text = f'<text x="{x + WIDTH / 2:g}" text-anchor="middle"'
         lines += [
             f'<rect x="{x:g}" y="{y:g}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#e8f1fb" stroke="#2b6cb0"/>',
-            f'{text} y="{y + 19:g}" font-size="14">{html.escape(name)}</text>',
-            f'{text} y="{y + 35:g}" font-size="11" fill="#4a5568">{label}</text>',
+            f'<text x="{x + WIDTH / 2:g}" y="{y + 22:g}" text-anchor="middle" font-size="14">{name}</text>',
         ]
     return "\n".join([*lines, "</svg>\n"])
 

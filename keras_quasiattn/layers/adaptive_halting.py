@@ -5,8 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.ops.masking import masked_mean
 
 Tensor = Any

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.one_way_attention import OneWayAttention
+from keras_quasiattn.layers.shared.one_way_attention import OneWayAttention
 
 Tensor = Any
 

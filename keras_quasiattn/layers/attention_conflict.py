@@ -5,10 +5,10 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.alignment_attention import AlignmentAttention
-from keras_quasiattn.layers.arguments import check_sequence
 from keras_quasiattn.layers.conflict_attention import ConflictAttention
-from keras_quasiattn.layers.one_way_attention import OneWayAttention
-from keras_quasiattn.layers.pair_attention import Shape
+from keras_quasiattn.layers.shared.arguments import check_sequence
+from keras_quasiattn.layers.shared.one_way_attention import OneWayAttention
+from keras_quasiattn.layers.shared.pair_attention import Shape
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 
 Tensor = Any

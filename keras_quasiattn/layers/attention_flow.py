@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.precision import project
 

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import keras
 
-from keras_quasiattn.layers.dense import Dense
 from keras_quasiattn.layers.multi_head_coda import CoDAOptions
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.layers.temperature import Temperature
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.shared.temperature import Temperature
 
 Tensor = Any
 

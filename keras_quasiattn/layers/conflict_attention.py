@@ -5,8 +5,8 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.one_way_attention import OneWayAttention
-from keras_quasiattn.layers.pair_attention import Shape
+from keras_quasiattn.layers.shared.one_way_attention import OneWayAttention
+from keras_quasiattn.layers.shared.pair_attention import Shape
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
 

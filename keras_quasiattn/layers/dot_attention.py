@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.mechanisms import make_mechanism
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.mechanisms import make_mechanism
+from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
 from keras_quasiattn.ops.recording import mark_visible
 

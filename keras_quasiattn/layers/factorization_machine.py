@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_sequence, sequence_mask
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any

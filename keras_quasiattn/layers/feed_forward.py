@@ -4,14 +4,14 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import (
+from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
     sequence_mask,
 )
-from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.layer_normalization import LayerNormalization
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.ops.masking import check_mask
 
 Tensor = Any

@@ -4,14 +4,14 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import (
+from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
 )
-from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.mechanisms import make_mechanism
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.mechanisms import make_mechanism
+from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
 
 Tensor = Any

@@ -5,8 +5,8 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
-from keras_quasiattn.layers.dense_stack import DenseStack
+from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.dense_stack import DenseStack
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 

@@ -6,9 +6,9 @@ import keras
 from keras import ops as keras_ops
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.attention_pooling import AttentionPooling, Shape
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.attention_pooling import AttentionPooling, Shape
+from keras_quasiattn.layers.shared.dense import Dense
 
 Tensor = Any
 

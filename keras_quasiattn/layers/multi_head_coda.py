@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.mechanisms import Mechanism, mechanism, multi_head_layer
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
-from keras_quasiattn.layers.temperature import (
+from keras_quasiattn.layers.shared.mechanisms import Mechanism, mechanism, multi_head_layer
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.shared.temperature import (
     Temperature,
     check_temperature,
     scaling_factor,

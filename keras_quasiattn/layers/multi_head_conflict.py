@@ -5,10 +5,10 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.mechanisms import multi_head_layer
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
-from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.mechanisms import multi_head_layer
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
 

@@ -6,10 +6,10 @@ import keras
 from keras import ops as keras_ops
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.gates import Gates
-from keras_quasiattn.layers.mechanisms import multi_head_layer
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention, Shape
-from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
+from keras_quasiattn.layers.shared.gates import Gates
+from keras_quasiattn.layers.shared.mechanisms import multi_head_layer
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.masking import causal_mask, combine_masks
 

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.mechanisms import Mechanism, mechanism, multi_head_layer
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.shared.mechanisms import Mechanism, mechanism, multi_head_layer
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
 
 Tensor = Any
 

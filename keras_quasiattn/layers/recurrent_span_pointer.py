@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence, sequence_mask
-from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.attention_pooling import AttentionPooling
+from keras_quasiattn.layers.shared.attention_pooling import AttentionPooling
 
 Tensor = Any
 

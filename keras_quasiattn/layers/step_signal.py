@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_sequence
 
 Tensor = Any
 

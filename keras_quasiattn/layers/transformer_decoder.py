@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
-from keras_quasiattn.layers.attention_cache import attend_from_cache, start_attention_cache
-from keras_quasiattn.layers.transformer_block import TransformerBlock
+from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
+from keras_quasiattn.layers.shared.transformer_block import TransformerBlock
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any

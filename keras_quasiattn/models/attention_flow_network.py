@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import AttentionFlow
-from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
 
 Tensor = Any
 Shape = tuple[int | None, ...]

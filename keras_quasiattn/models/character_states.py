@@ -5,9 +5,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.recurrence import bidirectional, readable
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.recurrence import bidirectional, readable
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any

@@ -12,9 +12,9 @@ from keras_quasiattn.layers import (
     GatedContextQueryAttention,
     RecurrentSpanPointer,
 )
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.bidirectional_gru import BidirectionalGRU
-from keras_quasiattn.layers.mechanisms import MECHANISMS
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 

@@ -10,7 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
 
 Tensor = Any
 Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]

@@ -6,9 +6,9 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
-from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.dense_stack import DenseStack
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.dense_stack import DenseStack
 
 Tensor = Any
 Shape = tuple[int | None, ...]

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.models.character_states import CharacterStates
 from keras_quasiattn.models.functional_model import FunctionalModel
 from keras_quasiattn.ops.masking import zero_masked

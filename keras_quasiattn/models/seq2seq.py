@@ -6,10 +6,10 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import DotAttention
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.recurrence import bidirectional, readable
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.recurrence import bidirectional, readable
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.transformer import is_real
 from keras_quasiattn.ops.masking import zero_masked

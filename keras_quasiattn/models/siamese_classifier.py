@@ -7,10 +7,10 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import AlignmentAttention, AttentionConflict, ConflictAttention, MaskedPooling
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.recurrence import readable
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.recurrence import readable
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
 from keras_quasiattn.ops.checks import check_choice

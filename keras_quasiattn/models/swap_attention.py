@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.ops.checks import check_choice
 
 # Sublayers that both layers have, by attribute; the last one where `use_gate` is set.

@@ -7,9 +7,9 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.attention_choice import AttentionChoice
-from keras_quasiattn.layers.layer_normalization import LayerNormalization
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
+from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding

@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.attention_choice import AttentionChoice
-from keras_quasiattn.layers.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
+from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder

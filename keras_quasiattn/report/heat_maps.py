@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import keras
 import numpy as np
 
-from keras_quasiattn.layers.probe import AttentionMap
+from keras_quasiattn.layers.shared.probe import AttentionMap
 from keras_quasiattn.report.readable import readable
 
 # Bytes of all matrices of a page. Beyond it several pairs share a cell.

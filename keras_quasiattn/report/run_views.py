@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.probe import probe
+from keras_quasiattn.layers.shared.probe import probe
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
 from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary

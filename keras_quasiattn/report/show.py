@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.probe import probe
+from keras_quasiattn.layers.shared.probe import probe
 from keras_quasiattn.report.figures import Drawing, heat_map
 from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
 from keras_quasiattn.report.page_writer import page

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
 # Of a model that takes any attention: its name, and the arguments of it that are not left as they are.
 ATTENTION_OPTIONS: Mapping[str, Any] = {"attention": "softmax", "attention_options": {}}

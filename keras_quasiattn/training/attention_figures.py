@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.layers.probe import probe, temperatures
+from keras_quasiattn.layers.shared.probe import probe, temperatures
 from keras_quasiattn.ops.recording import Recorded
 
 # Of [−1, 1]; values beyond, which an arctan gate can have, count with the outermost.

@@ -4,7 +4,7 @@ import pytest
 from keras import ops
 
 from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
-from keras_quasiattn.layers.attention_cache import attend_from_cache, start_attention_cache
+from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
 
 B, T, S, D, E = 3, 5, 7, 12, 8
 

@@ -7,7 +7,7 @@ from cases import CASES
 from tools import to_numpy
 
 from keras_quasiattn.layers import CoDA, GatedAttention, MultiHeadCoDA, TransformerEncoder
-from keras_quasiattn.layers.probe import attention_layers, probe, temperatures, watching
+from keras_quasiattn.layers.shared.probe import attention_layers, probe, temperatures, watching
 
 RANDOM = np.random.default_rng(0)
 A, B = (RANDOM.normal(size=(2, length, 8)).astype("float32") for length in (4, 5))

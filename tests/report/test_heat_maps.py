@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
-from keras_quasiattn.layers.probe import AttentionMap, probe
+from keras_quasiattn.layers.shared.probe import AttentionMap, probe
 from keras_quasiattn.ops.recording import Recorded
 from keras_quasiattn.report.figures import heat_map
 from keras_quasiattn.report.heat_maps import Example, block_size, encoded, from_answer, heat_maps, pooled

@@ -4,7 +4,7 @@ import pytest
 
 from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks.attention_options import CODA_OPTIONS, attention_of
 
 

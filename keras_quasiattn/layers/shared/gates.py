@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.gates import gumbel_gate_of_logits, hard_gates
 from keras_quasiattn.ops.masking import zero_masked

@@ -11,8 +11,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.multi_head_attention import MultiHeadQuasiAttention
-from keras_quasiattn.layers.projection import projected
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.shared.projection import projected
 from keras_quasiattn.ops.masking import combine_masks, pair_mask, zero_masked
 
 Tensor = Any

@@ -4,10 +4,10 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_sequence
-from keras_quasiattn.layers.attention_choice import AttentionChoice
 from keras_quasiattn.layers.feed_forward import FeedForward
-from keras_quasiattn.layers.layer_normalization import LayerNormalization
+from keras_quasiattn.layers.shared.arguments import check_sequence
+from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
+from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 
 
 class TransformerBlock(keras.layers.Layer):

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.dense import Dense
 
 Tensor = Any
 Shape = tuple[int | None, ...]

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding

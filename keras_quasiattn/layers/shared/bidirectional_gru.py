@@ -4,14 +4,14 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import (
+from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
     sequence_mask,
 )
-from keras_quasiattn.layers.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.recurrence import bidirectional, run_recurrent
+from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.recurrence import bidirectional, run_recurrent
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any

@@ -4,8 +4,8 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 
 class AttentionChoice:

@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.arguments import check_positive_integer
-from keras_quasiattn.layers.dense import Dense
-from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.recording import mark_visible
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from keras_quasiattn.layers.gates import Gates
+from keras_quasiattn.layers.shared.gates import Gates
 from keras_quasiattn.ops.recording import Recorded, recording
 
 Tensor = Any

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.arguments import check_rate
-from keras_quasiattn.layers.attention_axes import AttentionAxes
-from keras_quasiattn.layers.projection import projected
-from keras_quasiattn.layers.projection_initializer import ProjectionInitializer
+from keras_quasiattn.layers.shared.arguments import check_rate
+from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
+from keras_quasiattn.layers.shared.projection import projected
+from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     check_mask,
