@@ -32,10 +32,15 @@ def function_of(test: str) -> str:
 
 
 def shared_fixtures(item: pytest.Item) -> list[str]:
-    """Fixtures of this suite that the test shares with others, as one that trains a model for a whole module."""
+    """Fixtures of this suite that the test shares with others, as one that trains a model for a whole module.
+
+    Those that every test has unasked make nothing: by them, every line that some setup runs would belong to all tests.
+    """
     found = getattr(item, "_fixtureinfo").name2fixturedefs.items()  # noqa: B009, private to pytest
     return sorted(
-        f"{of[-1].baseid}::{name}" for name, of in found if of[-1].baseid and of[-1].scope != "function"
+        f"{of[-1].baseid}::{name}"
+        for name, of in found
+        if of[-1].baseid and of[-1].scope != "function" and not getattr(of[-1], "_autouse", False)
     )
 
 

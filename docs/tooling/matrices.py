@@ -1,0 +1,32 @@
+"""Draws the matrices of two runs of `pairs` beside each other: the picture of the README.
+
+quasiattn train pairs --preset snli_part --model decomposable --set training.steps=2800 --vectors FILE --run runs/a
+quasiattn train pairs --preset snli_part --model decomposable_coda --set training.steps=2800 --vectors FILE --run runs/b
+python docs/tooling/matrices.py runs/a runs/b data 'two men are playing chess in the park' 'nobody is playing outside'
+"""
+
+import dataclasses
+import sys
+from pathlib import Path
+
+from keras_quasiattn.report.figures import heat_map
+from keras_quasiattn.report.heat_maps import HeatMap, from_answer
+from keras_quasiattn.training import RunFolder
+
+IMAGES = Path(__file__).parents[1] / "images"
+
+
+def main() -> None:
+    """The command line."""
+    *runs, data, first, second = sys.argv[1:]
+    panels = []
+    for title, run in zip(("softmax", "CoDA"), runs, strict=True):
+        folder = RunFolder.open(run, finished=True)
+        (answer,) = folder.task(Path(data)).predict(folder.load_model(), [f"{first}\t{second}"])
+        panels.append(dataclasses.replace(from_answer(answer)[0].panels[0], title=title))
+    heat_map("matrices", HeatMap("one pair of sentences", panels)).save(IMAGES)
+    (IMAGES / "matrices.png").unlink()
+
+
+if __name__ == "__main__":
+    main()
