@@ -8,7 +8,7 @@ from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.checks import check_choice, check_dropout, check_features, check_lengths
 from keras_quasiattn.ops.l1.distance import pairwise_l1
 from keras_quasiattn.ops.masking import as_boolean_mask, check_two
-from keras_quasiattn.ops.precision import as_dtype, compute_dtype, dot_products
+from keras_quasiattn.ops.precision import as_dtype, compute_dtype, dot_products, project
 from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
@@ -159,10 +159,10 @@ def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tens
     u, v, score_kernel = ops.cast(u, dtype), ops.cast(v, dtype), as_dtype(score_kernel, dtype)
     if difference == "absolute":
         return pairwise_l1(u, v, score_kernel)
-    row = ops.expand_dims(score_kernel, 0)  # (1, D)
     if difference == "signed":
-        return -dot_products(row, v)
-    return dot_products(row, ops.square(v)) - 2 * dot_products(u * score_kernel, v)
+        return -ops.expand_dims(project(v, score_kernel), -2)
+    squares = ops.expand_dims(project(ops.square(v), score_kernel), -2)  # (..., 1, S)
+    return squares - 2 * dot_products(u * score_kernel, v)
 
 
 def _all_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:

@@ -121,14 +121,17 @@ def test_shortest_lengths(case, length, with_masks):
 
 @pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
-    layer, sequences = shared_layer(case), case.sequences(batch=0)
-    for masks in (None, [np.ones(x.shape[:2], "bool") for x in sequences]):
-        result = outputs(case, layer, sequences, masks)
-        for output, full in zip(result, plain_outputs(case), strict=True):
-            assert output.shape == (0, *full.shape[1:])
-        cotangents = [np.ones(x.shape) for x in result]
-        for gradient in gradients(case, layer, sequences, masks, cotangents):
-            assert not gradient.any()
+    layer, count = shared_layer(case), len(case.style.lengths)
+    for lengths in (case.style.lengths, (0,) * count, (1, 0)[:count]):
+        sequences = case.sequences(lengths=lengths, batch=0)
+        for masks in (None, [np.ones(x.shape[:2], "bool") for x in sequences]):
+            result = outputs(case, layer, sequences, masks)
+            for output, full, owner in zip(result, plain_outputs(case), case.style.owners, strict=True):
+                length = full.shape[1:2] if owner is None else (lengths[owner],)
+                assert output.shape == (0, *length, *full.shape[2:])
+            cotangents = [np.ones(x.shape) for x in result]
+            for gradient in gradients(case, layer, sequences, masks, cotangents):
+                assert not gradient.any()
 
 
 @pytest.mark.parametrize("size", [2, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 3))])

@@ -48,6 +48,7 @@ def answers_of(task: Task, word: str, *passages: str) -> dict[str, Any]:
     return answer
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_places_point_into_the_string_itself(prepared: Task) -> None:
     words = len(prepared.tokenizer.split(tf.constant([LONG]))[0])
     assert words > 3 * 20, "more than windows without a stride would hold"
@@ -68,6 +69,7 @@ def test_places_point_into_the_string_itself(prepared: Task) -> None:
     assert answers_of(prepared, "éva", "a b", "c Éva")["score"] == pytest.approx(share**2, rel=1e-4)
 
 
+@pytest.mark.usefixtures("eagerly")
 def test_an_answer_is_as_long_as_it_may_be(prepared: Task) -> None:
     answer = answers_of(prepared, "éva", "Éva, Éva and Éva")
     assert answer["answer"] == "Éva"  # the shortest of equal ones
