@@ -120,7 +120,8 @@ def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[in
         for line in ended.stderr.decode().splitlines()
         if "Traceback" in line or line.startswith("quasiattn")
     ]
-    return ended.returncode, "\n".join(lines), note.read_text().splitlines()
+    asked = note.read_text().splitlines() if note.exists() else []  # a finished run is left as it is
+    return ended.returncode, "\n".join(lines), asked
 
 
 def fresh(folder: Path, mlu_run: Path, mlu_data: Path) -> Path:
