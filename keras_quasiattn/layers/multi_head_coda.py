@@ -7,7 +7,7 @@ import keras
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.shared.mechanisms import Mechanism, mechanism, multi_head_layer
-from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
 from keras_quasiattn.layers.shared.temperature import (
     Temperature,
     check_temperature,
@@ -27,6 +27,8 @@ Tensor = Any
 class CoDAOptions(Mechanism):
     """Arguments of `layers.CoDA` from `alpha` on, checked; each means what it means there."""
 
+    op = ops.coda_attention
+    takes: ClassVar[tuple[str, ...]] = ("center_per_query", "training")
     compares_by_distance: ClassVar[bool] = True
     pair_score_count: ClassVar[int] = 1
 
@@ -46,25 +48,14 @@ class CoDAOptions(Mechanism):
         self.composition = Composition(self.similarity, self.gate, self.gate_range, self.center_similarity)
         check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
 
+    @property
+    def sees_all_pairs(self) -> bool:
+        """True when a mean is subtracted."""
+        return self.composition.uses_means
+
     def make_weights(self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()) -> dict[str, Any]:
         """α and β of `layer` where they are learned."""
         return temperature_weights(layer, shape, alpha=self.alpha, beta=self.beta)
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        scale: float = 1.0,
-        paper_scale: float = 1.0,
-        **options: Any,
-    ) -> Any:
-        """As `ops.coda_attention`, which has the further options; `paper_scale` is what scaling="paper" means."""
-        arguments = self._arguments(learned, query.shape[-1], paper_scale)
-        return ops.coda_attention(query, key, value, mask, **arguments, **options)
 
     def pair(
         self,
@@ -75,12 +66,14 @@ class CoDAOptions(Mechanism):
         **options: Any,
     ) -> tuple[Tensor, ...]:
         """As `ops.coda_pair`, which has the further options and makes one matrix for both directions."""
-        arguments = self._arguments(options.pop("learned"), a.shape[-1])
+        arguments = self.arguments(options.pop("learned"), a.shape[-1], 1.0, 1.0)
         return ops.coda_pair(a, b, mask_a, mask_b, **arguments, **options)
 
-    def _arguments(self, learned: dict[str, Any], units: int, paper_scale: float = 1.0) -> dict[str, Any]:
-        """What the options say to the op, for projections of `units` features."""
-        factor = scaling_factor(self.scaling, units, paper=paper_scale)
+    def arguments(
+        self, learned: dict[str, Any], features: int, scale: float, paper_scale: float
+    ) -> dict[str, Any]:
+        """The options as arguments of `ops.coda_attention`, with α and β times what `scaling` says."""
+        factor = scaling_factor(self.scaling, features, paper=paper_scale)
         options = dataclasses.asdict(self)
         del options["scaling"]
         return {
@@ -235,30 +228,15 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         check_choice(center_per_query, (False, True), "center_per_query")
         self.center_per_query = center_per_query
 
-    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        """Makes the projections, and α and β where they are learned."""
-        super().build(query_shape, value_shape, key_shape)
-        self._learned = self.options.make_weights(self, (self.num_heads, 1, 1))
-
     @property
     def weights_see_all_pairs(self) -> bool:
         """True when a mean over all pairs is subtracted."""
-        return self.options.composition.uses_means and not self.center_per_query
+        return self.options.sees_all_pairs and not self.center_per_query
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """CoDA of the heads."""
-        return self.options.attend(
-            query,
-            key,
-            value,
-            mask,
-            learned=self._learned,
-            paper_scale=self.key_dim**-0.5,
-            center_per_query=self.center_per_query,
-            **options,
-        )
+        return super().attend(query, key, value, mask, center_per_query=self.center_per_query, **options)
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        own = {**dataclasses.asdict(self.options), "center_per_query": self.center_per_query}
-        return {**super().get_config(), **own}
+        return {**super().get_config(), "center_per_query": self.center_per_query}

@@ -82,17 +82,9 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
             name="score_kernels",
         )
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        training: bool | None,
-        **options: Any,
-    ) -> Any:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """Softmax attention of the heads, each by its own scores."""
+        del options["training"]
         return ops.multi_head_conflict_attention(
             query,
             key,

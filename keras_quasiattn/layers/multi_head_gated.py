@@ -110,17 +110,9 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         )
         self.gates.build(None)
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        training: bool | None,
-        **options: Any,
-    ) -> Any:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """Softmax attention of the heads to the keys whose gates are open."""
+        del options["training"]
         if options.pop("is_causal"):
             mask = combine_masks(mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2]))
         kernel = keras_ops.convert_to_tensor(self.gate_kernel)

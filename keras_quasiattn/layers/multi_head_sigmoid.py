@@ -18,6 +18,8 @@ Tensor = Any
 class Sigmoid(Mechanism):
     """Sigmoid of dot products; `score_bias` as in `ops.sigmoid_attention`."""
 
+    op = ops.sigmoid_attention
+
     score_bias: float | None = None
 
     def __post_init__(self) -> None:
@@ -26,23 +28,6 @@ class Sigmoid(Mechanism):
             raise ValueError(
                 f"`score_bias` must be a number or None. Received: score_bias={self.score_bias!r}"
             )
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        scale: float = 1.0,
-        center_per_query: bool = False,
-        training: bool | None = None,
-        **options: Any,
-    ) -> Any:
-        """As `ops.sigmoid_attention`, which has the further options."""
-        own = dataclasses.asdict(self)
-        return ops.sigmoid_attention(query, key, value, mask, scale=scale, **own, **options)
 
 
 @multi_head_layer("sigmoid")
@@ -86,12 +71,3 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
     ) -> None:
         super().__init__(*args, flash_attention=flash_attention, **kwargs)
         self.options = Sigmoid(score_bias)
-
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
-        """Sigmoid attention of the heads."""
-        scale = self.key_dim**-0.5
-        return self.options.attend(query, key, value, mask, learned={}, scale=scale, **options)
-
-    def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
-        return {**super().get_config(), **dataclasses.asdict(self.options)}

@@ -17,21 +17,7 @@ Tensor = Any
 class Softmax(Mechanism):
     """Softmax of dot products; it has no options."""
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        learned: dict[str, Any],
-        scale: float = 1.0,
-        center_per_query: bool = False,
-        training: bool | None = None,
-        **options: Any,
-    ) -> Any:
-        """As `ops.softmax_attention`, which has the further options."""
-        return ops.softmax_attention(query, key, value, mask, scale=scale, **options)
+    op = ops.softmax_attention
 
     def pair(
         self,
@@ -82,6 +68,4 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
     Source: Vaswani et al. 2017, eq. 1.
     """
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
-        """Softmax attention of the heads."""
-        return Softmax().attend(query, key, value, mask, learned={}, scale=self.key_dim**-0.5, **options)
+    options = Softmax()

@@ -45,17 +45,32 @@ class Mechanism:
     """How weights are made of queries and keys; a subclass is a dataclass of its options, which checks them.
 
     Attributes:
+        op: the function of `keras_quasiattn.ops` that computes the attention.
+        takes: those of "center_per_query" and "training" that `op` takes.
         compares_by_distance: whether features are subtracted from each other. Dropout before that would be a distance
             between equal words, and both sequences need one projection.
         pair_score_count: how many matrices of weights `pair` gives.
     """
 
+    op: ClassVar[Callable[..., Any]]
+    takes: ClassVar[tuple[str, ...]] = ()
     compares_by_distance: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
+
+    @property
+    def sees_all_pairs(self) -> bool:
+        """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
+        return False
 
     def make_weights(self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()) -> dict[str, Any]:
         """What is learned, added to `layer`; `shape` is that of one number a head: () or (N, 1, 1)."""
         return {}
+
+    def arguments(
+        self, learned: dict[str, Any], features: int, scale: float, paper_scale: float
+    ) -> dict[str, Any]:
+        """The options as arguments of `op`; see `attend`."""
+        return {**dataclasses.asdict(self), "scale": scale}
 
     def attend(
         self,
@@ -66,6 +81,7 @@ class Mechanism:
         *,
         learned: dict[str, Any],
         scale: float = 1.0,
+        paper_scale: float = 1.0,
         center_per_query: bool = False,
         training: bool | None = None,
         **options: Any,
@@ -79,6 +95,7 @@ class Mechanism:
             mask: boolean, broadcasts to (..., T, S), or None.
             learned: what `make_weights` gave.
             scale: factor of the dot products, where the mechanism has no factors of its own.
+            paper_scale: what the factors of its own are in the paper's equation for such a layer.
             center_per_query: means are over a query's own keys, where the mechanism takes any.
             training: whether this is a step of training.
             **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every attention in `ops`.
@@ -86,7 +103,10 @@ class Mechanism:
         Returns:
             (..., T, V) or, with `return_scores`, that and the weights (..., T, S) before dropout.
         """
-        raise NotImplementedError
+        arguments = self.arguments(learned, query.shape[-1], scale, paper_scale)
+        given = {"center_per_query": center_per_query, "training": training}
+        further = {name: given[name] for name in self.takes}
+        return type(self).op(query, key, value, mask, **arguments, **further, **options)
 
     def pair(
         self,

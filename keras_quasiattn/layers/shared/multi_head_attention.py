@@ -1,5 +1,6 @@
 """What every multi-head layer of this package shares: projections, masks and layout around one hook."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -8,6 +9,7 @@ from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_rate
 from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
+from keras_quasiattn.layers.shared.mechanisms import Mechanism
 from keras_quasiattn.layers.shared.projection import projected
 from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.masking import (
@@ -45,6 +47,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             lengths that do not fit.
     """
 
+    # What the attention is; a subclass may implement `attend` instead.
+    options = Mechanism()
+
     # Arguments that keep queries from seeing each other, for a decoder that attends to its encoder.
     cross_attention_options: ClassVar[Mapping[str, Any]] = {}
 
@@ -61,33 +66,29 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     @property
     def weights_see_all_pairs(self) -> bool:
         """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
-        return False
+        return self.options.sees_all_pairs
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        *,
-        training: bool | None,
-        **options: Any,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """The attention itself.
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
+        """The attention itself; a subclass without `options` implements it.
 
         Args:
             query: (B, ..., N, T, H).
             key: (B, ..., N, S, H).
             value: (B, ..., N, S, V).
             mask: boolean, broadcasts to (B, ..., N, T, S), or None.
-            training: whether this is a step of training.
-            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every attention in `ops`; the
-                rate is 0 where dropout does not apply.
+            **options: `training`, and `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every attention
+                in `ops`; the rate is 0 where dropout does not apply.
+
+        Returns:
+            (B, ..., N, T, V) or, with `return_scores`, that and the weights (B, ..., N, T, S).
         """
-        raise NotImplementedError
+        scale = self.key_dim**-0.5
+        return self.options.attend(
+            query, key, value, mask, learned=self._learned, scale=scale, paper_scale=scale, **options
+        )
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        """Makes the projections; raises a `ValueError` for shapes that do not fit together."""
+        """Makes the projections, and what is learned; raises a `ValueError` for shapes that do not fit together."""
         shapes = {"query": query_shape, "value": value_shape}
         if key_shape is not None:
             shapes["key"] = key_shape
@@ -102,6 +103,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
                     f"The last dimension of `{name}` must be known. Received: {name}.shape={tuple(shape)}"
                 )
         super().build(query_shape, value_shape, key_shape)
+        self._learned = self.options.make_weights(self, (self.num_heads, 1, 1))
         # Padding is cleared and the output's mask set here, so the projections need not warn that they drop it.
         for sublayer in (self.query_dense, self.key_dense, self.value_dense, self.output_dense):
             sublayer.supports_masking = True
@@ -292,4 +294,5 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        return {**super().get_config(), "flash_attention": self._requested_flash_attention}
+        own = {"flash_attention": self._requested_flash_attention, **dataclasses.asdict(self.options)}
+        return {**super().get_config(), **own}
