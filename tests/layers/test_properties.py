@@ -6,6 +6,7 @@ QUASIATTN_CASES=10000 python -m pytest -m "" tests/layers/test_properties.py    
 
 import os
 
+import keras
 import numpy as np
 import pytest
 import reference
@@ -25,8 +26,10 @@ many = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-# Few of them, so that many coincide with each other and with the two heads of three features.
-SIZES = some.sampled_from([0, 1, 2, 3, 5])
+# Few of them, so that many coincide with each other and with the two heads of three features; fewer still on JAX, which
+# compiles every operation for every shape.
+ON_JAX = keras.backend.backend() == "jax"
+SIZES = some.sampled_from([0, 2] if ON_JAX else [0, 1, 2, 3, 5])
 
 
 def masks_of(draw, sequences, only_ends):
@@ -72,7 +75,7 @@ def test_laws_of_layers(data):
         spoiled = [np.where(mask[..., None], x, np.nan) for x, mask in zip(sequences, whole, strict=True)]
         assert_close(outputs(case, layer, spoiled, masks), result)
     elif law == "padded":
-        more = [data.draw(some.integers(1, 3)) for _ in sequences]
+        more = [data.draw(some.integers(1, 1 if ON_JAX else 3)) for _ in sequences]
         longer = [np.pad(x, ((0, 1), (0, n), (0, 0))) for x, n in zip(sequences, more, strict=True)]
         hidden = [np.pad(mask, ((0, 1), (0, n))) for mask, n in zip(whole, more, strict=True)]
         assert_close(rows(case, outputs(case, layer, longer, hidden), batch, lengths), result)
@@ -103,7 +106,7 @@ def test_coda_is_its_definition_in_float64(data):
     leading, (target, source), (features, width) = (
         tuple(draw(SIZES) for _ in range(2)),
         (draw(SIZES), draw(SIZES)),
-        (draw(some.sampled_from([1, 2, 3, 5])), draw(some.sampled_from([1, 2, 3]))),
+        (draw(some.sampled_from([2] if ON_JAX else [1, 2, 3, 5])), draw(some.sampled_from([1, 2, 3]))),
     )
     random = np.random.default_rng(draw(some.integers(0, 2**16)))
     query, key, value = (
