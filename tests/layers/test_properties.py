@@ -1,6 +1,6 @@
 """The laws at random: sizes that coincide, 0 and 1 among them, any masks, every public layer.
 
-python -m pytest -m "" tests/layers/test_properties.py                          # 200 cases
+python -m pytest -m "" tests/layers/test_properties.py                          # 100 cases
 QUASIATTN_CASES=10000 python -m pytest -m "" tests/layers/test_properties.py    # by hand
 """
 
