@@ -25,7 +25,8 @@ _A_DAY = 86_400
 def replacing(path: Path) -> Iterator[Path]:
     """Write a file whole: the body writes to the name it is given, which then takes the place of `path`.
 
-    Whatever happens in the body, a power failure included, `path` holds its old content or its new one.
+    Whatever happens in the body, a power failure included, `path` holds its old content or its new one. What a process
+    left of the same file when it was killed goes.
 
     Args:
         path: the file to write; its folder is made where it is missing.
@@ -41,6 +42,9 @@ def replacing(path: Path) -> Iterator[Path]:
     temporary = path.with_name(f"{_prefix()}{path.name}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        for entry in path.parent.iterdir():
+            if entry.name.endswith(f"-{path.name}") and is_temporary(entry) and is_left_over(entry):
+                entry.unlink(missing_ok=True)
         yield temporary
         _synchronise(temporary)
         os.replace(temporary, path)

@@ -107,3 +107,15 @@ def test_a_folder_was_renamed_before_its_files_were_on_the_disk(
         (temporary / "variables" / "data").write_text("weights")
     assert set(order[:-2]) == {"data", "variables", temporary.name}
     assert order[-2:] == ["rename", tmp_path.name]
+
+
+def test_a_killed_export_left_a_part_of_the_servers_file_for_ever(tmp_path: Path) -> None:
+    """Of the same file alone, and only what nobody is still writing."""
+    mine = tmp_path / f".tmp-4194305@{files._machine()}-models.config"  # no process has this number
+    another = tmp_path / f".tmp-4194305@{files._machine()}-other.config"
+    living = tmp_path / f".tmp-{os.getppid()}@{files._machine()}-models.config"
+    for entry in (mine, another, living):
+        entry.write_text("half")
+    with replacing(tmp_path / "models.config") as temporary:
+        temporary.write_text("whole")
+    assert sorted(tmp_path.iterdir()) == sorted([another, living, tmp_path / "models.config"])
