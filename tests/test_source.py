@@ -99,6 +99,16 @@ def test_no_condition_names_a_mechanism():
     assert not found
 
 
+def test_what_layers_share_imports_no_layer_of_its_own():
+    shared = ROOT / "keras_quasiattn" / "layers" / "shared"
+    layers = [
+        f"keras_quasiattn.layers.{path.stem}"
+        for path in shared.parent.glob("*.py")
+        if path.stem != "__init__"
+    ]
+    assert not importing(sorted(shared.glob("*.py")), layers)
+
+
 def test_ops_and_layers_draw_from_seed_generators_only():
     for path in OPS_AND_LAYERS:
         drawn = re.compile(r"\b(?:keras\.|np\.|numpy\.)?random\.(?!SeedGenerator)\w+")

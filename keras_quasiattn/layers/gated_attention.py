@@ -7,9 +7,9 @@ import keras
 from keras import ops as keras_ops
 
 from keras_quasiattn import ops
+from keras_quasiattn.layers.gate_network import NETWORKS, GateNetwork
 from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
 from keras_quasiattn.layers.shared.attention_pooling import AttentionPooling, Shape
-from keras_quasiattn.layers.shared.gate_network import NETWORKS, GateNetwork
 from keras_quasiattn.layers.shared.gates import Gates
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding

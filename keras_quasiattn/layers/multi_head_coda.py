@@ -215,7 +215,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             seed=seed,
             **kwargs,
         )
-        self.options = CoDAOptions(
+        options = CoDAOptions(
             alpha=alpha,
             beta=beta,
             scaling=scaling,
@@ -225,6 +225,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             center_similarity=center_similarity,
             implementation=implementation,
         )
+        self._use(options)
         check_choice(center_per_query, (False, True), "center_per_query")
         self.center_per_query = center_per_query
 

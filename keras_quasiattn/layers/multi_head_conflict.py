@@ -84,7 +84,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """Softmax attention of the heads, each by its own scores."""
-        del options["training"]
+        del options["training"]  # which the op has no use for
         return ops.multi_head_conflict_attention(
             query,
             key,

@@ -112,7 +112,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """Softmax attention of the heads to the keys whose gates are open."""
-        del options["training"]
+        del options["training"]  # which the op has no use for
         if options.pop("is_causal"):
             mask = combine_masks(mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2]))
         kernel = keras_ops.convert_to_tensor(self.gate_kernel)

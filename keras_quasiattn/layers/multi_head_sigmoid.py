@@ -59,7 +59,7 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
     >>> tuple(MultiHeadSigmoid(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)
 
-    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention", eqs. 3 and 4.
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention".
     """
 
     def __init__(
@@ -70,4 +70,4 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, flash_attention=flash_attention, **kwargs)
-        self.options = Sigmoid(score_bias)
+        self._use(Sigmoid(score_bias))

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
 from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
-from keras_quasiattn.layers.shared.transformer_block import TransformerBlock
+from keras_quasiattn.layers.transformer_block import TransformerBlock
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any

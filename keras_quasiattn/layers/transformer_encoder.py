@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.shared.arguments import sequence_mask
-from keras_quasiattn.layers.shared.transformer_block import TransformerBlock
+from keras_quasiattn.layers.transformer_block import TransformerBlock
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any

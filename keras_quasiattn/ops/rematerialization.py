@@ -5,6 +5,8 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.ops.backend import in_turn
+
 Tensor = Any
 Call = Callable[..., tuple[Tensor, ...]]
 
@@ -24,9 +26,4 @@ def rematerialize_in_turn(
     Returns:
         A tuple of each call.
     """
-    calls = [keras.remat(call) for call in calls]
-    if keras.backend.backend() == "tensorflow":
-        from keras_quasiattn.ops.backend.tensorflow import in_turn
-
-        return in_turn(calls, inputs)
-    return [call(*given) for call, given in zip(calls, inputs, strict=True)]
+    return in_turn([keras.remat(call) for call in calls], inputs)

@@ -60,7 +60,7 @@ def sigmoid_attention(
     >>> np.asarray(weights)[0].round(3).tolist()
     [[0.5, 0.0, 0.0], [0.333, 0.333, 0.0], [0.25, 0.25, 0.25]]
 
-    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention", eqs. 3 and 4.
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention".
     """
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")

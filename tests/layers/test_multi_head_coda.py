@@ -148,7 +148,7 @@ def test_scaling_is_what_it_says(scaling, factors, learned):
 
 def test_temperatures_may_be_numpy_numbers():
     layer = MultiHeadCoDA(HEADS, HEAD_SIZE, alpha=np.float32(0.5), beta=np.int64(2))
-    assert (layer.options.alpha, layer.options.beta) == (0.5, 2.0) and type(layer.options.alpha) is float
+    assert (layer.alpha, layer.beta) == (0.5, 2.0) and type(layer.alpha) is float
 
 
 def small_model(layer):

@@ -58,7 +58,7 @@ def test_the_copy_is_the_model_that_one_would_have_written() -> None:
         copy.get_layer("nested").get_layer("causal"),
         copy.get_layer("across"),
     ]
-    assert all(type(layer) is MultiHeadCoDA and layer.options.gate_range == "raw" for layer in swapped)
+    assert all(type(layer) is MultiHeadCoDA and layer.gate_range == "raw" for layer in swapped)
 
 
 def test_learned_factors_start_where_they_do_and_the_copy_trains_and_saves(tmp_path: Any) -> None:

@@ -58,7 +58,7 @@ def test_swapped_in_by_name():
     x = keras.Input((None, 8))
     model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
     swapped = models.swap_attention(model, "sigmoid", score_bias=-2.0).get_layer("attention")
-    assert type(swapped) is layers.MultiHeadSigmoid and swapped.options.score_bias == -2.0
+    assert type(swapped) is layers.MultiHeadSigmoid and swapped.score_bias == -2.0
 
 
 def test_a_bias_is_a_number():

@@ -63,6 +63,12 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         check_rate(self._dropout, "dropout")
         self._requested_flash_attention = flash_attention
 
+    def _use(self, options: Mechanism) -> None:
+        """Takes the options, each of them an attribute too, as the arguments of a Keras layer are."""
+        self.options = options
+        for name, value in dataclasses.asdict(options).items():
+            setattr(self, name, value)
+
     @property
     def weights_see_all_pairs(self) -> bool:
         """Whether a weight depends on other queries, so that masked queries must be left out of the op."""

@@ -2,6 +2,7 @@
 
 - `arctan(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of their input.
 - `add_all(tensors)`: the sum of a list, in one pass over memory where the backend can.
+- `in_turn(calls, inputs)`: the outputs of each call, of which one has its tensors in memory at a time, backward as well.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop`, whose steps run one after the other.
 - `runs_op_by_op()`: whether every operation is a kernel call of its own, rather than fused by a compiler. It decides
   how tiles are best made; results never depend on it.
@@ -17,6 +18,7 @@ _backend = import_module(f"{__name__}.{keras.backend.backend()}")
 
 add_all = _backend.add_all
 arctan = _backend.arctan
+in_turn = _backend.in_turn
 loop = _backend.loop
 maximum = _backend.maximum
 needs_static_shapes = _backend.needs_static_shapes

@@ -2,6 +2,7 @@
 
 import functools
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.core import Tracer
@@ -10,6 +11,8 @@ from jax.ops import segment_max, segment_sum
 from keras import ops
 
 __all__ = ["add_all", "arctan", "loop", "maximum", "segment_max", "segment_sum", "tanh"]
+
+Tensor = Any
 
 add_all = functools.partial(functools.reduce, operator.add)
 loop = ops.fori_loop
@@ -20,6 +23,13 @@ def runs_op_by_op() -> bool:
     return False
 
 
-def needs_static_shapes(x: Any) -> bool:
+def needs_static_shapes(x: Tensor) -> bool:
     """Whether `x` is being traced, by `jit` or for a gradient."""
     return isinstance(x, Tracer)
+
+
+def in_turn(
+    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensor, ...]]:
+    """The outputs of each call: JAX keeps an order of its own."""
+    return [call(*given) for call, given in zip(calls, inputs, strict=True)]

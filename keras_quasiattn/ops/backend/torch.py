@@ -2,6 +2,7 @@
 
 import functools
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -36,3 +37,10 @@ def segment_max(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
     """The largest of `data` (K,) in each segment; −∞ for a segment without any."""
     lowest = torch.full((num_segments,), -torch.inf, dtype=data.dtype, device=data.device)
     return lowest.scatter_reduce(0, segment_ids.long(), data, "amax")
+
+
+def in_turn(
+    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensor, ...]]:
+    """The outputs of each call: PyTorch runs what is called, and its gradients in reverse."""
+    return [call(*given) for call, given in zip(calls, inputs, strict=True)]
