@@ -1,6 +1,6 @@
 """What an attention is, apart from the layer it stands in, and the names by which attentions are chosen.
 
-A mechanism has one home, a file here: its options as a `Mechanism`, for the layers over two sequences, and its
+A mechanism has one home, a file in `layers`: its options as a `Mechanism`, for the layers over two sequences, and its
 multi-head layer, for blocks and models. Each is registered there under the mechanism's name.
 """
 
