@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.averaging import average
@@ -105,10 +106,13 @@ def train(
 
 
 def _alone(path: str | Path) -> contextlib.AbstractContextManager[None]:
-    """The lock of the run folder; a finished run may lie where nothing can be written, and needs none."""
+    """The lock of the run folder; a finished run needs none, but loses what a process killed at its end left."""
     if not RunFolder.exists(path):
         RunFolder.make_room(path)
     elif RunFolder.open(path).finished:
+        # It may lie where nothing can be written.
+        with contextlib.suppress(UserError), RunFolder.lock(path):
+            pass
         return contextlib.nullcontext()
     return RunFolder.lock(path)
 

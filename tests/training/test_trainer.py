@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training import trainer as trainer_module
 from keras_quasiattn.training.checkpoints import Checkpoints
+from keras_quasiattn.training.files import _prefix
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.replicas import ReplicaLossScaleOptimizer
 
@@ -88,6 +90,14 @@ def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
     monkeypatch.setattr("keras_quasiattn.training.run_folder.locked", refuse)
     train(toy_task.make(trained.parent, **SHORT), trained)
     assert capsys.readouterr().out == f"{trained} is finished: nothing to train\n"
+
+
+def test_what_a_process_killed_at_its_end_left_in_a_finished_run_stayed(trained: Path) -> None:
+    left = [trained / ".lock", trained / f"{_prefix().replace(str(os.getpid()), '999999999')}model.keras"]
+    for file in left:
+        file.touch()
+    train(toy_task.make(trained.parent, **SHORT), trained)
+    assert not any(file.exists() for file in left)
 
 
 @pytest.mark.parametrize(
