@@ -8,7 +8,6 @@ from keras_quasiattn import ops
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.layers.shared.mechanisms import multi_head_layer
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
-from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
 
@@ -27,8 +26,8 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     conflict heads come last.
 
     Args:
-        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on.
-        flash_attention: None or False; there is no flash kernel.
+        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is no flash kernel:
+            `flash_attention` must be None or False.
         conflict_heads: how many of the heads are conflict heads, at least 1.
         difference: as in `layers.ConflictAttention`; the conflict heads of "signed" give every query the same.
         **kwargs: as for `keras.layers.MultiHeadAttention`.
@@ -53,12 +52,11 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     def __init__(
         self,
         *args: Any,
-        flash_attention: bool | None = None,
         conflict_heads: int = 1,
         difference: str = DEFAULT_DIFFERENCE,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        super().__init__(*args, **kwargs)
         self.conflict_heads = check_positive_integer(conflict_heads, "conflict_heads")
         if conflict_heads > self.num_heads:
             raise ValueError(
@@ -71,16 +69,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Makes the projections and, a conflict head, W_s."""
         super().build(query_shape, value_shape, key_shape)
-        initializer = self._get_common_kwargs_for_sublayer()["kernel_initializer"].initializer
-        # float32 under every policy: the scores are.
-        self.score_kernels = self.add_weight(
-            shape=(self.key_dim, self.conflict_heads),
-            initializer=ProjectionInitializer(initializer, input_axes=1),
-            regularizer=self._kernel_regularizer,
-            constraint=self._kernel_constraint,
-            autocast=False,
-            name="score_kernels",
-        )
+        self.score_kernels = self.add_score_kernel((self.key_dim, self.conflict_heads), "score_kernels")
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
         """Softmax attention of the heads, each by its own scores."""

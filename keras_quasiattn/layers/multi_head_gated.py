@@ -9,7 +9,6 @@ from keras_quasiattn import ops
 from keras_quasiattn.layers.shared.gates import Gates
 from keras_quasiattn.layers.shared.mechanisms import multi_head_layer
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
-from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.masking import causal_mask, combine_masks
 
@@ -35,8 +34,8 @@ class MultiHeadGated(MultiHeadQuasiAttention):
     "<name>_density". (Not on JAX, where Keras carries no layer's metrics.)
 
     Args:
-        *args: as for `keras.layers.MultiHeadAttention`.
-        flash_attention: None or False; there is no flash kernel.
+        *args: as for `keras.layers.MultiHeadAttention`. There is no flash kernel:
+            `flash_attention` must be None or False.
         temperature: τ > 0, at the start.
         final_temperature: τ after `annealing_steps`, reached exponentially; None = fixed.
         annealing_steps: training calls until then. Defaults to 10,000; no matter without `final_temperature`.
@@ -64,7 +63,6 @@ class MultiHeadGated(MultiHeadQuasiAttention):
     def __init__(
         self,
         *args: Any,
-        flash_attention: bool | None = None,
         temperature: float = 1.0,
         final_temperature: float | None = None,
         annealing_steps: int = 10_000,
@@ -73,7 +71,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         threshold: float = 0.5,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        super().__init__(*args, **kwargs)
         self.gates = Gates(
             temperature=temperature,
             final_temperature=final_temperature,
@@ -95,16 +93,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Makes the projections and, a head, u and b."""
         super().build(query_shape, value_shape, key_shape)
-        initializer = self._get_common_kwargs_for_sublayer()["kernel_initializer"].initializer
-        # float32 under every policy: the gates are.
-        self.gate_kernel = self.add_weight(
-            shape=(self.key_dim, self.num_heads),
-            initializer=ProjectionInitializer(initializer, input_axes=1),
-            regularizer=self._kernel_regularizer,
-            constraint=self._kernel_constraint,
-            autocast=False,
-            name="gate_kernel",
-        )
+        self.gate_kernel = self.add_score_kernel((self.key_dim, self.num_heads), "gate_kernel")
         self.gate_bias = self.add_weight(
             shape=(self.num_heads, 1), initializer="zeros", autocast=False, name="gate_bias"
         )

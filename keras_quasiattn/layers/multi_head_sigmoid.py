@@ -40,8 +40,8 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
     Call, masks, scores, sublayer names and rows with nothing to attend are as in `layers.MultiHeadSoftmax`.
 
     Args:
-        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on.
-        flash_attention: None or False; there is no flash kernel.
+        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is no flash kernel:
+            `flash_attention` must be None or False.
         score_bias: b. Defaults to None: −log n, n the number of keys that a query sees, with which a row sums to
             about 1 where training begins.
         **kwargs: as for `keras.layers.MultiHeadAttention`.
@@ -65,9 +65,8 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
     def __init__(
         self,
         *args: Any,
-        flash_attention: bool | None = None,
         score_bias: float | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(*args, flash_attention=flash_attention, **kwargs)
+        super().__init__(*args, **kwargs)
         self._use(Sigmoid(score_bias))

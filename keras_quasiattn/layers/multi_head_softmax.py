@@ -48,9 +48,25 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
     nothing to attend gives exact zeros where Keras averages the padding.
 
     Args:
-        *args: as for `keras.layers.MultiHeadAttention`.
+        num_heads: number of heads N.
+        key_dim: size H of each head for query and key.
+        value_dim: size of each head for value; default `key_dim`.
+        dropout: share of the weights dropped in training.
+        use_bias: whether the projections have biases.
+        output_shape: features of the output; default those of the query.
+        attention_axes: axes attention runs over; default all between batch and features.
+        sliding_window: if set, a query sees keys at most `sliding_window - 1` positions away.
         flash_attention: None or False; there is no flash kernel.
-        **kwargs: as for `keras.layers.MultiHeadAttention`.
+        kernel_initializer: initializer of the projection kernels.
+        bias_initializer: initializer of the projection biases.
+        kernel_regularizer: regularizer of the projection kernels.
+        bias_regularizer: regularizer of the projection biases.
+        activity_regularizer: regularizer of the projections' outputs.
+        kernel_constraint: constraint on the projection kernels.
+        bias_constraint: constraint on the projection biases.
+        use_gate: multiply the heads' output by a sigmoid projection of the query.
+        seed: seed of the dropout.
+        **kwargs: `name`, `dtype` and the like.
 
     Returns:
         (B, T, features), or that and the weights (B, N, T, S) before dropout.

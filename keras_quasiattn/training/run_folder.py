@@ -27,7 +27,7 @@ from keras_quasiattn.training.files import (
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
 FORMAT = 1
-_LOCK = ".lock"
+LOCK = ".lock"
 
 
 class RunFolder:
@@ -69,7 +69,7 @@ class RunFolder:
         try:
             path.mkdir(parents=True, exist_ok=True)
             names = (entry.name for entry in path.iterdir() if not is_temporary(entry))
-            found = sorted(name for name in names if name != _LOCK)
+            found = sorted(name for name in names if name != LOCK)
         except OSError as error:
             raise UserError(f"cannot make the run folder {path}: {error.strerror}") from error
         if "config.json" in found:
@@ -323,7 +323,7 @@ class RunFolder:
         path = Path(path)
         with contextlib.ExitStack() as stack:
             try:
-                stack.enter_context(locked(path / _LOCK, wait=False))
+                stack.enter_context(locked(path / LOCK, wait=False))
                 for entry in (*path.glob("*"), *path.glob("checkpoints/*")):
                     if is_left_over(entry):
                         entry.unlink()

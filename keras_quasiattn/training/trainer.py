@@ -21,7 +21,7 @@ from keras_quasiattn.training.replicas import (
     fit_among_workers,
     give_each_replica_its_noise,
 )
-from keras_quasiattn.training.run_folder import RunFolder
+from keras_quasiattn.training.run_folder import LOCK, RunFolder
 from keras_quasiattn.training.schedules import WarmupSchedule
 from keras_quasiattn.training.selection import check_selection, is_over, selected_step
 from keras_quasiattn.training.strategy import make_strategy
@@ -110,9 +110,10 @@ def _alone(path: str | Path) -> contextlib.AbstractContextManager[None]:
     if not RunFolder.exists(path):
         RunFolder.make_room(path)
     elif RunFolder.open(path).finished:
-        # It may lie where nothing can be written.
-        with contextlib.suppress(UserError), RunFolder.lock(path):
-            pass
+        if (Path(path) / LOCK).exists():
+            # It may lie where nothing can be written.
+            with contextlib.suppress(UserError), RunFolder.lock(path):
+                pass
         return contextlib.nullcontext()
     return RunFolder.lock(path)
 

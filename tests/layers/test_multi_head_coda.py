@@ -231,7 +231,7 @@ def test_int8_exports(layer_type, tmp_path, tensorflow_only):
         ({"num_heads": 0}, "`num_heads`.*num_heads=0"),
         ({"num_heads": 2.0}, "`num_heads`.*num_heads=2.0"),
         ({"key_dim": -1}, "`key_dim`.*key_dim=-1"),
-        ({"value_dim": "3"}, "`value_dim`.*value_dim=3"),
+        ({"value_dim": "3"}, "`value_dim`.*value_dim='3'"),
         ({"flash_attention": True}, "`flash_attention` must be None or False.*flash_attention=True"),
         ({"sliding_window": 0}, "`sliding_window`.*sliding_window=0"),
         ({"attention_axes": "time"}, "`attention_axes`.*attention_axes=time"),

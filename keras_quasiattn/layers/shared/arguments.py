@@ -37,3 +37,23 @@ def sequence_mask(mask: Tensor | None, name: str) -> Tensor | None:
     if mask is not None and len(mask.shape) != 2:
         raise ValueError(f"`{name}` must have shape (batch, length). Received: {tuple(mask.shape)}")
     return mask
+
+
+def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> None:
+    """A `ValueError` naming the input of a multi-head layer that has no features, or another rank than the first.
+
+    `shapes` has "query" first; None stands for an input that is not there.
+    """
+    rank = len(shapes["query"] or ())
+    for name, shape in shapes.items():
+        if shape is None:
+            continue
+        if len(shape) < 3 or len(shape) != rank:
+            raise ValueError(
+                f"`{name}` must have shape (batch, length, ..., features), with as many dimensions as `query`. "
+                f"Received: {', '.join(f'{name}.shape={shape and tuple(shape)}' for name, shape in shapes.items())}"
+            )
+        if shape[-1] is None:
+            raise ValueError(
+                f"The last dimension of `{name}` must be known. Received: {name}.shape={tuple(shape)}"
+            )

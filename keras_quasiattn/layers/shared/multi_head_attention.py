@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_rate
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_projected_shapes, check_rate
 from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
+from keras_quasiattn.layers.shared.head_projections import HeadProjections
 from keras_quasiattn.layers.shared.mechanisms import Mechanism
 from keras_quasiattn.layers.shared.projection import projected
-from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     check_mask,
@@ -31,8 +31,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     """`keras.layers.MultiHeadAttention` with the weights left open: subclasses implement `attend`.
 
     Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and configuration are
-    those of `keras.layers.MultiHeadAttention`; projections, LoRA and quantization are its own. The masks are
-    stricter than there:
+    those of `keras.layers.MultiHeadAttention`, as of Keras 3.15. The masks are stricter than there:
 
     - Masks are boolean, or integer with 0 and 1. A float mask is a `ValueError`.
     - An explicit `query_mask`, `value_mask` or `key_mask` wins over the mask that Keras attached to the tensor.
@@ -53,15 +52,64 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     # Arguments that keep queries from seeing each other, for a decoder that attends to its encoder.
     cross_attention_options: ClassVar[Mapping[str, Any]] = {}
 
-    def __init__(self, *args: Any, flash_attention: bool | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        attention_axes: Any = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        use_gate: bool = False,
+        seed: int | None = None,
+        **kwargs: Any,
+    ) -> None:
         if flash_attention:
             raise ValueError(
                 f"`flash_attention` must be None or False: {type(self).__name__} has no flash kernel. "
                 "Received: flash_attention=True"
             )
-        super().__init__(*args, flash_attention=flash_attention, **kwargs)
-        check_rate(self._dropout, "dropout")
+        check_positive_integer(num_heads, "num_heads")
+        check_positive_integer(key_dim, "key_dim")
+        for name, size in (("value_dim", value_dim), ("sliding_window", sliding_window)):
+            if size is not None:
+                check_positive_integer(size, name)
+        projections = {
+            "use_bias": use_bias,
+            "kernel_initializer": kernel_initializer,
+            "bias_initializer": bias_initializer,
+            "kernel_regularizer": kernel_regularizer,
+            "bias_regularizer": bias_regularizer,
+            "activity_regularizer": activity_regularizer,
+            "kernel_constraint": kernel_constraint,
+            "bias_constraint": bias_constraint,
+        }
+        # Without `sliding_window` and `use_gate`, which Keras has only since 3.15.
+        super().__init__(
+            num_heads,
+            key_dim,
+            value_dim=value_dim,
+            dropout=check_rate(dropout, "dropout"),
+            output_shape=output_shape,
+            # A tuple, that a file gives back as a list, is a tuple again.
+            attention_axes=tuple(attention_axes) if isinstance(attention_axes, list) else attention_axes,
+            seed=seed,
+            **projections,
+            **kwargs,
+        )
+        self.sliding_window, self.use_gate = sliding_window, use_gate
         self._requested_flash_attention = flash_attention
+        self.head_projections = HeadProjections(**projections, dtype=self.dtype_policy)
 
     def _use(self, options: Mechanism) -> None:
         """Takes the options, each of them an attribute too, as the arguments of a Keras layer are."""
@@ -95,49 +143,36 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Makes the projections, and what is learned; raises a `ValueError` for shapes that do not fit together."""
-        shapes = {"query": query_shape, "value": value_shape}
-        if key_shape is not None:
-            shapes["key"] = key_shape
-        for name, shape in shapes.items():
-            if len(shape) < 3 or len(shape) != len(query_shape):
-                raise ValueError(
-                    f"`{name}` must have shape (batch, length, ..., features), with as many dimensions as "
-                    f"`query`. Received: {name}.shape={tuple(shape)} and query.shape={tuple(query_shape)}"
-                )
-            if shape[-1] is None:
-                raise ValueError(
-                    f"The last dimension of `{name}` must be known. Received: {name}.shape={tuple(shape)}"
-                )
-        super().build(query_shape, value_shape, key_shape)
-        self._learned = self.options.make_weights(self, (self.num_heads, 1, 1))
-        # Padding is cleared and the output's mask set here, so the projections need not warn that they drop it.
-        for sublayer in (self.query_dense, self.key_dense, self.value_dense, self.output_dense):
-            sublayer.supports_masking = True
-        if self._use_gate:
-            self._gate_dense.supports_masking = True
-
-    def _get_common_kwargs_for_sublayer(self) -> dict[str, Any]:
-        common = super()._get_common_kwargs_for_sublayer()
-        return {
-            **common,
-            "kernel_initializer": ProjectionInitializer(common["kernel_initializer"], input_axes=1),
-        }
-
-    def _make_output_dense(
-        self, query_shape: Shape, common_kwargs: dict[str, Any], name: str | None = None
-    ) -> Any:
-        initializer = ProjectionInitializer(common_kwargs["kernel_initializer"].initializer, input_axes=2)
-        return super()._make_output_dense(
-            query_shape, {**common_kwargs, "kernel_initializer": initializer}, name
-        )
-
-    def _build_attention(self, rank: int) -> None:
+        check_projected_shapes({"query": query_shape, "value": value_shape, "key": key_shape})
+        output_shape = self.compute_output_shape(query_shape, value_shape, key_shape)
+        rank = len(query_shape) + 1  # of what is projected
         self._axes = AttentionAxes(rank, self.attention_axes)
-        self._attention_axes = self._axes.axes
-        if self._sliding_window is not None:
+        if self.sliding_window is not None:
             self._axes.require_single("sliding_window")
-        if self._dropout > 0:
+        # Named as in Keras' layer, whose properties `query_dense` and so on show them; saved weights have these names.
+        make = self.head_projections
+        keys, values = (self.num_heads, self.key_dim), (self.num_heads, self.value_dim)
+        self._query_dense = make.to_heads("query", query_shape, keys)
+        self._key_dense = make.to_heads("key", value_shape if key_shape is None else key_shape, keys)
+        if self.use_gate:
+            self._gate_dense = make.to_heads("gate", query_shape, values, activation="sigmoid")
+        self._value_dense = make.to_heads("value", value_shape, values)
+        if self.dropout > 0:
             self.seed_generator = keras.random.SeedGenerator(self.seed)
+        attended = (*query_shape[:-1], *values)
+        self._output_dense = make.from_heads("attention_output", attended, output_shape[rank - 2 :])
+        self._learned = self.options.make_weights(self, (self.num_heads, 1, 1))
+
+    def add_score_kernel(self, shape: tuple[int, int], name: str) -> Any:
+        """A weight (H, …) that scores are made with: float32 under every policy, as the scores are."""
+        return self.add_weight(
+            shape=shape,
+            initializer=self.head_projections.kernel(input_axes=1),
+            regularizer=self.head_projections.kernel_regularizer,
+            constraint=self.head_projections.kernel_constraint,
+            autocast=False,
+            name=name,
+        )
 
     def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Keys and values as the heads see them, (B, S, ..., N, H) and (B, S, ..., N, V); what a cache keeps."""
@@ -190,7 +225,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             is_causal=use_causal_mask,
         )
         mark_visible(axes.target_mask(query_mask))
-        if self._use_gate:
+        if self.use_gate:
             output = output * projected(self._gate_dense, query)
         output = projected(self.output_dense, output)
         if use_causal_mask:
@@ -210,9 +245,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         return (output, scores) if return_attention_scores else output
 
     def _window(self, targets: tuple[Any, ...], sources: tuple[Any, ...]) -> Tensor | None:
-        if self._sliding_window is None:
+        if self.sliding_window is None:
             return None
-        window = sliding_window_mask(targets[0], sources[0], self._sliding_window)
+        window = sliding_window_mask(targets[0], sources[0], self.sliding_window)
         return self._axes.pair_mask(window, targets, sources)
 
     def _attend(
@@ -231,7 +266,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         targets, sources = axes.lengths(query), axes.lengths(key)
         if is_causal:
             axes.require_single("use_causal_mask")
-        drops = bool(training) and self._dropout > 0
+        drops = bool(training) and self.dropout > 0
         result = self.attend(
             axes.heads_first(query),
             axes.heads_first(key),
@@ -239,7 +274,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             mask,
             training=training,
             is_causal=is_causal,
-            dropout=self._dropout if drops else 0.0,
+            dropout=self.dropout if drops else 0.0,
             dropout_seed=self.seed_generator.next() if drops else None,
             return_scores=return_scores,
         )
@@ -300,5 +335,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
-        own = {"flash_attention": self._requested_flash_attention, **dataclasses.asdict(self.options)}
-        return {**super().get_config(), **own}
+        own = {
+            "sliding_window": self.sliding_window,
+            "flash_attention": self._requested_flash_attention,
+            "use_gate": self.use_gate,
+        }
+        return {**super().get_config(), **own, **dataclasses.asdict(self.options)}

@@ -1,0 +1,72 @@
+"""The projections of a multi-head layer: from features to heads, and from heads back to features."""
+
+import dataclasses
+import string
+from typing import Any
+
+import keras
+
+from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
+
+Shape = tuple[int | None, ...]
+
+
+@dataclasses.dataclass
+class HeadProjections:
+    """Makes the projections of one layer, all with the same initializers, regularizers and constraints.
+
+    They are `keras.layers.EinsumDense`, so that LoRA and quantization work on them. The arguments are those of
+    `keras.layers.MultiHeadAttention`; `dtype` is the layer's policy.
+    """
+
+    use_bias: bool
+    kernel_initializer: Any
+    bias_initializer: Any
+    kernel_regularizer: Any
+    bias_regularizer: Any
+    activity_regularizer: Any
+    kernel_constraint: Any
+    bias_constraint: Any
+    dtype: Any
+
+    def __post_init__(self) -> None:
+        self.kernel_initializer = keras.initializers.get(self.kernel_initializer)
+        self.bias_initializer = keras.initializers.get(self.bias_initializer)
+
+    def to_heads(self, name: str, shape: Shape, heads: tuple[int, int], activation: Any = None) -> Any:
+        """A built layer from `shape` (B, d1, …, dn, F) to (B, d1, …, dn, N, H); `heads` is (N, H)."""
+        return self._make(name, shape, 1, heads, activation)
+
+    def from_heads(self, name: str, shape: Shape, output_shape: Shape) -> Any:
+        """A built layer from `shape` (B, d1, …, dn, N, H) to (B, d1, …, dn, *output_shape)."""
+        return self._make(name, shape, 2, output_shape, None)
+
+    def kernel(self, input_axes: int) -> ProjectionInitializer:
+        """First values of a kernel that has so many axes of inputs."""
+        return ProjectionInitializer(self.kernel_initializer.clone(), input_axes)
+
+    def _make(self, name: str, shape: Shape, input_axes: int, sizes: Shape, activation: Any) -> Any:
+        # The equation for one axis d, one of inputs and two of outputs: abc,cde->abde
+        letters = string.ascii_lowercase
+        kept = len(shape) - input_axes
+        positions, inputs = letters[:kept], letters[kept : len(shape)]
+        outputs = letters[len(shape) : len(shape) + len(sizes)]
+        dense = keras.layers.EinsumDense(
+            f"{positions}{inputs},{inputs}{outputs}->{positions}{outputs}",
+            output_shape=(*(None,) * (kept - 1), *sizes),
+            activation=activation,
+            bias_axes=outputs if self.use_bias else None,
+            kernel_initializer=self.kernel(input_axes),
+            bias_initializer=self.bias_initializer.clone(),
+            kernel_regularizer=self.kernel_regularizer,
+            bias_regularizer=self.bias_regularizer,
+            activity_regularizer=self.activity_regularizer,
+            kernel_constraint=self.kernel_constraint,
+            bias_constraint=self.bias_constraint,
+            dtype=self.dtype,
+            name=name,
+        )
+        dense.build(shape)
+        # The attention layer clears padding and sets its output's mask, so the projection need not warn that it drops it.
+        dense.supports_masking = True
+        return dense
