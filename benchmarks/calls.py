@@ -16,7 +16,10 @@ from keras_quasiattn.layers import MultiHeadCoDA
 
 PACKAGE = str(Path(keras_quasiattn.__file__).parent)
 # Name, shape of the input, and the layer's implementation.
-CASES = (("2 x 5, as it chooses", (2, 5, 16), "auto"), ("8 x 64, by tiles", (8, 64, 16), "blockwise"))
+CASES = (
+    ("2 x 5, as it chooses", (2, 5, 16), "auto"),
+    ("8 x 64, by tiles", (8, 64, 16), "blockwise"),
+)
 
 
 def count(layer: keras.layers.Layer, x: np.ndarray) -> tuple[int, int]:
@@ -27,7 +30,11 @@ def count(layer: keras.layers.Layer, x: np.ndarray) -> tuple[int, int]:
     def follow(frame: FrameType, event: str, _: Any) -> None:
         nonlocal calls
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(PACKAGE) and not code.co_name.startswith("<"):
+        if (
+            event == "call"
+            and code.co_filename.startswith(PACKAGE)
+            and not code.co_name.startswith("<")
+        ):
             calls += 1
             files.add(code.co_filename)
 

@@ -24,7 +24,10 @@ class Size(NamedTuple):
 def tensors(heads: int, length: int, features: int, count: int = 3) -> list[tf.Tensor]:
     """`count` unit normals of shape (heads, length, features)."""
     generator = np.random.default_rng(0)
-    return [tf.constant(generator.normal(size=(heads, length, features)), tf.float32) for _ in range(count)]
+    return [
+        tf.constant(generator.normal(size=(heads, length, features)), tf.float32)
+        for _ in range(count)
+    ]
 
 
 def softmax_core(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
@@ -77,7 +80,9 @@ def ready(function: Function, arguments: list[tf.Tensor], mode: str) -> Callable
     return call
 
 
-def layer_step(layer: keras.layers.Layer, size: Size, jit_compile: bool = False) -> Callable[[], Any]:
+def layer_step(
+    layer: keras.layers.Layer, size: Size, jit_compile: bool = False
+) -> Callable[[], Any]:
     """A training step (forward, backward, SGD) of one self-attention layer."""
     inputs = keras.Input((None, size.width))
     return _step(keras.Model(inputs, layer(inputs, inputs)), size, jit_compile)

@@ -43,13 +43,23 @@ def main(given: list[str] | None = None) -> None:
 def _checked(parser: argparse.ArgumentParser, given: list[str] | None) -> argparse.Namespace:
     """The options; what would fail after minutes of measuring is said at once."""
     options = parser.parse_args(given)
-    numbers = (options.heads, options.repeats, *options.lengths, *options.features, *options.memory_lengths)
+    numbers = (
+        options.heads,
+        options.repeats,
+        *options.lengths,
+        *options.features,
+        *options.memory_lengths,
+    )
     if min(numbers) < 1:
-        parser.error(f"heads, lengths, features and repeats must be at least 1. Received: {min(numbers)}")
+        parser.error(
+            f"heads, lengths, features and repeats must be at least 1. Received: {min(numbers)}"
+        )
     if options.plot and not importlib.util.find_spec("matplotlib"):
         parser.error("--plot needs matplotlib: pip install 'keras-quasiattn[benchmarks]'")
     if options.compare_ref and not rows.has_benchmark(options.compare_ref):
-        parser.error(f"--compare-ref {options.compare_ref!r}: no commit of that name has this benchmark")
+        parser.error(
+            f"--compare-ref {options.compare_ref!r}: no commit of that name has this benchmark"
+        )
     return options
 
 
@@ -63,7 +73,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--lengths", type=int, nargs="+", default=[256], help="T = S")
     parser.add_argument("--features", type=int, nargs="+", default=[64], help="size of a head")
     parser.add_argument("--repeats", type=int, default=15, help="of which the median is taken")
-    parser.add_argument("--seconds", type=float, default=60.0, help="a size's limit, three repeats at least")
+    parser.add_argument(
+        "--seconds", type=float, default=60.0, help="a size's limit, three repeats at least"
+    )
     parser.add_argument(
         "--layers", action=argparse.BooleanOptionalAction, default=True, help="training steps"
     )
@@ -74,7 +86,9 @@ def _parser() -> argparse.ArgumentParser:
         default=[8192],
         help="peak memory of 8 heads of 64 at these T = S",
     )
-    parser.add_argument("--compare-ref", help="a git ref whose package is measured too, on the same cases")
+    parser.add_argument(
+        "--compare-ref", help="a git ref whose package is measured too, on the same cases"
+    )
     parser.add_argument("--plot", type=Path, help="a .png (needs the extra `benchmarks`)")
     parser.add_argument("--output", type=Path, help="a .json")
     return parser

@@ -38,7 +38,9 @@ def coda_by_broadcasting(query: Array, key: Array, value: Array) -> Array:
 def coda(query: Array, key: Array, value: Array) -> Array:
     """`ops.coda_attention`, tile by tile."""
     scale = query.shape[-1] ** -0.5
-    return ops.coda_attention(query, key, value, alpha=scale, beta=scale, implementation="blockwise")
+    return ops.coda_attention(
+        query, key, value, alpha=scale, beta=scale, implementation="blockwise"
+    )
 
 
 FUNCTIONS: dict[str, Callable[..., Array]] = {
@@ -51,14 +53,25 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
 def rows(heads: int, length: int, features: int, repeats: int) -> list[dict[str, Any]]:
     """Medians of every function and kind of pass at one size."""
     generator = np.random.default_rng(0)
-    arrays = [jnp.asarray(generator.normal(size=(heads, length, features)), "float32") for _ in range(3)]
+    arrays = [
+        jnp.asarray(generator.normal(size=(heads, length, features)), "float32") for _ in range(3)
+    ]
     calls = {}
     for name, function in FUNCTIONS.items():
-        gradient = jax.grad(lambda *given, run=function: (run(*given) ** 2).sum(), argnums=(0, 1, 2))
+        gradient = jax.grad(
+            lambda *given, run=function: (run(*given) ** 2).sum(), argnums=(0, 1, 2)
+        )
         for passes, compiled in (("forward", jax.jit(function)), ("both", jax.jit(gradient))):
             calls[name, passes] = lambda run=compiled: jax.block_until_ready(run(*arrays))
     return [
-        {"heads": heads, "length": length, "features": features, "case": name, "passes": passes, "ms": ms}
+        {
+            "heads": heads,
+            "length": length,
+            "features": features,
+            "case": name,
+            "passes": passes,
+            "ms": ms,
+        }
         for (name, passes), ms in interleaved_medians(calls, repeats).items()
     ]
 

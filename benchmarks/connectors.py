@@ -83,7 +83,9 @@ def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dic
         "order": order,
         "above_base_mib": round(peak, 1),
         "tensor_mib": round(4 * sizes["batch"] * sizes["passage"] * other / 2**20, 1),
-        "step_ms": round(interleaved_medians({"step": lambda: step(passages, questions)}, 15)["step"], 1),
+        "step_ms": round(
+            interleaved_medians({"step": lambda: step(passages, questions)}, 15)["step"], 1
+        ),
     }
 
 

@@ -26,13 +26,17 @@ NEVER = -1  # an end token that no sequence has
 def search(attention: str, source: tf.Tensor, arguments: argparse.Namespace) -> Callable[[], Any]:
     """Beam search for all sources at once, in one graph."""
     keras.utils.set_random_seed(0)
-    model = Transformer(arguments.vocabulary, attention=attention, **TRANSFORMER_SIZES[arguments.size])
+    model = Transformer(
+        arguments.vocabulary, attention=attention, **TRANSFORMER_SIZES[arguments.size]
+    )
     model([source, source])
 
     @tf.function
     def decode(source: tf.Tensor) -> Any:
         cache = model.start_cache(source, arguments.length)
-        return beam_search(model.step, cache, arguments.length, beam_width=arguments.beam_width, end_id=NEVER)
+        return beam_search(
+            model.step, cache, arguments.length, beam_width=arguments.beam_width, end_id=NEVER
+        )
 
     return lambda: decode(source)[0].numpy()
 
@@ -43,7 +47,9 @@ def main() -> None:
     parser.add_argument("--size", choices=sorted(TRANSFORMER_SIZES), default="tiny")
     parser.add_argument("--vocabulary", type=int, default=8000)
     parser.add_argument("--batch", type=int, default=32, help="sentences decoded at once")
-    parser.add_argument("--source-length", type=int, default=16, help="tokens of the longest source")
+    parser.add_argument(
+        "--source-length", type=int, default=16, help="tokens of the longest source"
+    )
     parser.add_argument("--length", type=int, default=16, help="tokens of every answer")
     parser.add_argument("--beam-width", type=int, default=4)
     parser.add_argument("--repeats", type=int, default=15)
@@ -51,7 +57,9 @@ def main() -> None:
     arguments = parser.parse_args()
     random = np.random.default_rng(0)
     ids = random.integers(2, arguments.vocabulary, (arguments.batch, arguments.source_length))
-    lengths = random.integers(arguments.source_length // 2, arguments.source_length + 1, (arguments.batch, 1))
+    lengths = random.integers(
+        arguments.source_length // 2, arguments.source_length + 1, (arguments.batch, 1)
+    )
     source = tf.constant(np.where(np.arange(arguments.source_length) < lengths, ids, 0), tf.int32)
     cases = {name: search(name, source, arguments) for name in ("softmax", "coda")}
     times = interleaved_medians(cases, arguments.repeats)

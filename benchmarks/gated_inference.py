@@ -23,7 +23,10 @@ from keras_quasiattn import layers, ops
 def graph(function: Callable[..., Any], *arrays: np.ndarray) -> Callable[[], Any]:
     """The call as a graph that knows neither batch nor length, as an exported model has it."""
     tensors = [tf.constant(array) for array in arrays]
-    specs = [tf.TensorSpec((None, None, *x.shape[2:]) if x.ndim > 1 else x.shape, x.dtype) for x in tensors]
+    specs = [
+        tf.TensorSpec((None, None, *x.shape[2:]) if x.ndim > 1 else x.shape, x.dtype)
+        for x in tensors
+    ]
     compiled = tf.function(function, input_signature=specs)
     return lambda: keras.ops.convert_to_numpy(compiled(*tensors))
 
@@ -31,7 +34,9 @@ def graph(function: Callable[..., Any], *arrays: np.ndarray) -> Callable[[], Any
 def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     """One row a density."""
     random = np.random.default_rng(0)
-    states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype("float32")
+    states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype(
+        "float32"
+    )
     kernel = random.normal(size=arguments.width).astype("float32")
     found = []
     for density in arguments.densities:
@@ -55,7 +60,9 @@ def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 def whole(arguments: argparse.Namespace) -> dict[str, Any]:
     """The layers as they are: soft attention beside gated attention with its auxiliary BiLSTM."""
     random = np.random.default_rng(0)
-    states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype("float32")
+    states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype(
+        "float32"
+    )
     words = random.normal(size=(arguments.batch, arguments.length, 100)).astype("float32")
     soft, gated = layers.SoftAttention(), layers.GatedAttention("bilstm", arguments.units, seed=0)
     soft.build(states.shape)
@@ -80,7 +87,9 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=400)
     parser.add_argument("--width", type=int, default=200)
-    parser.add_argument("--units", type=int, default=100, help="of the auxiliary BiLSTM, each direction")
+    parser.add_argument(
+        "--units", type=int, default=100, help="of the auxiliary BiLSTM, each direction"
+    )
     parser.add_argument("--densities", type=float, nargs="+", default=[1.0, 0.6, 0.4, 0.2, 0.1])
     parser.add_argument("--repeats", type=int, default=60)
     parser.add_argument("--output", type=Path)

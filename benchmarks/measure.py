@@ -45,7 +45,9 @@ def machine() -> dict[str, Any]:
     model = platform.processor()
     try:
         with open("/proc/cpuinfo") as lines:
-            model = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+            model = next(
+                line.split(":")[1].strip() for line in lines if line.startswith("model name")
+            )
     except (OSError, StopIteration):
         pass
     versions = {}
@@ -95,7 +97,9 @@ def peak_memory(arguments: list[str]) -> dict[str, float]:
         check=False,
     )
     if result.returncode:
-        raise RuntimeError(f"peak memory of {arguments} failed: {result.stderr.strip().splitlines()[-1:]}")
+        raise RuntimeError(
+            f"peak memory of {arguments} failed: {result.stderr.strip().splitlines()[-1:]}"
+        )
     return json.loads(result.stdout.strip().splitlines()[-1])
 
 

@@ -23,12 +23,18 @@ def main() -> None:
     function = cases.coda(options.implementation)
     function = cases.both_passes(function) if options.passes == "both" else function
     small = cases.tensors(options.heads, 64, options.features)
-    cases.ready(function, small, options.mode)()  # code and libraries are loaded, so they belong to the base
+    cases.ready(
+        function, small, options.mode
+    )()  # code and libraries are loaded, so they belong to the base
     arguments = cases.tensors(options.heads, options.length, options.features)
     base, start = resident_peak(), time.perf_counter()
     cases.ready(function, arguments, options.mode)()
     seconds = time.perf_counter() - start
-    print(json.dumps({"base_mib": base, "above_base_mib": resident_peak() - base, "first_call_s": seconds}))
+    print(
+        json.dumps(
+            {"base_mib": base, "above_base_mib": resident_peak() - base, "first_call_s": seconds}
+        )
+    )
 
 
 if __name__ == "__main__":

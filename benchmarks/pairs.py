@@ -36,7 +36,9 @@ def plain(vocabulary: int, width: int, units: int) -> keras.Model:
     a, b = (projection(embedding(ids)) for ids in inputs.values())
 
     def network() -> keras.Sequential:
-        block = [[layers.Dropout(DROPOUT), layers.Dense(units, activation="relu")] for _ in range(2)]
+        block = [
+            [layers.Dropout(DROPOUT), layers.Dense(units, activation="relu")] for _ in range(2)
+        ]
         return keras.Sequential([*block[0], *block[1]])
 
     attend, compare, aggregate = network(), network(), network()
@@ -48,7 +50,9 @@ def plain(vocabulary: int, width: int, units: int) -> keras.Model:
     for x, weights, other, mask in ((a, to_b, b, masks[0]), (b, to_a, a, masks[1])):
         aligned = layers.Dot(axes=(2, 1))([weights, other])
         compared = compare(layers.Concatenate()([x, aligned]))
-        sums.append(keras.ops.sum(compared * keras.ops.cast(mask, compared.dtype)[..., None], axis=1))
+        sums.append(
+            keras.ops.sum(compared * keras.ops.cast(mask, compared.dtype)[..., None], axis=1)
+        )
     return keras.Model(inputs, layers.Dense(CLASSES)(aggregate(layers.Concatenate()(sums))))
 
 
@@ -63,7 +67,10 @@ def batches(count: int, size: int, vocabulary: int) -> list[Batch]:
         return tf.constant(np.where(positions < lengths[:, None], ids, 0), tf.int32)
 
     return [
-        ({"first": texts(15, 6), "second": texts(8, 3)}, tf.constant(random.integers(0, CLASSES, size)))
+        (
+            {"first": texts(15, 6), "second": texts(8, 3)},
+            tf.constant(random.integers(0, CLASSES, size)),
+        )
         for _ in range(count)
     ]
 
@@ -88,7 +95,11 @@ def steps(model: keras.Model, data: list[Batch]) -> Callable[[], Any]:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Milliseconds a step of all three, and the two ratios with their goals."""
-    sizes = {"embedding_dim": arguments.width, "projection_dim": arguments.units, "units": arguments.units}
+    sizes = {
+        "embedding_dim": arguments.width,
+        "projection_dim": arguments.units,
+        "units": arguments.units,
+    }
     options = {**sizes, "dropout": DROPOUT, "train_embedding": False}
     models = {
         "plain": plain(arguments.vocabulary, arguments.width, arguments.units),
@@ -121,7 +132,9 @@ def main() -> None:
     """Parses the arguments, runs, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=32)
-    parser.add_argument("--batches", type=int, default=8, help="of different lengths, in every repeat")
+    parser.add_argument(
+        "--batches", type=int, default=8, help="of different lengths, in every repeat"
+    )
     parser.add_argument("--vocabulary", type=int, default=20_000)
     parser.add_argument("--width", type=int, default=300, help="of the frozen word vectors")
     parser.add_argument("--units", type=int, default=200)
@@ -134,7 +147,9 @@ def main() -> None:
         **measure(arguments),
     }
     for name, milliseconds in record["step_ms"].items():
-        print(f"{name:8s} {milliseconds:7.2f} ms a step, {record['parameters'][name]:,} parameters trained")
+        print(
+            f"{name:8s} {milliseconds:7.2f} ms a step, {record['parameters'][name]:,} parameters trained"
+        )
     for name in ("softmax_of_plain", "coda_of_softmax"):
         print(f"{name.replace('_', ' ')}: {record[name]['ratio']:.2f}, goal {record[name]['goal']}")
     if arguments.output:

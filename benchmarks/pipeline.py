@@ -26,7 +26,9 @@ def main() -> None:
     parser.add_argument("--preset", required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--data-dir", type=Path, default=Path("data"))
-    parser.add_argument("--steps", type=int, default=20, help="different batches that the model is timed on")
+    parser.add_argument(
+        "--steps", type=int, default=20, help="different batches that the model is timed on"
+    )
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     task = tasks.get(arguments.task)(

@@ -7,7 +7,10 @@ from typing import Any
 def table(rows: list[dict[str, Any]]) -> str:
     """Rows of one kind as aligned columns."""
     columns = list(rows[0])
-    cells = [[f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns] for row in rows]
+    cells = [
+        [f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns]
+        for row in rows
+    ]
     widths = [max(len(line[i]) for line in [columns, *cells]) for i in range(len(columns))]
     return "\n".join(
         "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True))
@@ -23,7 +26,9 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib import pyplot
 
     sizes = sorted({row["features"] for row in rows})
-    figure, panels = pyplot.subplots(1, len(sizes), figsize=(6 * len(sizes), 5), squeeze=False, sharey=True)
+    figure, panels = pyplot.subplots(
+        1, len(sizes), figsize=(6 * len(sizes), 5), squeeze=False, sharey=True
+    )
     for axes, features in zip(panels[0], sizes, strict=True):
         here = [row for row in rows if row["features"] == features and row["passes"] == "both"]
         for case, mode in sorted({(row["case"], row["mode"]) for row in here}):
@@ -34,7 +39,9 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         lengths = sorted({row["length"] for row in here})
         axes.set_xticks(lengths, [str(length) for length in lengths], minor=False)
         axes.set_xticks([], minor=True)
-        axes.set(xlabel="T = S", ylabel="forward and backward, ms a head", title=f"heads of {features}")
+        axes.set(
+            xlabel="T = S", ylabel="forward and backward, ms a head", title=f"heads of {features}"
+        )
     panels[0][0].legend(fontsize="small")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

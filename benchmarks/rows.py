@@ -16,7 +16,9 @@ from benchmarks.measure import interleaved_medians, machine_rates, peak_memory
 
 Row = dict[str, Any]
 
-_BROADCAST_BYTES = 6 << 30  # a (heads, T, S, D) tensor and its gradient must stay below this to be tried
+_BROADCAST_BYTES = (
+    6 << 30
+)  # a (heads, T, S, D) tensor and its gradient must stay below this to be tried
 _PAIRS = 1 << 28  # of all heads together: softmax attention's matrix takes 1 GiB
 _SLOW_PAIRS = 1 << 24  # beyond which operations that run one by one are measured as a graph only
 COMPILED = importlib.util.find_spec("numba") is not None
@@ -86,9 +88,15 @@ def goals(core_rows: list[Row]) -> list[Row]:
 def growth(core_rows: list[Row]) -> list[Row]:
     """log2 of the ratio of times a head, where both T and 2T were measured."""
     names = ("case", "mode", "passes", "features")
-    times = {(*(row[n] for n in names), row["length"]): row["ms"] / row["heads"] for row in core_rows}
+    times = {
+        (*(row[n] for n in names), row["length"]): row["ms"] / row["heads"] for row in core_rows
+    }
     return [
-        {**dict(zip(names, key, strict=False)), "from": key[-1], "exponent": math.log2(times[twice] / time)}
+        {
+            **dict(zip(names, key, strict=False)),
+            "from": key[-1],
+            "exponent": math.log2(times[twice] / time),
+        }
         for key, time in times.items()
         if (twice := (*key[:-1], 2 * key[-1])) in times
     ]
@@ -98,7 +106,9 @@ def limits(core_rows: list[Row]) -> list[Row]:
     """The least time for the L1 part: two operations an element at the measured rate, inputs and output once."""
     rates = machine_rates()
     found = []
-    for heads, length, features in sorted({(r["heads"], r["length"], r["features"]) for r in core_rows}):
+    for heads, length, features in sorted(
+        {(r["heads"], r["length"], r["features"]) for r in core_rows}
+    ):
         operations = 2 * heads * length * length * features
         moved = 4 * heads * (2 * length * features + length * length)
         found.append(
@@ -148,7 +158,16 @@ def memory(length: int) -> list[Row]:
     ways = [("blockwise", "xla"), ("blockwise", "graph")] + [("compiled", "graph")] * COMPILED
     found = []
     for name, mode in ways:
-        arguments = ["--implementation", name, "--mode", mode, "--heads", "8", "--length", str(length)]
+        arguments = [
+            "--implementation",
+            name,
+            "--mode",
+            mode,
+            "--heads",
+            "8",
+            "--length",
+            str(length),
+        ]
         figures = peak_memory([*arguments, "--features", "64", "--passes", "both"])
         found.append({"case": name, "mode": mode, "length": length, **figures})
     return found

@@ -48,7 +48,9 @@ def batches(model: keras.Model, arguments: argparse.Namespace) -> tf.data.Datase
     """The same batch again and again: random ids and labels."""
     random = np.random.default_rng(0)
     ids = {
-        name: random.integers(1, arguments.vocabulary, (arguments.batch, arguments.length)).astype("int32")
+        name: random.integers(1, arguments.vocabulary, (arguments.batch, arguments.length)).astype(
+            "int32"
+        )
         for name in ("first", "second")
     }
     labels = random.integers(0, CLASSES, arguments.batch)
@@ -95,7 +97,12 @@ def cost(model: keras.Model, arguments: argparse.Namespace, folder: Path) -> dic
     # Two epochs more, which are not counted: the first traces the step.
     epochs = 2 * (arguments.repeats + 1)
     model.fit(
-        data, steps_per_epoch=arguments.steps, epochs=epochs, verbose=0, callbacks=[timed], shuffle=False
+        data,
+        steps_per_epoch=arguments.steps,
+        epochs=epochs,
+        verbose=0,
+        callbacks=[timed],
+        shuffle=False,
     )
     without, watched = timed.milliseconds[2::2], timed.milliseconds[3::2]
     return {
@@ -113,8 +120,12 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=30)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--vocabulary", type=int, default=5000)
-    parser.add_argument("--steps", type=int, default=75, help="in an epoch: the least of the presets")
-    parser.add_argument("--looked-at", type=int, default=32, help="examples that the callback measures")
+    parser.add_argument(
+        "--steps", type=int, default=75, help="in an epoch: the least of the presets"
+    )
+    parser.add_argument(
+        "--looked-at", type=int, default=32, help="examples that the callback measures"
+    )
     parser.add_argument("--repeats", type=int, default=15)
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()

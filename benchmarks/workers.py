@@ -60,7 +60,9 @@ def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) 
         "training.checkpoint_every": arguments.steps,
         "training.patience": "none",
     }
-    command += [word for option, value in settings.items() for word in ("--set", f"{option}={value}")]
+    command += [
+        word for option, value in settings.items() for word in ("--set", f"{option}={value}")
+    ]
     environment = dict(os.environ)
     if arguments.threads:
         environment |= {
@@ -68,12 +70,16 @@ def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) 
             "TF_NUM_INTEROP_THREADS": str(arguments.threads),
         }
     processes = [
-        subprocess.Popen(command, env={**environment, **cluster}) for cluster in cluster_environments(workers)
+        subprocess.Popen(command, env={**environment, **cluster})
+        for cluster in cluster_environments(workers)
     ]
     codes = [process.wait() for process in processes]
     if any(codes):
         raise SystemExit(f"the training of {workers} workers ended with {codes}")
-    history = [json.loads(line) for line in (run / "history.jsonl").read_text(encoding="utf-8").splitlines()]
+    history = [
+        json.loads(line)
+        for line in (run / "history.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
     return [row["seconds"] for row in history[1:]]
 
 
@@ -81,12 +87,16 @@ def main() -> None:
     """Parses the arguments, trains, prints and writes."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="bilstm_coda")
-    parser.add_argument("--batch", type=int, default=64, help="texts of an update, over all workers")
+    parser.add_argument(
+        "--batch", type=int, default=64, help="texts of an update, over all workers"
+    )
     parser.add_argument("--length", type=int, default=30, help="words of a text")
     parser.add_argument("--steps", type=int, default=50, help="updates of a period")
     parser.add_argument("--periods", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=0, help="of each process; 0 leaves it to TensorFlow")
+    parser.add_argument(
+        "--threads", type=int, default=0, help="of each process; 0 leaves it to TensorFlow"
+    )
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     seconds: dict[int, list[float]] = {count: [] for count in COUNTS}

@@ -24,7 +24,9 @@ def load_text_kernels() -> None:
 
     package = importlib.util.find_spec("tensorflow_text")
     if package is None or package.origin is None:
-        sys.exit("ask.py: tensorflow-text is not installed: pip install 'tensorflow-text>=2.21.1,<2.22'")
+        sys.exit(
+            "ask.py: tensorflow-text is not installed: pip install 'tensorflow-text>=2.21.1,<2.22'"
+        )
     for library in sorted(Path(package.origin).parent.glob("python/ops/_*.so")):
         tf.load_op_library(str(library))
 
@@ -43,7 +45,9 @@ def parted(names: set[str], texts: list[bytes]) -> dict[str, Any]:
 def main() -> None:
     """Load the model, ask, print."""
     if len(sys.argv) < 3:
-        sys.exit("usage: python ask.py FOLDER TEXT..., such as: ask.py saved_models/mlu/1 'x=85,y=-52,y-x'")
+        sys.exit(
+            "usage: python ask.py FOLDER TEXT..., such as: ask.py saved_models/mlu/1 'x=85,y=-52,y-x'"
+        )
     folder, *texts = sys.argv[1:]
     if not (Path(folder) / "saved_model.pb").is_file():
         sys.exit(f"ask.py: {folder!r} is not a SavedModel: it has no saved_model.pb")

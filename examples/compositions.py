@@ -39,7 +39,8 @@ def main() -> None:
         shares = [np.mean(M < -0.1), np.mean(np.abs(M) <= 0.1), np.mean(M > 0.1)]
         named = ", ".join(f"{name}={value}" for name, value in options.items())
         print(
-            f"{named:36} from {M.min():6.2f} to {M.max():5.2f}; below, near, above 0:", *np.round(shares, 2)
+            f"{named:36} from {M.min():6.2f} to {M.max():5.2f}; below, near, above 0:",
+            *np.round(shares, 2),
         )
 
 

@@ -52,7 +52,9 @@ def main() -> None:
         )
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.Adam(1e-2), loss, metrics=["accuracy"])
-        model.fit(*pairs(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=32, verbose=0)
+        model.fit(
+            *pairs(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=32, verbose=0
+        )
         _, accuracy = model.evaluate(*pairs(500, seed=1), verbose=0)
         print(f"{interaction}: {accuracy:.3f} of 500 new pairs right")
     pair, _ = pairs(1, seed=3)
@@ -60,7 +62,9 @@ def main() -> None:
     for seen in probe(model, pair)[1]:
         for name, recorded in seen.matrices.items():
             rows = keras.ops.convert_to_numpy(recorded.values).reshape(-1, LENGTH, LENGTH)[0]
-            print(f"{seen.kind} {name}, call {seen.call}: each row's first choice", *rows.argmax(-1))
+            print(
+                f"{seen.kind} {name}, call {seen.call}: each row's first choice", *rows.argmax(-1)
+            )
 
 
 if __name__ == "__main__":

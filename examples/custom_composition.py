@@ -67,7 +67,9 @@ def main() -> None:
     shared = (a[:, :, None] == b[:, None, :4]).any((1, 2)).astype("float32")
     model = make_model(20)
     model.compile(keras.optimizers.Adam(1e-2), "binary_crossentropy", metrics=["accuracy"])
-    model.fit([a, b], shared, batch_size=64, epochs=arguments.epochs, verbose=0, validation_split=0.2)
+    model.fit(
+        [a, b], shared, batch_size=64, epochs=arguments.epochs, verbose=0, validation_split=0.2
+    )
     print(
         f"held-out accuracy {model.history.history['val_accuracy'][-1]:.3f}, {shared.mean():.3f} by always yes"
     )

@@ -59,7 +59,9 @@ def main() -> None:
     for name, model in models.items():
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.Adam(3e-3), loss, metrics=["accuracy"])
-        model.fit(*pictures(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0)
+        model.fit(
+            *pictures(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0
+        )
         _, accuracy = model.evaluate(*pictures(500, seed=1), verbose=0)
         print(f"{name}: {accuracy:.3f} of 500 new pictures right")
     x = model.layers[1](pictures(1, seed=2)[0])

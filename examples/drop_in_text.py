@@ -35,7 +35,9 @@ def encoder(attention: type[keras.Layer]) -> keras.Model:
         attended = attention(num_heads=HEADS, key_dim=WIDTH // HEADS, dropout=0.1)(x, x)
         x = keras.layers.LayerNormalization()(keras.layers.Add()([x, attended]))
         hidden = keras.layers.Dense(2 * WIDTH, activation="gelu")(x)
-        x = keras.layers.LayerNormalization()(keras.layers.Add()([x, keras.layers.Dense(WIDTH)(hidden)]))
+        x = keras.layers.LayerNormalization()(
+            keras.layers.Add()([x, keras.layers.Dense(WIDTH)(hidden)])
+        )
     return keras.Model(ids, keras.layers.Dense(2)(keras.layers.GlobalAveragePooling1D()(x)))
 
 
@@ -57,7 +59,9 @@ def main() -> None:
     for name, model in models.items():
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.Adam(2e-3), loss, metrics=["accuracy"])
-        model.fit(*texts(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0)
+        model.fit(
+            *texts(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0
+        )
         _, accuracy = model.evaluate(*texts(500, seed=1), verbose=0)
         print(f"{name}: {accuracy:.3f} of 500 new texts right, {model.count_params():,} weights")
 

@@ -57,7 +57,9 @@ def main() -> None:
     for name, model in models.items():
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.Adam(2e-3), loss, metrics=["accuracy"])
-        model.fit(*series(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0)
+        model.fit(
+            *series(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0
+        )
         _, accuracy = model.evaluate(*series(500, seed=1), verbose=0)
         kind = type(model.get_layer("over_time").get_layer("attention")).__name__
         print(f"{name} ({kind}): {accuracy:.3f} of 500 new series right")

@@ -17,7 +17,14 @@ DATASETS = ("imdb", "ag_news", "ag_news_part", "sst1", "sst2", "trec")
 TABLE_2 = {
     "bilstm_none": (".8509", ".9139", ".9139", ".4125", ".8035", ".8876"),
     "bilstm_local": (".8578", ".9234", ".9234", ".4343", ".8154", ".8944"),
-    "bilstm_soft": (".8863 2400M", ".9264 131M", ".9264 131M", ".4445 17M", ".8246 14.1M", ".9008 1.4M"),
+    "bilstm_soft": (
+        ".8863 2400M",
+        ".9264 131M",
+        ".9264 131M",
+        ".4445 17M",
+        ".8246 14.1M",
+        ".9008 1.4M",
+    ),
     "bilstm_gated": (
         ".8941 .1999 400M",
         ".9263 .4310 59M",
@@ -51,5 +58,9 @@ def rows() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    figures = {"accuracy": ("accuracy", 1.0), "density": ("density", 1.0), "MFLOPs": ("attention_flops", 1e6)}
+    figures = {
+        "accuracy": ("accuracy", 1.0),
+        "density": ("density", 1.0),
+        "MFLOPs": ("attention_flops", 1e6),
+    }
     Tables("classify", list(rows()), figures, ("bilstm",)).main(__doc__)

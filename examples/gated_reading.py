@@ -43,7 +43,9 @@ def main() -> None:
     )
     parser.add_argument("--examples", type=int, default=3000)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--open-gate-cost", type=float, default=1e-3, help="λ, what an open gate costs")
+    parser.add_argument(
+        "--open-gate-cost", type=float, default=1e-3, help="λ, what an open gate costs"
+    )
     arguments = parser.parse_args()
     keras.utils.set_random_seed(0)
     model, inside = reader(open_gate_cost=arguments.open_gate_cost)
@@ -56,7 +58,9 @@ def main() -> None:
     gates, weights = (keras.ops.convert_to_numpy(one)[0] for one in inside(ids))
     for token, gate, weight in zip(ids[0], gates, weights, strict=True):
         if token:
-            print(f"{'+' if gate else '-'} {weight:.3f} {'marker' if token <= MARKERS else 'word'} {token}")
+            print(
+                f"{'+' if gate else '-'} {weight:.3f} {'marker' if token <= MARKERS else 'word'} {token}"
+            )
 
 
 if __name__ == "__main__":

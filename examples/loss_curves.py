@@ -30,7 +30,9 @@ def main() -> None:
     for run in arguments.runs:
         if not (run / "history.jsonl").is_file():
             parser.error(f"{run} is no run that has begun to train: it has no history.jsonl")
-        model = json.loads((run / "config.json").read_text(encoding="utf-8"))["task_config"]["model"]
+        model = json.loads((run / "config.json").read_text(encoding="utf-8"))["task_config"][
+            "model"
+        ]
         rows = (run / "history.jsonl").read_text(encoding="utf-8").splitlines()
         histories.append((model, [json.loads(row) for row in rows]))
     found = curves_of(histories, arguments.figure)
@@ -39,7 +41,9 @@ def main() -> None:
     name = "training loss" if arguments.figure == "loss" else arguments.figure.replace("_", " ")
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_bytes(learning_curves(arguments.figure, name, found).png)
-    arguments.output.with_suffix(".json").write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    arguments.output.with_suffix(".json").write_text(
+        json.dumps(found, indent=1) + "\n", encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

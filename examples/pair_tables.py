@@ -32,7 +32,9 @@ def rows() -> Iterator[Row]:
     for difference in ("signed", "squared"):
         for interaction in ("conflict", "both"):
             settings = {"model.difference": difference}
-            yield Row("difference", "quora_part", f"siamese_{interaction}", settings, "", "validation")
+            yield Row(
+                "difference", "quora_part", f"siamese_{interaction}", settings, "", "validation"
+            )
     for name, (settings, paper) in SNLI.items():
         yield Row("snli", "snli_part", name.split()[0], settings, paper)
 

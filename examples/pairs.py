@@ -42,7 +42,9 @@ def main() -> None:
         )
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         model.compile(keras.optimizers.Adam(1e-3), loss, metrics=["accuracy"])
-        model.fit(*pairs(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0)
+        model.fit(
+            *pairs(arguments.examples, seed=0), epochs=arguments.epochs, batch_size=64, verbose=0
+        )
         _, accuracy = model.evaluate(*pairs(500, seed=1), verbose=0)
         print(f"{attention}: {accuracy:.3f} of 500 new pairs right")
 

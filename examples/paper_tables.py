@@ -41,7 +41,10 @@ DATA = {
     ("pairs", "scitail"): "SciTail, whole",
     ("pairs", "dialogue_nli"): "Dialogue NLI, whole",
     ("programs", "generated"): "problems by rule, 20,000; other ones than the paper's",
-    ("programs", "paper"): "problems by rule, as many as were published; other ones than the paper's",
+    (
+        "programs",
+        "paper",
+    ): "problems by rule, as many as were published; other ones than the paper's",
     ("rank", "wikiqa"): "WikiQA, whole",
     ("rank", "trecqa"): "TrecQA, whole",
     ("rank", "ubuntu_irc"): "replies in #ubuntu, a stand-in for the Ubuntu Dialogue Corpus",
@@ -117,7 +120,9 @@ def rows_of(task: str, table: str, **wanted: str) -> list[Entry]:
 
 def _entry(task: str, row: Row) -> Entry:
     settings = [f"{name.split('.', 1)[1]}={value}" for name, value in row.settings.items()]
-    return Entry(", ".join([row.model, *settings]), DATA.get((task, row.preset), row.preset), row.paper, row)
+    return Entry(
+        ", ".join([row.model, *settings]), DATA.get((task, row.preset), row.preset), row.paper, row
+    )
 
 
 def _runs(task: str, preset: str, figures: Mapping[str, str]) -> list[Entry]:
@@ -168,7 +173,11 @@ def _coda() -> Iterator[PaperTable]:
         [
             *_runs("pairs", "snli_part", {"decomposable": ".8461"}),
             *rows_of("pairs", "snli", model="decomposable_coda"),
-            *_runs("pairs", "multi_nli", {"decomposable": ".7134 .7197", "decomposable_coda": ".7219 .7245"}),
+            *_runs(
+                "pairs",
+                "multi_nli",
+                {"decomposable": ".7134 .7197", "decomposable_coda": ".7219 .7245"},
+            ),
             *_runs("pairs", "scitail", {"decomposable": ".820", "decomposable_coda": ".836"}),
             *_runs("pairs", "dialogue_nli", {"decomposable": ".882", "decomposable_coda": ".888"}),
         ],
@@ -215,7 +224,11 @@ def _coda() -> Iterator[PaperTable]:
         "programs",
         "share of exact programs",
         [
-            *_absent("AlgoLisp, whole", _QUOTED, {"Attention Seq2Seq": ".544", "Seq2Tree + Search": ".861"}),
+            *_absent(
+                "AlgoLisp, whole",
+                _QUOTED,
+                {"Attention Seq2Seq": ".544", "Seq2Tree + Search": ".861"},
+            ),
             *rows_of("programs", "7"),
         ],
         "The published problems were not at hand. Ours are made by rule, so the paper's figures are of others.",
@@ -250,7 +263,9 @@ def _coda() -> Iterator[PaperTable]:
         "BLEU on IWSLT'15 English to Vietnamese",
         rows_of("translate", "9"),
     )
-    yield PaperTable("CoDA's table 9 on WikiQA instead, development scores", "rank", "", rows_of("rank", "9"))
+    yield PaperTable(
+        "CoDA's table 9 on WikiQA instead, development scores", "rank", "", rows_of("rank", "9")
+    )
 
 
 def _gated() -> Iterator[PaperTable]:
@@ -320,7 +335,9 @@ def _decomposable() -> Iterator[PaperTable]:
         [
             *rows_of("translate", "write-up"),
             *_absent(
-                "IWSLT German to English", _NOT_DESCRIBED, {"Megatron": "9.68, 15", "Soundwave": "7.08, 16"}
+                "IWSLT German to English",
+                _NOT_DESCRIBED,
+                {"Megatron": "9.68, 15", "Soundwave": "7.08, 16"},
             ),
         ],
     )
@@ -329,7 +346,10 @@ def _decomposable() -> Iterator[PaperTable]:
 def unclaimed(tables: Iterable[PaperTable]) -> Iterator[PaperTable]:
     """What the scripts have beyond the papers' tables."""
     taken = {
-        (table.task, entry.row.table) for table in tables for entry in table.entries if entry.row is not None
+        (table.task, entry.row.table)
+        for table in tables
+        for entry in table.entries
+        if entry.row is not None
     }
     for task, (_, rows) in SCRIPTS.items():
         for name in dict.fromkeys(row.table for row in rows()):

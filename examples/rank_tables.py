@@ -22,7 +22,12 @@ TABLE_2 = {
 CENTER_E, CENTER_N = ("model.coda_center_similarity", "true"), ("model.coda_gate_range", "centered")
 # Eight passes over WikiQA's training data in place of 20: eleven models in the time of four.
 SHORT = {"training.steps": "2544"}
-TABLE_8 = {(): ".704 .712", (CENTER_E,): ".681 .683", (CENTER_E, CENTER_N): ".693 .702", (CENTER_N,): ""}
+TABLE_8 = {
+    (): ".704 .712",
+    (CENTER_E,): ".681 .683",
+    (CENTER_E, CENTER_N): ".693 .702",
+    (CENTER_N,): "",
+}
 
 
 def rows() -> Iterator[Row]:
@@ -31,7 +36,9 @@ def rows() -> Iterator[Row]:
         for dataset, paper in by_dataset.items():
             yield Row("2", dataset, model, {}, paper)
     for changed, paper in TABLE_8.items():
-        yield Row("8", "wikiqa", "decomposable_coda", {**dict(changed), **SHORT}, paper, "validation")
+        yield Row(
+            "8", "wikiqa", "decomposable_coda", {**dict(changed), **SHORT}, paper, "validation"
+        )
     # The paper's table 9 is of translation, which says little of WikiQA.
     for similarity, gate in itertools.product(
         ("tanh", "sigmoid"), ("sigmoid", "tanh", "arctan", "algebraic")
@@ -39,7 +46,12 @@ def rows() -> Iterator[Row]:
         chosen = {"model.coda_similarity": similarity, "model.coda_gate": gate}
         usual = (similarity, gate) == ("tanh", "sigmoid")
         yield Row(
-            "9", "wikiqa", "decomposable_coda", {**({} if usual else chosen), **SHORT}, "", "validation"
+            "9",
+            "wikiqa",
+            "decomposable_coda",
+            {**({} if usual else chosen), **SHORT},
+            "",
+            "validation",
         )
 
 

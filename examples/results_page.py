@@ -83,7 +83,10 @@ def page(records: Sequence[Record]) -> str:
     parts = [HEAD]
     parts += [_section(table, runs) for table in tables]
     if beyond:
-        parts += ["## Beyond the papers' tables\n", *(_section(table, runs, "###") for table in beyond)]
+        parts += [
+            "## Beyond the papers' tables\n",
+            *(_section(table, runs, "###") for table in beyond),
+        ]
     known = {e.row.key(table.task) for table in [*tables, *beyond] for e in table.entries if e.row}
     others = {key: found for key, found in runs.items() if key not in known}
     if others:
@@ -154,14 +157,28 @@ def _words(record: Record) -> list[str]:
     words = shlex.split(record["command"])
     if words[1] != "train":
         return words
-    kept = [word for before, word in zip(["", *words], words, strict=False) if "--set" not in (word, before)]
+    kept = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if "--set" not in (word, before)
+    ]
     settings = [word for setting in sorted(key_of(record)[-1]) for word in ("--set", setting)]
     place = kept.index("--run")
     return [*kept[:place], *settings, *kept[place:]]
 
 
 def _command(task: str, row: Row) -> str:
-    words = ["quasiattn", "train", task, "--preset", row.preset, "--model", row.model, "--seed", "0"]
+    words = [
+        "quasiattn",
+        "train",
+        task,
+        "--preset",
+        row.preset,
+        "--model",
+        row.model,
+        "--seed",
+        "0",
+    ]
     for name, value in row.settings.items():
         words += ["--set", f"{name}={value}"]
     return shlex.join([*words, "--run", f"runs/tables/{row.run(0)}"])
@@ -192,7 +209,9 @@ def _others(others: Mapping[Key, list[Record]]) -> str:
         _line(["task", "data", "model", "settings", "split", "figures", "seeds", "steps"]),
         _line(["---"] * 8),
     ]
-    for (task, preset, model, split, settings), found in sorted(others.items(), key=lambda one: str(one[0])):
+    for (task, preset, model, split, settings), found in sorted(
+        others.items(), key=lambda one: str(one[0])
+    ):
         figures = [
             f"{name} {_spread(found, *figure)}"
             for name, figure in FIGURES.get(task, {}).items()

@@ -43,7 +43,13 @@ class Row(NamedTuple):
 
     def key(self, task: str) -> Key:
         """What the records of the row's runs have in common."""
-        options = get(task).presets[self.preset].for_model(self.model).with_overrides(self.settings).options()
+        options = (
+            get(task)
+            .presets[self.preset]
+            .for_model(self.model)
+            .with_overrides(self.settings)
+            .options()
+        )
         return _key(task, self.preset, self.model, self.split, options)
 
 
@@ -109,8 +115,12 @@ class Tables(NamedTuple):
         parser.add_argument("action", choices=("train", "show"))
         for name, field in (("tables", "table"), ("datasets", "preset"), ("models", "model")):
             known = sorted({getattr(row, field) for row in self.rows})
-            parser.add_argument(f"--{name}", dest=field, nargs="+", choices=known, help="default all")
-        parser.add_argument("--seeds", type=int, default=5, help="seeds 0 to this, without it (default 5)")
+            parser.add_argument(
+                f"--{name}", dest=field, nargs="+", choices=known, help="default all"
+            )
+        parser.add_argument(
+            "--seeds", type=int, default=5, help="seeds 0 to this, without it (default 5)"
+        )
         parser.add_argument("--vectors", help="word vectors, for the models that take some")
         parser.add_argument("--runs", type=Path, default=Path("runs/tables"))
         parser.add_argument("--results", type=Path, default=Path(f"results/{self.task}.jsonl"))
@@ -132,7 +142,16 @@ class Tables(NamedTuple):
                 continue
             name = row.run(seed)
             run = str(arguments.runs / name)
-            command = ["train", self.task, "--preset", row.preset, "--model", row.model, "--seed", str(seed)]
+            command = [
+                "train",
+                self.task,
+                "--preset",
+                row.preset,
+                "--model",
+                row.model,
+                "--seed",
+                str(seed),
+            ]
             if arguments.vectors and row.model.startswith(self.vectors_for):
                 command += ["--vectors", arguments.vectors]
             for setting in row.settings.items():

@@ -57,7 +57,9 @@ def rows() -> Iterator[Row]:
         yield Row("universal", "multi30k", model, {"model.adaptive": "true", **BUDGET}, "")
     for (similarity, gate), paper in TABLE_9.items():
         chosen = {"model.coda_similarity": similarity, "model.coda_gate": gate}
-        yield Row("9", "multi30k", "transformer_coda", {**chosen, **SMALL_BUDGET}, paper, "validation")
+        yield Row(
+            "9", "multi30k", "transformer_coda", {**chosen, **SMALL_BUDGET}, paper, "validation"
+        )
     for model, paper in WRITE_UP.items():
         yield Row("recurrent", "multi30k", model, BUDGET, "")
         yield Row("write-up", "multi30k", model, {**WRITE_UP_SIZE, **BUDGET}, paper)

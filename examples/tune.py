@@ -34,17 +34,26 @@ def main() -> None:
         "training.checkpoint_every": str(arguments.steps // 3),
     }
     task = tasks.get("classify")(
-        preset="own", model="bilstm_gated", seed=0, data_dir=arguments.to / "data", overrides=settings
+        preset="own",
+        model="bilstm_gated",
+        seed=0,
+        data_dir=arguments.to / "data",
+        overrides=settings,
     )
     wanted = {
         "model.units": "4,8,16",
         "model.gate_temperature": "0.5,1.0",
         "training.learning_rate": "3e-3,1e-2",
     }
-    best = search(task, search_space(task, wanted), arguments.to / "search", trials=arguments.trials)
+    best = search(
+        task, search_space(task, wanted), arguments.to / "search", trials=arguments.trials
+    )
     assert best is not None  # only a tuner that has a chief gets none
     chosen = best.config["task_config"]["options"]
-    print(json.dumps({name: chosen[name] for name in wanted}), best.metrics()["validation"]["accuracy"])
+    print(
+        json.dumps({name: chosen[name] for name in wanted}),
+        best.metrics()["validation"]["accuracy"],
+    )
 
 
 if __name__ == "__main__":

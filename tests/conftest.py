@@ -37,7 +37,13 @@ ON_EVERY_BACKEND = (
     *(
         f"models/test_{name}.py"
         for name in (
-            *("decoding", "evidence_lower_bound", "mixture_classifier", "pair_classifier", "pair_models"),
+            *(
+                "decoding",
+                "evidence_lower_bound",
+                "mixture_classifier",
+                "pair_classifier",
+                "pair_models",
+            ),
             *("readers", "seq2seq", "sequence_crossentropy", "siamese_classifier", "transformer"),
         )
     ),
@@ -62,7 +68,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     of_test = defaultdict(list)
     for item in items:
-        if not item.nodeid.startswith("tests/layers/test_law_") and not item.get_closest_marker("long"):
+        if not item.nodeid.startswith("tests/layers/test_law_") and not item.get_closest_marker(
+            "long"
+        ):
             of_test[item.nodeid.partition("[")[0]].append(item)
     for name, same in of_test.items() if keras.backend.backend() == "jax" else ():
         draw = random.Random(name)
@@ -122,7 +130,9 @@ def eagerly():
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], Any]], Path]:
+def shared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, Callable[[Path], Any]], Path]:
     """Gives the folder of this name, which the process that needs it first has made for all of them."""
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -192,7 +202,10 @@ def texts_run(shared, texts_data):
     """Folder of a finished run of the gated model on them; only for reading."""
     import tiny_texts
 
-    return shared("texts", lambda folder: _trained(tiny_texts.make(texts_data), folder / "run")) / "run"
+    return (
+        shared("texts", lambda folder: _trained(tiny_texts.make(texts_data), folder / "run"))
+        / "run"
+    )
 
 
 @pytest.fixture(scope="session")

@@ -54,13 +54,17 @@ class Jury:
         try:
             while True:
                 tests = {test: took for test, took in tests.items() if not self.is_broken(test)}
-                with use_mutation(place.tree / mutation.module_path, operator, mutation.occurrence) as codes:
+                with use_mutation(
+                    place.tree / mutation.module_path, operator, mutation.occurrence
+                ) as codes:
                     found = place.judge(tests, first, self.limit, compiled)
                 if not found["killer"] or self.is_sound(found["killer"], place, tests):
                     break
         finally:
             self.free.put(place)
-        changes = list(difflib.unified_diff(*(code.splitlines() for code in codes), lineterm="", n=0))[2:]
+        changes = list(
+            difflib.unified_diff(*(code.splitlines() for code in codes), lineterm="", n=0)
+        )[2:]
         return WorkResult(
             worker_outcome=WorkerOutcome.NORMAL,
             test_outcome=TestOutcome.KILLED if found["killer"] else TestOutcome.SURVIVED,
@@ -96,7 +100,12 @@ def killers(session: Path | None) -> dict[str, str]:
 
 
 def run(
-    session: Path, map_file: Path, processes: int, limit: float, suite: Path | None, after: Path | None
+    session: Path,
+    map_file: Path,
+    processes: int,
+    limit: float,
+    suite: Path | None,
+    after: Path | None,
 ) -> None:
     """Judges every mutant of the session that has no result yet."""
     seen, known = json.loads(map_file.read_text()), killers(after)
@@ -108,7 +117,9 @@ def run(
         for item in sorted(database.pending_work_items, key=lambda item: item.job_id):
             tests = covering(item.mutations[0], seen)
             tests = tests if is_own else by_function(tests)
-            waiting[pool.submit(jury.judge, item.mutations[0], tests, known.get(item.job_id, ""))] = item
+            waiting[
+                pool.submit(jury.judge, item.mutations[0], tests, known.get(item.job_id, ""))
+            ] = item
         try:
             for done, future in enumerate(as_completed(waiting), start=1):
                 item, result = waiting[future], future.result()
@@ -128,11 +139,17 @@ def report(sessions: list[Path]) -> None:
     judged: list[dict[str, tuple[WorkItem, WorkResult]]] = []
     for session in sessions:
         with use_db(session, WorkDB.Mode.open) as database:
-            judged.append({item.job_id: (item, result) for item, result in database.completed_work_items})
+            judged.append(
+                {item.job_id: (item, result) for item, result in database.completed_work_items}
+            )
             print(f"{session}: {len(judged[-1])} of {database.num_work_items} mutants judged\n")
         print("| Room | Mutants | Killed | Share |\n| --- | ---: | ---: | ---: |")
         for room in [*ROOMS, "all"]:
-            mine = [r for i, r in judged[-1].values() if room in ("all", room_of(i.mutations[0].module_path))]
+            mine = [
+                r
+                for i, r in judged[-1].values()
+                if room in ("all", room_of(i.mutations[0].module_path))
+            ]
             killed = sum(result.is_killed for result in mine)
             print(f"| {room} | {len(mine)} | {killed} | {killed / max(1, len(mine)):.0%} |")
         print("\nSurvivors:\n")
@@ -146,8 +163,12 @@ def report(sessions: list[Path]) -> None:
 def show(pairs: Iterable[tuple[WorkItem, WorkResult]]) -> None:
     """Prints each mutant: where it is, what was done, and what the tests made of it."""
     found = [(item.mutations[0], result) for item, result in pairs]
-    for mutation, result in sorted(found, key=lambda pair: (pair[0].module_path, pair[0].start_pos)):
-        print(f"{mutation.module_path}:{mutation.start_pos[0]} {mutation.operator_name} ({result.output})")
+    for mutation, result in sorted(
+        found, key=lambda pair: (pair[0].module_path, pair[0].start_pos)
+    ):
+        print(
+            f"{mutation.module_path}:{mutation.start_pos[0]} {mutation.operator_name} ({result.output})"
+        )
         print("\n".join(f"    {line}" for line in result.diff.splitlines()), end="\n\n")
 
 

@@ -25,7 +25,10 @@ KINDS: dict[str, tuple[type, dict[str, Any], dict[str, Any]]] = {
     "coda": (*_PAIR, {"attention": "coda", "attention_options": {"gate_range": "centered"}}),
     "intra": (*_PAIR, {"intra_attention": True, "intra_options": {"max_distance": 2}}),
     "no_projection": (*_PAIR, {"projection_dim": None}),
-    **{name: (*_SIAMESE, {"interaction": name}) for name in ("none", "attention", "conflict", "both")},
+    **{
+        name: (*_SIAMESE, {"interaction": name})
+        for name in ("none", "attention", "conflict", "both")
+    },
     "mixture": (*_MIXTURE, {}),
     "elbo": (*_MIXTURE, {"objective": "elbo"}),
     "reinforce": (*_MIXTURE, {"objective": "elbo", "estimator": "reinforce", "seed": 3}),
@@ -40,7 +43,9 @@ def make(kind: str, **changed: Any) -> keras.Model:
 def lively(model: keras.Model, seed: int = 0) -> keras.Model:
     """The model with weights so large, biases too, that everything in it matters to the answer."""
     random = np.random.default_rng(seed)
-    model.set_weights([random.normal(size=weight.shape, scale=0.4) for weight in model.get_weights()])
+    model.set_weights(
+        [random.normal(size=weight.shape, scale=0.4) for weight in model.get_weights()]
+    )
     return model
 
 
@@ -48,7 +53,9 @@ def pair(first: np.ndarray = FIRST, second: np.ndarray = SECOND) -> dict[str, np
     return {"first": first.astype("int32"), "second": second.astype("int32")}
 
 
-def answer(model: keras.Model, first: np.ndarray = FIRST, second: np.ndarray = SECOND) -> np.ndarray:
+def answer(
+    model: keras.Model, first: np.ndarray = FIRST, second: np.ndarray = SECOND
+) -> np.ndarray:
     return to_numpy(model(pair(first, second)))
 
 

@@ -17,12 +17,16 @@ def relu(x):
 def factorization(z, bias, weights, factors):
     """The definition: the product of every two different features."""
     pairs = itertools.combinations(range(z.shape[-1]), 2)
-    return bias + z @ weights + sum(factors[i] @ factors[j] * z[..., i] * z[..., j] for i, j in pairs)
+    return (
+        bias + z @ weights + sum(factors[i] @ factors[j] * z[..., i] * z[..., j] for i, j in pairs)
+    )
 
 
 def compared(x, aligned, machines):
     made = (x * aligned, np.concatenate([x, aligned], -1), x - aligned)
-    return np.stack([factorization(z, *machine) for z, machine in zip(made, machines, strict=True)], -1)
+    return np.stack(
+        [factorization(z, *machine) for z, machine in zip(made, machines, strict=True)], -1
+    )
 
 
 def connector(x, y, kernels, machines):
@@ -71,7 +75,9 @@ def bidirectional(x, weights):
     return np.concatenate([sides[0], sides[1][::-1]], -1)
 
 
-def attentive_pointer(p, q, question_kernel, passage_kernel, state_kernel, question_score, score, gru):
+def attentive_pointer(
+    p, q, question_kernel, passage_kernel, state_kernel, question_score, score, gru
+):
     def pooled(scores, values):
         return softmax(scores[None])[0] @ values
 

@@ -59,7 +59,9 @@ def sigmoid_weights(query, key, mask=None, *, scale=1.0, score_bias=None, is_cau
     e = scale * query @ np.swapaxes(key, -1, -2)
     seen = full_mask(mask, e.shape, is_causal)
     counted = np.maximum(seen.sum(-1, keepdims=True), 1)
-    return np.where(seen, 1 / (1 + np.exp(-e - (-np.log(counted) if score_bias is None else score_bias))), 0)
+    return np.where(
+        seen, 1 / (1 + np.exp(-e - (-np.log(counted) if score_bias is None else score_bias))), 0
+    )
 
 
 def softmax(e, mask=None, is_causal=False):
@@ -81,7 +83,9 @@ def intra_weights(features, distance_bias, mask, signed):
         for i, row in enumerate(real):
             for j, column in enumerate(real):
                 distance = np.clip(i - j, -beyond, beyond)
-                e[(*example, row, column)] += distance_bias[distance + beyond if signed else abs(distance)]
+                e[(*example, row, column)] += distance_bias[
+                    distance + beyond if signed else abs(distance)
+                ]
     return softmax(e, mask[..., :, None] & mask[..., None, :])
 
 

@@ -25,11 +25,18 @@ def measure(command, output):
 @pytest.mark.complete
 def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_path):
     output, picture = tmp_path / "run.json", tmp_path / "run.png"
-    command = (
-        "-m benchmarks.coda --heads 2 --lengths 8 16 --features 5 --repeats 1 --no-layers --memory-lengths 33"
-    )
+    command = "-m benchmarks.coda --heads 2 --lengths 8 16 --features 5 --repeats 1 --no-layers --memory-lengths 33"
     result = subprocess.run(
-        [sys.executable, *command.split(), "--compare-ref", "HEAD", "--output", output, "--plot", picture],
+        [
+            sys.executable,
+            *command.split(),
+            "--compare-ref",
+            "HEAD",
+            "--output",
+            output,
+            "--plot",
+            picture,
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -39,7 +46,11 @@ def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_p
     assert "faster_than_broadcast" in result.stdout
     found = json.loads(output.read_text())
     assert {row["case"] for row in found["core"]} >= {"softmax", "broadcast", "blockwise"}
-    assert {row["mode"] for row in found["core"] if row["case"] == "blockwise"} == {"graph", "xla", "eager"}
+    assert {row["mode"] for row in found["core"] if row["case"] == "blockwise"} == {
+        "graph",
+        "xla",
+        "eager",
+    }
     assert {row["from"] for row in found["growth"]} == {8}
     assert all(row["above_base_mib"] >= 0 for row in found["memory"])
     assert found["compared_with"]["ref"] == "HEAD" and len(found["compared_with"]["core"]) == len(
@@ -49,7 +60,8 @@ def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_p
 
 
 @pytest.mark.parametrize(
-    "wrong,named", [(["--compare-ref", "no-such-ref"], "no-such-ref"), (["--lengths", "0"], "at least 1")]
+    "wrong,named",
+    [(["--compare-ref", "no-such-ref"], "no-such-ref"), (["--lengths", "0"], "at least 1")],
 )
 def test_wrong_options_are_named_before_anything_is_measured(wrong, named, capsys):
     with pytest.raises(SystemExit) as ended:
@@ -74,7 +86,12 @@ def test_ratios_are_those_of_the_same_size_and_pass():
 
 
 def test_long_problems_get_fewer_heads():
-    assert [rows.heads_that_fit(32, length) for length in (64, 4096, 16384, 40000)] == [32, 16, 1, 1]
+    assert [rows.heads_that_fit(32, length) for length in (64, 4096, 16384, 40000)] == [
+        32,
+        16,
+        1,
+        1,
+    ]
 
 
 @pytest.mark.complete
@@ -92,7 +109,9 @@ def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
 @pytest.mark.long
 def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
     output = tmp_path / "pairs.json"
-    command = "-m benchmarks.pairs --batch 2 --batches 2 --vocabulary 30 --width 5 --units 4 --repeats 1"
+    command = (
+        "-m benchmarks.pairs --batch 2 --batches 2 --vocabulary 30 --width 5 --units 4 --repeats 1"
+    )
     measure(command, output)
     found = json.loads(output.read_text())
     assert len(set(found["parameters"].values())) == 1, "not the same widths"
@@ -109,14 +128,18 @@ def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
     found = json.loads(output.read_text())["models"]
     assert set(found) == {"pairs", "transformer", "gated"}
     for row in found.values():
-        assert row["share_of_step_time"] == pytest.approx(row["epoch_ms_with"] / row["epoch_ms_without"] - 1)
+        assert row["share_of_step_time"] == pytest.approx(
+            row["epoch_ms_with"] / row["epoch_ms_without"] - 1
+        )
         assert row["first_ms"] > 0
 
 
 @pytest.mark.complete
 def test_decoding_with_coda_beside_softmax(tmp_path):
     output = tmp_path / "decoding.json"
-    command = "-m benchmarks.decoding --batch 2 --vocabulary 30 --source-length 4 --length 3 --repeats 1"
+    command = (
+        "-m benchmarks.decoding --batch 2 --vocabulary 30 --source-length 4 --length 3 --repeats 1"
+    )
     measure(command, output)
     found = json.loads(output.read_text())
     rates = found["tokens_per_second"]
@@ -126,9 +149,7 @@ def test_decoding_with_coda_beside_softmax(tmp_path):
 @pytest.mark.complete
 def test_workers_are_timed_beside_one(tmp_path):
     output = tmp_path / "workers.json"
-    command = (
-        "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1"
-    )
+    command = "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1"
     measure(command, output)
     found = json.loads(output.read_text())
     rates = found["steps_per_second"]

@@ -13,7 +13,17 @@ import tiny_mlu
 from keras_quasiattn import __version__, tasks
 from keras_quasiattn.training import RunFolder
 
-COMMANDS = ["tasks", "train", "tune", "evaluate", "predict", "show", "report", "export", "serve-check"]
+COMMANDS = [
+    "tasks",
+    "train",
+    "tune",
+    "evaluate",
+    "predict",
+    "show",
+    "report",
+    "export",
+    "serve-check",
+]
 
 Outcome = tuple[int, str, str]
 
@@ -73,7 +83,9 @@ def test_from_training_to_a_saved_model(run_cli: Any, mlu_data: Path, tmp_path: 
     assert tiny_mlu.contents(tmp_path) == before
 
 
-def test_predict_reads_standard_input(run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_predict_reads_standard_input(
+    run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     typed = io.TextIOWrapper(io.BytesIO(b"x=1,y=2,x+y\nx=3,y=4,x+y\n"))
     monkeypatch.setattr(sys, "stdin", typed)
     code, out, _ = run_cli("predict", str(mlu_run), "-", tiny_mlu.QUESTION)
@@ -134,7 +146,9 @@ def test_question_that_the_model_cannot_know(
     assert_one_line(run_cli("predict", str(mlu_run), tiny_mlu.QUESTION, question), message)
 
 
-@pytest.mark.parametrize("typed", [b"\xff\xfe\n", b"", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000])
+@pytest.mark.parametrize(
+    "typed", [b"\xff\xfe\n", b"", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000]
+)
 def test_standard_input_that_the_model_cannot_know(
     typed: bytes, run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,7 +156,16 @@ def test_standard_input_that_the_model_cannot_know(
     assert_one_line(run_cli("predict", str(mlu_run), "-"), "cannot read .* as an expression")
 
 
-TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}", *tiny_mlu.settings())
+TRAIN = (
+    "train",
+    "mlu",
+    "--quiet",
+    "--run",
+    "{tmp}/new",
+    "--data-dir",
+    "{data}",
+    *tiny_mlu.settings(),
+)
 
 
 @pytest.mark.parametrize(
@@ -153,18 +176,38 @@ TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}"
             r"unknown task 'mlv' \(did you mean 'mlu'\?\): choose from classify, mlu",
             1,
         ),
-        (("train", "\udcff", "--run", "{tmp}/new"), r"unknown task '\\udcff': choose from classify, mlu", 1),
+        (
+            ("train", "\udcff", "--run", "{tmp}/new"),
+            r"unknown task '\\udcff': choose from classify, mlu",
+            1,
+        ),
         ((*TRAIN, "--preset", "dem"), r"unknown preset of task mlu 'dem' \(did you mean 'demo'", 1),
-        ((*TRAIN, "--model", "lstm"), "unknown model of task mlu 'lstm': choose from coda, softmax, ", 1),
+        (
+            (*TRAIN, "--model", "lstm"),
+            "unknown model of task mlu 'lstm': choose from coda, softmax, ",
+            1,
+        ),
         ((*TRAIN, "--set", "model.with=3"), "unknown option 'model.with'", 1),
         (
             (*TRAIN, "--model", "softmax", "--set", "model.coda_scaling=paper"),
             "unknown option 'model.coda",
             1,
         ),
-        ((*TRAIN, "--set", "model.hidden_dim=wide"), "model.hidden_dim is 'wide': it must be of type int", 1),
-        ((*TRAIN, "--set", "model.hidden_dim=\udcff"), "model.hidden_dim is .*: it must be of type int", 1),
-        ((*TRAIN, "--set", "model.hidden_dim"), "--set 'model.hidden_dim': it must be NAME=VALUE", 1),
+        (
+            (*TRAIN, "--set", "model.hidden_dim=wide"),
+            "model.hidden_dim is 'wide': it must be of type int",
+            1,
+        ),
+        (
+            (*TRAIN, "--set", "model.hidden_dim=\udcff"),
+            "model.hidden_dim is .*: it must be of type int",
+            1,
+        ),
+        (
+            (*TRAIN, "--set", "model.hidden_dim"),
+            "--set 'model.hidden_dim': it must be NAME=VALUE",
+            1,
+        ),
         ((*TRAIN, "--set", "data.low=30"), "low must be less than high; got low=30, high=20", 1),
         (
             (*TRAIN, "--set", "model.num_heads=5"),
@@ -172,14 +215,22 @@ TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}"
             1,
         ),
         ((*TRAIN, "--set", "training.steps=15"), "training.steps is 15: it must be a multiple", 1),
-        ((*TRAIN, "--set", "training.schedule=step"), "unknown training.schedule 'step': choose from", 1),
+        (
+            (*TRAIN, "--set", "training.schedule=step"),
+            "unknown training.schedule 'step': choose from",
+            1,
+        ),
         ((*TRAIN, "--policy", "float8"), "unknown precision policy 'float8'", 1),
         (
             (*TRAIN, "--strategy", "both"),
             "unknown strategy 'both': choose from mirrored, multi-worker, one",
             1,
         ),
-        ((*TRAIN, "--strategy", "mirrored"), "found no GPU and one CPU device: use the strategy 'one'", 1),
+        (
+            (*TRAIN, "--strategy", "mirrored"),
+            "found no GPU and one CPU device: use the strategy 'one'",
+            1,
+        ),
         ((*TRAIN, "--seed", "-1"), "seed is -1: it must be at least 0", 1),
         ((*TRAIN, "--seed", "one"), "Invalid value for '--seed': 'one' is not a valid integer", 2),
         ((*TRAIN, "--sed", "1"), "No such option.*--sed.*--seed", 2),
@@ -193,7 +244,11 @@ TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}"
         (("evaluate", "{tmp}/none"), "none is not there: name the folder of a training run", 1),
         (("evaluate", ""), "is not a run folder: it has no config.json", 1),
         (("evaluate", "n" * 10_000), "File name too long", 1),
-        (("evaluate", "{run}", "--limit", "0"), "Invalid value for '--limit': 0 is not in the range x>=1", 2),
+        (
+            ("evaluate", "{run}", "--limit", "0"),
+            "Invalid value for '--limit': 0 is not in the range x>=1",
+            2,
+        ),
         (
             ("evaluate", "{run}", "--split", "tset", "--data-dir", "{data}"),
             "unknown split 'tset' .*did you mean",
@@ -201,7 +256,11 @@ TRAIN = ("train", "mlu", "--quiet", "--run", "{tmp}/new", "--data-dir", "{data}"
         ),
         (("predict", "{run}"), r"Missing argument 'INPUTS\.\.\.'", 2),
         (("predict", "{run}", "--", "-x"), "cannot read '-x' as an expression", 1),
-        (("export", "{run}", "--to", "{tmp}/saved", "--name", "a/b"), "the model's name is 'a/b'", 1),
+        (
+            ("export", "{run}", "--to", "{tmp}/saved", "--name", "a/b"),
+            "the model's name is 'a/b'",
+            1,
+        ),
         (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
         (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*config.json/run/1: ", 1),
         (("export", "{tmp}/none", "--to", "{tmp}/saved"), "none is not there", 1),
@@ -252,9 +311,21 @@ def set_in_config(**values: Any) -> Callable[[Path], None]:
 DAMAGES = {
     "no config": ("config.json", Path.unlink, "is not a run folder: it has no config.json"),
     "config cut short": ("config.json", cut_short, "config.json is damaged"),
-    "config of nothing": ("config.json", lambda file: file.write_text(""), "config.json is damaged"),
-    "task half there": ("config.json", set_in_config(task_config={"options": {}}), "config.json is damaged"),
-    "options no table": ("config.json", set_in_config(task_config={"options": 3}), "config.json is damaged"),
+    "config of nothing": (
+        "config.json",
+        lambda file: file.write_text(""),
+        "config.json is damaged",
+    ),
+    "task half there": (
+        "config.json",
+        set_in_config(task_config={"options": {}}),
+        "config.json is damaged",
+    ),
+    "options no table": (
+        "config.json",
+        set_in_config(task_config={"options": 3}),
+        "config.json is damaged",
+    ),
     "newer format": (
         "config.json",
         set_in_config(format=2),
@@ -266,7 +337,11 @@ DAMAGES = {
         Path.unlink,
         r"is not finished \(step 20 of 20\): run the train command again",
     ),
-    "empty model": ("model.keras", lambda file: file.write_bytes(b""), "model.keras is not the file that "),
+    "empty model": (
+        "model.keras",
+        lambda file: file.write_bytes(b""),
+        "model.keras is not the file that ",
+    ),
     "model cut short": ("model.keras", cut_short, "model.keras is not the file that "),
     "garbage in the model": ("model.keras", garbage_within, "model.keras is not the file that "),
 }
@@ -323,7 +398,9 @@ def test_command_is_installed() -> None:
 
     settings = configparser.ConfigParser()
     settings.read(tiny_mlu.ROOT / "setup.cfg")
-    assert settings["options.entry_points"]["console_scripts"].strip() == "quasiattn = quasiattn:main"
+    assert (
+        settings["options.entry_points"]["console_scripts"].strip() == "quasiattn = quasiattn:main"
+    )
     assert settings["options"]["py_modules"] == "quasiattn"
 
 

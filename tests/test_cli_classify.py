@@ -27,7 +27,15 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("runs")
     (folder / "glove.txt").write_text("who 1 2 3 4 5 6 7 8\n")
-    words = ["train", "classify", "--data", str(data / "train.tsv"), "--run", str(folder / "mine"), "--quiet"]
+    words = [
+        "train",
+        "classify",
+        "--data",
+        str(data / "train.tsv"),
+        "--run",
+        str(folder / "mine"),
+        "--quiet",
+    ]
     with pytest.raises(SystemExit) as ended:
         cli.main([*words, "--vectors", str(folder / "glove.txt"), *arguments(data)])
     assert ended.value.code == 0
@@ -35,7 +43,9 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.long
-def test_from_a_users_file_to_a_served_model(run_cli: Any, trained: Path, data: Path, tmp_path: Path) -> None:
+def test_from_a_users_file_to_a_served_model(
+    run_cli: Any, trained: Path, data: Path, tmp_path: Path
+) -> None:
     code, out, err = run_cli("evaluate", str(trained), "--record", str(tmp_path / "results.jsonl"))
     assert (code, err) == (0, "")
     figures = json.loads(out)
@@ -68,7 +78,9 @@ def test_from_a_users_file_to_a_served_model(run_cli: Any, trained: Path, data: 
     assert served["gates"][0][:5] == expected["gates"]
     assert served["weights"][0][:5] == pytest.approx(expected["weights"], abs=1e-5)
     assert served["classes"] == [expected["classes"]] * 3
-    assert len(served["tokens"][2]) == 12 and all(0 <= p <= 1 for row in served["probabilities"] for p in row)
+    assert len(served["tokens"][2]) == 12 and all(
+        0 <= p <= 1 for row in served["probabilities"] for p in row
+    )
 
 
 def ask(model: Path, texts: list[str]) -> dict[str, Any]:
@@ -81,7 +93,10 @@ def ask(model: Path, texts: list[str]) -> dict[str, Any]:
             else getattr(value, "decode", lambda: value)()
         )
 
-    return {name: plain(value.tolist()) for name, value in without_keras.ask(model, {"text": texts}).items()}
+    return {
+        name: plain(value.tolist())
+        for name, value in without_keras.ask(model, {"text": texts}).items()
+    }
 
 
 @pytest.mark.parametrize(
@@ -112,7 +127,9 @@ def test_file_that_cannot_be_trained_on_is_one_line(
     assert_one_line(run_cli(*words, "--set", "training.batch_size=8"), message)
 
 
-def test_label_of_the_test_file_that_was_never_seen(run_cli: Any, data: Path, tmp_path: Path) -> None:
+def test_label_of_the_test_file_that_was_never_seen(
+    run_cli: Any, data: Path, tmp_path: Path
+) -> None:
     tiny_texts.write(tmp_path / "test.tsv", [("a", "HUM"), ("b", "ABBR")])
     words = [
         "train",
@@ -125,14 +142,18 @@ def test_label_of_the_test_file_that_was_never_seen(run_cli: Any, data: Path, tm
     ]
     outcome = run_cli(*words, "--set", f"data.test={tmp_path / 'test.tsv'}")
     assert_one_line(
-        outcome, "test.tsv, line 3: no text of .* has the label 'ABBR': HUM, LOC, NUM would be right"
+        outcome,
+        "test.tsv, line 3: no text of .* has the label 'ABBR': HUM, LOC, NUM would be right",
     )
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["mlu", "--data", "x.tsv"], "--data 'x.tsv': task mlu makes its own data and takes no file"),
+        (
+            ["mlu", "--data", "x.tsv"],
+            "--data 'x.tsv': task mlu makes its own data and takes no file",
+        ),
         (
             ["classify", "--data", "x.tsv", "--preset", "trec"],
             "'x.tsv' goes with the preset 'own', not 'trec'",

@@ -71,7 +71,10 @@ class Command(NamedTuple):
 
 
 def history(run: Path) -> list[dict[str, Any]]:
-    return [{**json.loads(line), "seconds": 0} for line in (run / "history.jsonl").read_text().splitlines()]
+    return [
+        {**json.loads(line), "seconds": 0}
+        for line in (run / "history.jsonl").read_text().splitlines()
+    ]
 
 
 def weights(run: Path) -> list[list[Any]]:
@@ -80,14 +83,22 @@ def weights(run: Path) -> list[list[Any]]:
 
 
 def searched(folder: Path) -> list[Any]:
-    trials = [json.loads(file.read_text()) for file in sorted(folder.glob("search/trial_*/trial.json"))]
+    trials = [
+        json.loads(file.read_text()) for file in sorted(folder.glob("search/trial_*/trial.json"))
+    ]
     runs = [history(file.parent) for file in sorted(folder.glob("search/*/*/model.keras"))]
     return [[(trial["hyperparameters"]["values"], trial["score"]) for trial in trials], runs]
 
 
 COMMANDS = {
     "train": Command(
-        lambda folder: ["train", *TOY, f"--run={folder}/run", f"--data-dir={folder}/data", "--quiet"],
+        lambda folder: [
+            "train",
+            *TOY,
+            f"--run={folder}/run",
+            f"--data-dir={folder}/data",
+            "--quiet",
+        ],
         lambda folder: [history(folder / "run"), weights(folder / "run")],
     ),
     "tune": Command(
@@ -120,7 +131,9 @@ def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[in
         for line in ended.stderr.decode().splitlines()
         if "Traceback" in line or line.startswith("quasiattn")
     ]
-    asked = note.read_text().splitlines() if note.exists() else []  # a finished run is left as it is
+    asked = (
+        note.read_text().splitlines() if note.exists() else []
+    )  # a finished run is left as it is
     return ended.returncode, "\n".join(lines), asked
 
 
@@ -201,7 +214,9 @@ def test_a_fault_at_any_write_loses_nothing_and_leaves_nothing(
     assert not [entry for entry in names(whole) if ".tmp-" in entry]
     numbers = range(1, len(asked) + 1)
     wrong = []
-    for number in numbers if most is None else sorted(random.Random(name + fault).sample(numbers, most)):
+    for number in (
+        numbers if most is None else sorted(random.Random(name + fault).sample(numbers, most))
+    ):
         try:
             check(number)
         except AssertionError as error:

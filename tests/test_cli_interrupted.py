@@ -39,7 +39,9 @@ def errors_of_several(commands: list[list[str]], before: str) -> list[str]:
 
 
 # A limit on the size of files stands for a full disk.
-LIMITED = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))"
+LIMITED = (
+    "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))"
+)
 # Root too may then write only where the mode of a folder says so: it loses CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
 WITHOUT_ROOT_POWER = """
 import ctypes
@@ -70,7 +72,9 @@ def test_full_disk(run: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_full_standard_output() -> None:
     with open("/dev/full", "wb") as full:
-        ended = tiny_mlu.quasiattn("tasks", capture_output=False, stdout=full, stderr=subprocess.PIPE)
+        ended = tiny_mlu.quasiattn(
+            "tasks", capture_output=False, stdout=full, stderr=subprocess.PIPE
+        )
     assert (ended.returncode, ended.stderr) == (1, b"quasiattn: system: No space left on device\n")
 
 
@@ -83,7 +87,14 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
         folder.chmod(0o555)
     before = tiny_mlu.contents(place)
     commands = [
-        ["train", "mlu", f"--run={place}/new", f"--data-dir={data}", "--quiet", *tiny_mlu.settings()],
+        [
+            "train",
+            "mlu",
+            f"--run={place}/new",
+            f"--data-dir={data}",
+            "--quiet",
+            *tiny_mlu.settings(),
+        ],
         ["train", "mlu", f"--run={place}/thesis", f"--data-dir={data}", "--quiet"],
         ["evaluate", str(run), f"--data-dir={data}", "--limit=1"],
         ["evaluate", str(run), f"--data-dir={place}/other", "--limit=1"],
@@ -96,7 +107,9 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
         f"cannot write the data to {place}/other: .*Permission denied",
         f"cannot write {place}/saved/run/1: Permission denied",
     ]
-    for line, message in zip(errors_of_several(commands, WITHOUT_ROOT_POWER), messages, strict=True):
+    for line, message in zip(
+        errors_of_several(commands, WITHOUT_ROOT_POWER), messages, strict=True
+    ):
         assert re.match(f"quasiattn: {message}", line), line
     assert tiny_mlu.contents(place) == before
 
@@ -117,7 +130,10 @@ PeriodEnd.on_train_batch_end = halt
 
 
 def environment() -> dict[str, str]:
-    return {**tiny_mlu.environment(), "PYTHONPATH": f"{tiny_mlu.ROOT}:{tiny_mlu.ROOT}/tests/training"}
+    return {
+        **tiny_mlu.environment(),
+        "PYTHONPATH": f"{tiny_mlu.ROOT}:{tiny_mlu.ROOT}/tests/training",
+    }
 
 
 def stopped_after(step: int, then: signal.Signals, arguments: list[str], run: Path) -> Outcome:
@@ -144,7 +160,8 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outc
     run = tmp_path_factory.mktemp("disturbed") / "run"
     arguments = [*SHORT, f"--run={run}", f"--data-dir={run.parent}"]
     outcomes = [
-        stopped_after(step, then, arguments, run) for step, then in ((6, signal.SIGINT), (10, signal.SIGKILL))
+        stopped_after(step, then, arguments, run)
+        for step, then in ((6, signal.SIGINT), (10, signal.SIGKILL))
     ]
     assert not (run / "model.keras").exists(), outcomes
     ended = tiny_mlu.warm_quasiattn(*arguments, env=environment(), before=TOY)
@@ -155,7 +172,10 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outc
 def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
     _, ((code, _, err), *_) = disturbed
     assert code == 130
-    assert err == "quasiattn: stopped; a training goes on from its last checkpoint when started again\n"
+    assert (
+        err
+        == "quasiattn: stopped; a training goes on from its last checkpoint when started again\n"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +209,11 @@ def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
 @pytest.mark.parametrize("step", range(1, 13))
 @pytest.mark.parametrize("then", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_ends_after_any_update_goes_on_alike(
-    step: int, then: signal.Signals, undisturbed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    step: int,
+    then: signal.Signals,
+    undisturbed: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     arguments = [*SHORT, f"--run={tmp_path}/run", f"--data-dir={tmp_path}"]
     code, _, _ = stopped_after(step, then, arguments, tmp_path / "run")

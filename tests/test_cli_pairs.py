@@ -15,7 +15,9 @@ ASK = Path(__file__).resolve().parents[1] / "examples" / "ask.py"
 
 def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
     """A run of the files in the folder."""
-    settings = tiny_pairs.overrides(folder, task, model, training__steps=20, training__checkpoint_every=20)
+    settings = tiny_pairs.overrides(
+        folder, task, model, training__steps=20, training__checkpoint_every=20
+    )
     words = [
         word
         for name, value in settings.items()
@@ -50,7 +52,9 @@ def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
     served = ask(tmp_path / "run" / "1", "the cat", "a cat")
     assert served[0] == expected["label"]
     assert float(served[1].split()[0]) == pytest.approx(expected["probabilities"][0], abs=1e-3)
-    assert ask(tmp_path / "run" / "1", "one") == ["ask.py: got 1 texts: the model takes first, second"]
+    assert ask(tmp_path / "run" / "1", "one") == [
+        "ask.py: got 1 texts: the model takes first, second"
+    ]
     assert_one_line(
         run_cli("predict", run, "no tab"),
         "number of texts in the input 'no tab': 1, not 2: first, second, separated by tabs",

@@ -23,6 +23,8 @@ def test_import_that_fails_says_why(tmp_path: Path) -> None:
     )
     shutil.copy(tiny_mlu.ROOT / "quasiattn.py", tmp_path)
     command = [sys.executable, "-m", "quasiattn"]
-    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env={})
+    ended = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, env={}
+    )
     assert ended.returncode == 1
     assert ended.stderr.startswith("a note\n") and "No module named 'nowhere'" in ended.stderr

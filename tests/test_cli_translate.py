@@ -37,7 +37,9 @@ def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
     assert (code, err) == (0, "")
     served = ask(tmp_path / "run" / "1", "a dog runs")
     assert served == [expected["answer"], f"log-probability {expected['log_probability']:.4f}"]
-    assert_one_line(run_cli("predict", run, "dog " * 10_000), "has 10001 tokens: at most 12 would be right")
+    assert_one_line(
+        run_cli("predict", run, "dog " * 10_000), "has 10001 tokens: at most 12 would be right"
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,9 @@ def test_files_that_cannot_be_trained_on_are_one_line(
     (tmp_path / "mine.en").write_text(source)
     (tmp_path / "mine.de").write_text(target)
     files = ["--source", str(tmp_path / "mine.en"), "--target", str(tmp_path / "mine.de")]
-    assert_one_line(run_cli("train", "translate", *files, "--run", str(tmp_path / "run"), "--quiet"), message)
+    assert_one_line(
+        run_cli("train", "translate", *files, "--run", str(tmp_path / "run"), "--quiet"), message
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,7 +71,10 @@ def test_files_that_cannot_be_trained_on_are_one_line(
             "data.train is 'a.en': two files of one text a line, SOURCE,TARGET",
         ),
         (["translate", "--preset", "own"], "data.train is '': two files of one text a line"),
-        (["mlu", "--source=a", "--target=b"], "--data 'a,b': task mlu makes its own data and takes no file"),
+        (
+            ["mlu", "--source=a", "--target=b"],
+            "--data 'a,b': task mlu makes its own data and takes no file",
+        ),
     ],
 )
 def test_files_that_are_not_named_rightly_are_one_line(

@@ -9,7 +9,18 @@ import pytest
 
 import keras_quasiattn
 
-ROOMS = ["ops", "layers", "models", "text", "data", "metrics", "tasks", "training", "serving", "report"]
+ROOMS = [
+    "ops",
+    "layers",
+    "models",
+    "text",
+    "data",
+    "metrics",
+    "tasks",
+    "training",
+    "serving",
+    "report",
+]
 
 
 def modules():

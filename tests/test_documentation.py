@@ -28,7 +28,9 @@ ROOMS = [
     "serving",
     "report",
 ]
-TENSORFLOW = pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="the pages are of TensorFlow")
+TENSORFLOW = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="the pages are of TensorFlow"
+)
 
 
 def blocks(page: Path, language: str) -> list[str]:
@@ -78,7 +80,9 @@ def test_first_steps(tmp_path: Path) -> None:
 
 
 def test_first_steps_are_five() -> None:
-    headings = re.findall(r"^## (\d)\. ", (DOCS / "first-steps.md").read_text(encoding="utf-8"), re.MULTILINE)
+    headings = re.findall(
+        r"^## (\d)\. ", (DOCS / "first-steps.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
     assert headings == list("12345")
 
 
@@ -94,7 +98,9 @@ def test_the_reference_has_everything_public(room: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_links_and_named_files_are_there(page: Path) -> None:
-    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(
+        r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE
+    )
     targets = [target.split("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
     for target in targets:
         if target and "://" not in target:
@@ -133,7 +139,9 @@ def test_the_site_builds_without_a_warning_and_asks_for_nothing(tmp_path: Path) 
     assert done.returncode == 0, done.stderr[-3000:]
     for page in tmp_path.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        assert not re.findall(r'<(?:script|img|iframe|source)[^>]*src="(?:https?:)?//', text), page.name
+        assert not re.findall(r'<(?:script|img|iframe|source)[^>]*src="(?:https?:)?//', text), (
+            page.name
+        )
         assert not re.findall(r'<link[^>]*href="(?:https?:)?//', text), page.name
         assert not re.search("<!-- measured", text) and 'class="arithmatex"' not in text, page.name
     reference = (tmp_path / "api" / "layers.html").read_text(encoding="utf-8")
@@ -148,4 +156,6 @@ def test_the_pictures_of_the_rooms_are_those_of_the_code(room, monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "tooling")
     rooms = importlib.import_module("rooms")
     drawn = (DOCS / "images" / f"rooms{'_' if room else ''}{room}.svg").read_text(encoding="utf-8")
-    assert rooms.picture(ROOT / "keras_quasiattn" / room) == drawn, 'run python docs/tooling/rooms.py "" ops'
+    assert rooms.picture(ROOT / "keras_quasiattn" / room) == drawn, (
+        'run python docs/tooling/rooms.py "" ops'
+    )

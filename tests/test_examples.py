@@ -18,7 +18,10 @@ SMALL = ("--examples", "64", "--epochs", "1")
 SCRIPTS = {
     "compositions.py": (("--length", "5"), r"similarity=sigmoid, gate=algebraic +from"),
     "conflict.py": (SMALL, r"both: \d\.\d+ of 500 new pairs right"),
-    "custom_composition.py": (("--pairs", "64", "--epochs", "1"), r"answers differ by (0|\de-\d+) at most"),
+    "custom_composition.py": (
+        ("--pairs", "64", "--epochs", "1"),
+        r"answers differ by (0|\de-\d+) at most",
+    ),
     "drop_in_image_patches.py": (SMALL, r"weights \(1, 2, 4, 4, 4, 4\): from -"),
     "drop_in_text.py": (SMALL, r"CoDA, by swap_attention: \d\.\d+ of 500"),
     "drop_in_time_series.py": (SMALL, r"CoDA, by swap_attention \(MultiHeadCoDA\): \d\.\d+ of 500"),
@@ -41,7 +44,9 @@ NEEDS = {"tune.py": "keras_tuner"}
 
 def test_every_script_is_run() -> None:
     names = {path.name for path in EXAMPLES.glob("*.py")}
-    assert names - ELSEWHERE - {name for name in names if name.endswith("_tables.py")} == set(SCRIPTS)
+    assert names - ELSEWHERE - {name for name in names if name.endswith("_tables.py")} == set(
+        SCRIPTS
+    )
 
 
 def test_every_example_is_in_the_documentation() -> None:
@@ -57,7 +62,10 @@ COMPLETE = ("conflict.py", "workers.py", "drop_in_image_patches.py", "drop_in_ti
 @pytest.mark.long
 @pytest.mark.parametrize(
     "script",
-    [pytest.param(name, marks=pytest.mark.complete if name in COMPLETE else []) for name in SCRIPTS],
+    [
+        pytest.param(name, marks=pytest.mark.complete if name in COMPLETE else [])
+        for name in SCRIPTS
+    ],
 )
 def test_it_runs(script: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(NEEDS.get(script, "keras")) is None:
@@ -78,16 +86,27 @@ def test_it_runs(script: str, tmp_path: Path) -> None:
 def test_a_notebook_has_its_outputs_and_nothing_of_the_machine(path: Path) -> None:
     assert path.stat().st_size < 300_000
     cells = [
-        cell for cell in json.loads(path.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"
+        cell
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+        if cell["cell_type"] == "code"
     ]
     assert [cell["execution_count"] for cell in cells] == list(range(1, len(cells) + 1))
     outputs = [output for cell in cells for output in cell["outputs"]]
     assert any("image/png" in output.get("data", {}) for output in outputs)
-    assert {output["output_type"] for output in outputs} <= {"stream", "execute_result", "display_data"}
+    assert {output["output_type"] for output in outputs} <= {
+        "stream",
+        "execute_result",
+        "display_data",
+    }
     for output in outputs:
-        texts = {kind: data for kind, data in output.get("data", {}).items() if not kind.startswith("image/")}
+        texts = {
+            kind: data
+            for kind, data in output.get("data", {}).items()
+            if not kind.startswith("image/")
+        }
         assert not re.search(
-            r"(^|[\s'\"(])/(tmp|home|root|work|usr|opt|Users)/", json.dumps([texts, output.get("text")])
+            r"(^|[\s'\"(])/(tmp|home|root|work|usr|opt|Users)/",
+            json.dumps([texts, output.get("text")]),
         )
 
 

@@ -39,7 +39,19 @@ STRANGE = [
         b"\\ud800",
         b"\xe2\x80\xa8",
     ),
-    *(b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b"null", b"true", b"{}", b"[]", b"[" * 3000, b"-1", b"''"),
+    *(
+        b"NaN",
+        b"-Infinity",
+        b"1e999",
+        b"9" * 5000,
+        b"null",
+        b"true",
+        b"{}",
+        b"[]",
+        b"[" * 3000,
+        b"-1",
+        b"''",
+    ),
     *(b"x" * 200_000, b"\x1b[2J", b'{"step": "a"}', b"0.5", b" "),
 ]
 
@@ -58,7 +70,9 @@ def mutated(content: bytes, draw: random.Random) -> bytes:
         elif change == 2:
             content = content[:stop] + part + content[stop:]
         elif change == 3 and part:
-            content = content[:start] + bytes([part[0] ^ 1 << draw.randrange(8)]) + content[start + 1 :]
+            content = (
+                content[:start] + bytes([part[0] ^ 1 << draw.randrange(8)]) + content[start + 1 :]
+            )
         elif change == 4:
             content = content[:start] + draw.choice(STRANGE) + content[stop:]
         else:
@@ -85,7 +99,11 @@ def _table(name: str) -> Callable[[Path], Any]:
 ROWS = tiny_texts.rows(12)
 VECTORS = "".join(f"w{number} {number}.5 -0.25 1e-3\n" for number in range(20)).encode()
 READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
-    "tsv": ("a.tsv", "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode(), _table("a.tsv")),
+    "tsv": (
+        "a.tsv",
+        "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode(),
+        _table("a.tsv"),
+    ),
     "csv": (
         "a.csv",
         "\n".join(["text,label", *(f'"{text}",{label}' for text, label in ROWS), ""]).encode(),
@@ -99,12 +117,16 @@ READERS: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
     "quoted": (
         "a.tsv",
         "\n".join(["text\tlabel", *map("\t".join, ROWS), ""]).encode(),
-        lambda folder: list(read_table(folder / "a.tsv", ("text",), optional=("label",), quoted=True)),
+        lambda folder: list(
+            read_table(folder / "a.tsv", ("text",), optional=("label",), quoted=True)
+        ),
     ),
     "parallel": (
         "a.txt",
         b"one\ntwo\nthree\n",
-        lambda folder: list(read_parallel({"source": folder / "a.txt", "target": folder / "a.txt"})),
+        lambda folder: list(
+            read_parallel({"source": folder / "a.txt", "target": folder / "a.txt"})
+        ),
     ),
     "vectors": ("v.txt", VECTORS, lambda folder: read_word_vectors(folder / "v.txt", 3)),
     "vocabulary": (
@@ -140,7 +162,11 @@ def test_arrays_of_word_vectors(tmp_path: Path) -> None:
 
 
 def test_run_folders(texts_run: Path, tmp_path: Path) -> None:
-    whole = [file.name for file in sorted(texts_run.iterdir()) if file.is_file() and file.suffix != ".keras"]
+    whole = [
+        file.name
+        for file in sorted(texts_run.iterdir())
+        if file.is_file() and file.suffix != ".keras"
+    ]
     run, draw = shutil.copytree(texts_run, tmp_path / "run"), random.Random(0)
 
     def read() -> None:
@@ -167,7 +193,8 @@ def test_checkpoints(texts_run: Path, tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     step = int(file.stem.partition("-")[2])
     whole = [
-        checkpoint.tobytes() for checkpoint in _read(Checkpoints(texts_run / "checkpoints", keep=2), step)
+        checkpoint.tobytes()
+        for checkpoint in _read(Checkpoints(texts_run / "checkpoints", keep=2), step)
     ]
     for _ in range(CASES):
         changed = mutated(content, draw)
@@ -177,7 +204,11 @@ def test_checkpoints(texts_run: Path, tmp_path: Path) -> None:
 
 
 def _read(checkpoints: Checkpoints, step: int) -> list[np.ndarray]:
-    return [array for group in ("trainable", "state", "optimizer") for array in checkpoints.read(step, group)]
+    return [
+        array
+        for group in ("trainable", "state", "optimizer")
+        for array in checkpoints.read(step, group)
+    ]
 
 
 def _written(folder: Path, name: str, content: bytes) -> Path:

@@ -20,7 +20,9 @@ def public_defaults() -> dict[str, dict[str, str]]:
         for name in module.__all__:
             one: Any = getattr(module, name)
             if callable(one):
-                parameters = inspect.signature(one.__init__ if inspect.isclass(one) else one).parameters
+                parameters = inspect.signature(
+                    one.__init__ if inspect.isclass(one) else one
+                ).parameters
                 found[f"{module.__name__}.{name}"] = {
                     parameter.name: repr(parameter.default)
                     for parameter in parameters.values()

@@ -32,7 +32,10 @@ def record(
         "split": "test",
         "accuracy": accuracy,
         "steps": steps,
-        "options": {**options, **{name.replace("__", "."): value for name, value in changed.items()}},
+        "options": {
+            **options,
+            **{name.replace("__", "."): value for name, value in changed.items()},
+        },
         "data": {"note": "some rows held out"},
         "command": command,
     }
@@ -65,7 +68,9 @@ def test_every_recorded_run_is_on_the_page(results_page: ModuleType) -> None:
         assert key in shown or all(setting in others for setting in key[-1]), record["command"]
 
 
-def test_a_row_has_the_papers_figure_and_the_mean_and_spread_of_the_seeds(results_page: ModuleType) -> None:
+def test_a_row_has_the_papers_figure_and_the_mean_and_spread_of_the_seeds(
+    results_page: ModuleType,
+) -> None:
     page = results_page.page(
         [
             record("bilstm_soft", 0, 0.1),
@@ -102,15 +107,23 @@ def test_rows_without_a_run_stay_and_say_why(results_page: ModuleType) -> None:
 def test_runs_of_other_settings_stand_apart(results_page: ModuleType) -> None:
     page = results_page.page([record("bilstm_soft", 0, 0.9, model__dropout=0.1)])
     assert "0.9000" not in section(page, "GA-Net, tables 2 and 3")
-    assert "model.dropout=0.1 | test | accuracy 0.9000 | 1 |" in section(page, "Other runs on record")
+    assert "model.dropout=0.1 | test | accuracy 0.9000 | 1 |" in section(
+        page, "Other runs on record"
+    )
 
 
-def test_a_run_from_before_a_preset_changed_names_the_options_it_had(results_page: ModuleType) -> None:
+def test_a_run_from_before_a_preset_changed_names_the_options_it_had(
+    results_page: ModuleType,
+) -> None:
     # Its command has no --set: what it differs in was the preset's own then.
     settings = {"model.gate_network": "self_attention"}
     before = record("bilstm_gated", 0, 0.9, preset="imdb", model__gate_network="self_attention")
     row = results_page.Row("", "imdb", "bilstm_gated", settings, "")
-    assert results_page.key_of(before) == row.key("classify") != row._replace(settings={}).key("classify")
+    assert (
+        results_page.key_of(before)
+        == row.key("classify")
+        != row._replace(settings={}).key("classify")
+    )
     table = section(results_page.page([before]), "GA-Net, table 5")
     assert "--seed 0 --set model.gate_network=self_attention --run runs/0" in table
 
@@ -128,4 +141,6 @@ def test_the_best_run_of_a_search_is_no_row_of_a_table(results_page: ModuleType)
     found = record("bilstm_soft", 0, 0.9)
     page = results_page.page([{**found, "command": found["command"].replace(" train ", " tune ")}])
     assert "0.9000" not in section(page, "GA-Net, tables 2 and 3")
-    assert "the best of `quasiattn tune` | test | accuracy 0.9000" in section(page, "Other runs on record")
+    assert "the best of `quasiattn tune` | test | accuracy 0.9000" in section(
+        page, "Other runs on record"
+    )

@@ -13,7 +13,10 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="SavedModels are TensorFlow's")
 @pytest.mark.parametrize(
     "model,question,answer",
-    [("arithmetic", "x=85,y=-52,y-x", "-137"), ("trec", "What is the capital of Yugoslavia ?", "LOC")],
+    [
+        ("arithmetic", "x=85,y=-52,y-x", "-137"),
+        ("trec", "What is the capital of Yugoslavia ?", "LOC"),
+    ],
 )
 def test_they_answer_without_keras_and_fit_into_five_megabytes(model, question, answer):
     folder = ROOT / "saved_models" / model / "1"

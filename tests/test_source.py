@@ -24,11 +24,19 @@ PUBLIC = [
     for name in getattr(keras_quasiattn, room).__all__
 ]
 OPS_AND_LAYERS = [
-    path for path in SOURCES if path.relative_to(ROOT / "keras_quasiattn").parts[0] in ("ops", "layers")
+    path
+    for path in SOURCES
+    if path.relative_to(ROOT / "keras_quasiattn").parts[0] in ("ops", "layers")
 ]
 # What importing the package, or its metrics, must not bring with it.
 LATE = {
-    "keras_quasiattn": {"tensorflow_text", "tensorflow_datasets", "click", "tensorflow", "sacrebleu"},
+    "keras_quasiattn": {
+        "tensorflow_text",
+        "tensorflow_datasets",
+        "click",
+        "tensorflow",
+        "sacrebleu",
+    },
     "keras_quasiattn.metrics": {"click", "sacrebleu"},
 }
 
@@ -165,7 +173,12 @@ def test_importing_the_package_imports_little(module):
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     run = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=environment, timeout=120, capture_output=True, text=True
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        env=environment,
+        timeout=120,
+        capture_output=True,
+        text=True,
     )
     assert run.returncode == 0, run.stderr
     assert not set(run.stdout.split()) & LATE[module]
@@ -183,11 +196,15 @@ def test_public_symbols_are_documented_and_typed(symbol):
     for section in ("Args:", "Returns:", "Example:"):
         assert section in symbol.__doc__, section
     for method in methods:
-        assert method.__name__ == "__init__" or method.__name__.startswith("_") or method.__doc__, method
+        assert method.__name__ == "__init__" or method.__name__.startswith("_") or method.__doc__, (
+            method
+        )
         signature = inspect.signature(method)
         assert signature.return_annotation is not inspect.Signature.empty, method
         for parameter in signature.parameters.values():
-            assert parameter.name == "self" or parameter.annotation is not inspect.Parameter.empty, parameter
+            assert (
+                parameter.name == "self" or parameter.annotation is not inspect.Parameter.empty
+            ), parameter
 
 
 @pytest.mark.parametrize("symbol", PUBLIC)
@@ -196,7 +213,9 @@ def test_public_functions_document_every_argument(symbol):
         arguments = list(inspect.signature(symbol).parameters)
     else:
         arguments = [
-            p for p in inspect.signature(symbol.__init__).parameters if p not in ("self", "args", "kwargs")
+            p
+            for p in inspect.signature(symbol.__init__).parameters
+            if p not in ("self", "args", "kwargs")
         ]
     for argument in arguments:
         assert re.search(rf"^\s+{argument}: ", symbol.__doc__, re.MULTILINE), argument

@@ -14,7 +14,9 @@ from keras_quasiattn.tasks import get
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def row(task: str, preset: str, model: str, seed: int, split: str = "test", **figures: float) -> str:
+def row(
+    task: str, preset: str, model: str, seed: int, split: str = "test", **figures: float
+) -> str:
     record = {
         "task": task,
         "preset": preset,
@@ -41,7 +43,9 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
     return printed
 
 
-def test_means_and_spreads_stand_beside_the_papers_figures(call: Callable[..., str], tmp_path: Path) -> None:
+def test_means_and_spreads_stand_beside_the_papers_figures(
+    call: Callable[..., str], tmp_path: Path
+) -> None:
     results = tmp_path / "classify.jsonl"
     seeds = [
         row("classify", "trec", "bilstm_soft", seed, accuracy=accuracy, attention_flops=2e6)
@@ -81,7 +85,10 @@ def test_means_and_spreads_stand_beside_the_papers_figures(call: Callable[..., s
 def test_nothing_measured_prints_a_heading_alone(
     call: Callable[..., str], script: str, tmp_path: Path
 ) -> None:
-    assert call(script, "show", "--results", str(tmp_path / "none.jsonl")).split()[:2] == ["table", "data"]
+    assert call(script, "show", "--results", str(tmp_path / "none.jsonl")).split()[:2] == [
+        "table",
+        "data",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -102,10 +109,14 @@ def test_every_row_is_of_options_that_there_are(
     rows = list(importlib.import_module(script).rows())
     assert len({(row.run(0), row.split) for row in rows}) > 1
     for row in rows:
-        get(task)(preset=row.preset, model=row.model, seed=0, data_dir="data", overrides=row.settings)
+        get(task)(
+            preset=row.preset, model=row.model, seed=0, data_dir="data", overrides=row.settings
+        )
 
 
-def test_rows_that_are_there_are_not_trained_again(call: Callable[..., str], tmp_path: Path) -> None:
+def test_rows_that_are_there_are_not_trained_again(
+    call: Callable[..., str], tmp_path: Path
+) -> None:
     results = tmp_path / "rank.jsonl"
     results.write_text(
         row("rank", "wikiqa", "decomposable", 0, map=0.5)
@@ -129,5 +140,8 @@ def test_loss_curves_have_the_mean_and_the_spread_of_the_seeds(
     runs = [str(tmp_path / f"run{seed}") for seed in (0, 1)]
     call("loss_curves.py", *runs, "--output", str(tmp_path / "out" / "loss.png"))
     curve = json.loads((tmp_path / "out" / "loss.json").read_text())["siamese_both"]
-    assert curve[0] == {"step": 10, "mean": 4.0, "least": 3.0, "largest": 5.0, "runs": 2} and len(curve) == 2
+    assert (
+        curve[0] == {"step": 10, "mean": 4.0, "least": 3.0, "largest": 5.0, "runs": 2}
+        and len(curve) == 2
+    )
     assert (tmp_path / "out" / "loss.png").read_bytes().startswith(b"\x89PNG")

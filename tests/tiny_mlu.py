@@ -44,7 +44,11 @@ def settings(**overrides: Any) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment of a fresh process that finds the package in this source tree."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP_MIN_LOG_LEVEL")}
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("TF_CPP_MIN_LOG_LEVEL")
+    }
     return {**kept, "PYTHONPATH": str(ROOT)}
 
 
@@ -58,7 +62,12 @@ def quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedPr
 
 def warm_quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """The same in a process that has imported TensorFlow already; the options are those of `warm.run`."""
-    command = [sys.executable, "-c", "import sys, quasiattn; sys.exit(quasiattn.main())", *arguments]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys, quasiattn; sys.exit(quasiattn.main())",
+        *arguments,
+    ]
     return warm.run(command, **{"env": environment(), **options})
 
 

@@ -34,7 +34,9 @@ def pairs(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
     made = []
     for number in range(count):
         first = draw.choice(ANIMALS)
-        second = first if number % 2 else draw.choice([animal for animal in ANIMALS if animal != first])
+        second = (
+            first if number % 2 else draw.choice([animal for animal in ANIMALS if animal != first])
+        )
         made.append((text(draw, first), text(draw, second), "same" if number % 2 else "other"))
     return made
 
@@ -63,7 +65,9 @@ def write(file: Path, columns: str, made: list[tuple[str, str, str]]) -> Path:
 def files(folder: Path, task: str) -> Path:
     """The folder, with a training, a validation and a test file of the task."""
     columns, rows = (
-        ("first second label", pairs) if task == "pairs" else ("question candidate label", questions)
+        ("first second label", pairs)
+        if task == "pairs"
+        else ("question candidate label", questions)
     )
     for seed, (split, count) in enumerate([("train", 400), ("validation", 50), ("test", 50)]):
         write(folder / f"{split}.tsv", columns, rows(count, seed))
@@ -74,7 +78,10 @@ def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, 
     """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
     settings = {
         **COMMON,
-        **{f"data.{split}": str(folder / f"{split}.tsv") for split in ("train", "validation", "test")},
+        **{
+            f"data.{split}": str(folder / f"{split}.tsv")
+            for split in ("train", "validation", "test")
+        },
     }
     if not model.startswith("siamese"):
         settings.update({"model.projection_dim": 8, "model.num_layers": 1})

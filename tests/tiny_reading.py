@@ -28,7 +28,9 @@ COMMON = {
 def record(draw: random.Random, number: int) -> dict[str, Any]:
     """A question, and a passage in which three animals have names."""
     animals, names = draw.sample(ANIMALS, 3), draw.sample(NAMES, 3)
-    context = ", ".join(f"the {animal} {name}" for animal, name in zip(animals, names, strict=True)) + "."
+    context = (
+        ", ".join(f"the {animal} {name}" for animal, name in zip(animals, names, strict=True)) + "."
+    )
     asked = draw.randrange(3)
     start = context.index(f"{animals[asked]} {names[asked]}") + len(animals[asked]) + 1
     return {
@@ -58,7 +60,10 @@ def make(folder: Path, model: str, seed: int = 3, **changed: Any) -> Task:
     """The task on the files in the folder; `model__units=4` for an override of `model.units`."""
     settings = {
         **COMMON,
-        **{f"data.{split}": str(folder / f"{split}.jsonl") for split in ("train", "validation", "test")},
+        **{
+            f"data.{split}": str(folder / f"{split}.jsonl")
+            for split in ("train", "validation", "test")
+        },
     }
     if model != "attention_flow":
         settings |= {"model.num_layers": 2, "model.factors": 4}

@@ -22,7 +22,13 @@ COMMON = {
     "training.warmup_steps": 20,
     "training.patience": None,
 }
-TRANSFORMER = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 16, "num_heads": 2, "dropout": 0.0}
+TRANSFORMER = {
+    "num_layers": 1,
+    "hidden_dim": 16,
+    "intermediate_dim": 16,
+    "num_heads": 2,
+    "dropout": 0.0,
+}
 RECURRENT = {"embedding_dim": 8, "units": 8, "dropout": 0.0}
 PROBLEMS = [
     ("given a number a , add {} to a", "[ + a {} ]", {"a": "int"}, "int", lambda a, n: a + n),
@@ -53,7 +59,9 @@ def problems(count: int) -> list[dict[str, Any]]:
 def files(folder: Path) -> Path:
     """The folder, with sentences of three splits in a file a side, and problems."""
     for seed, (split, count) in enumerate([("train", 300), ("validation", 20), ("test", 20)]):
-        for side, lines in zip(("en", "de"), zip(*sentences(count, seed), strict=True), strict=True):
+        for side, lines in zip(
+            ("en", "de"), zip(*sentences(count, seed), strict=True), strict=True
+        ):
             (folder / f"{split}.{side}").write_text("\n".join(lines) + "\n", encoding="utf-8")
         lines = [json.dumps(record) for record in problems(count // 10)]
         (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -63,7 +71,9 @@ def files(folder: Path) -> Path:
 def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
     """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
     kind = "{0}.en,{0}.de" if task == "translate" else "{0}.jsonl"
-    data = {f"data.{split}": kind.format(folder / split) for split in ("train", "validation", "test")}
+    data = {
+        f"data.{split}": kind.format(folder / split) for split in ("train", "validation", "test")
+    }
     sizes = RECURRENT if model.startswith("seq2seq") else TRANSFORMER
     return {
         **COMMON,

@@ -49,8 +49,12 @@ def write(file: Path, made: list[tuple[str, str]]) -> Path:
 
 def overrides(folder: Path, model: str, **changed: Any) -> dict[str, Any]:
     """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
-    names = ("embedding_dim", "units", "embedding_dropout") if model.startswith("transformer") else ()
-    settings = {name: value for name, value in SETTINGS.items() if name.removeprefix("model.") not in names}
+    names = (
+        ("embedding_dim", "units", "embedding_dropout") if model.startswith("transformer") else ()
+    )
+    settings = {
+        name: value for name, value in SETTINGS.items() if name.removeprefix("model.") not in names
+    }
     if model.startswith("transformer"):
         settings.update(TRANSFORMER)
     elif model == "bilstm_gated":
@@ -66,7 +70,9 @@ def overrides(folder: Path, model: str, **changed: Any) -> dict[str, Any]:
 def make(folder: Path, model: str = "bilstm_gated", seed: int = 3, **changed: Any) -> Task:
     """The task on the files in the folder."""
     settings = overrides(folder, model, **changed)
-    return get("classify")(preset="own", model=model, seed=seed, data_dir=folder, overrides=settings)
+    return get("classify")(
+        preset="own", model=model, seed=seed, data_dir=folder, overrides=settings
+    )
 
 
 def files(folder: Path) -> Path:

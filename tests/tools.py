@@ -12,7 +12,9 @@ from keras import ops
 from keras_quasiattn.ops.coda.choice import CODA_IMPLEMENTATIONS as ALL_IMPLEMENTATIONS
 
 _COMPILED = keras.backend.backend() == "tensorflow" and importlib.util.find_spec("numba")
-CODA_IMPLEMENTATIONS = tuple(name for name in ALL_IMPLEMENTATIONS if name != "compiled" or _COMPILED)
+CODA_IMPLEMENTATIONS = tuple(
+    name for name in ALL_IMPLEMENTATIONS if name != "compiled" or _COMPILED
+)
 
 
 def sampled(rows, count, seed=0):

@@ -100,7 +100,12 @@ class Process:
 
 
 def run(
-    command: Sequence[Any], *, input: Any = b"", text: bool = False, timeout: float = 240, **options: Any
+    command: Sequence[Any],
+    *,
+    input: Any = b"",
+    text: bool = False,
+    timeout: float = 240,
+    **options: Any,
 ) -> subprocess.CompletedProcess[Any]:
     """As `subprocess.run(command, capture_output=True)`; further options are those of `Process`."""
     process = Process(command, input=input.encode() if isinstance(input, str) else input, **options)
@@ -118,7 +123,11 @@ def _template() -> socket.socket:
     command = [sys.executable, str(Path(__file__).with_name("warm_template.py")), str(its.fileno())]
     # As the command sets it: C++ reads it once.
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    quiet = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.DEVNULL,
+        "stderr": subprocess.DEVNULL,
+    }
     template = subprocess.Popen(command, pass_fds=[its.fileno()], env=environment, **quiet)
     its.close()
     atexit.register(lambda: (mine.close(), template.wait(10)))

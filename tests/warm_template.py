@@ -51,7 +51,9 @@ def become(words: list[str], env: dict[str, str], cwd: str, before: str) -> None
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever the one who started us ignores
+    signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # whatever the one who started us ignores
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         mode, errors = "w" if number else "r", "backslashreplace" if number == 2 else None
         stream = open(number, mode, 1 if number == 2 else -1, errors=errors, closefd=False)  # noqa: SIM115

@@ -31,7 +31,9 @@ def ask(
         inputs: those of a signature by name, or those of a function in their order. Strings are bytes or str.
         function: the name of a signature, or that of a `tf.function` of the saved module.
     """
-    named = dict(inputs) if isinstance(inputs, Mapping) else {f"{i}": x for i, x in enumerate(inputs)}
+    named = (
+        dict(inputs) if isinstance(inputs, Mapping) else {f"{i}": x for i, x in enumerate(inputs)}
+    )
     with tempfile.TemporaryDirectory() as place:
         write({name: np.asarray(value) for name, value in named.items()}, f"{place}/inputs.npz")
         asked = {"folder": str(folder), "function": function, "place": place, "names": list(named)}
@@ -48,9 +50,13 @@ def write(arrays: Mapping[str, np.ndarray], file: str) -> None:
     flat = {}
     for name, array in arrays.items():
         if array.dtype.kind in "OSU":
-            strings = [s.encode() if isinstance(s, str) else bytes(s) for s in array.ravel().tolist()]
+            strings = [
+                s.encode() if isinstance(s, str) else bytes(s) for s in array.ravel().tolist()
+            ]
             flat[f"bytes:{name}"] = np.frombuffer(b"".join(strings), np.uint8)
-            flat[f"sizes:{name}"] = np.array([len(s) for s in strings], np.int64).reshape(array.shape)
+            flat[f"sizes:{name}"] = np.array([len(s) for s in strings], np.int64).reshape(
+                array.shape
+            )
         else:
             flat[f"array:{name}"] = array
     np.savez(file, **flat)
@@ -68,7 +74,9 @@ def read(file: str) -> dict[str, np.ndarray]:
                 sizes, content = flat[key], flat[f"bytes:{name}"].tobytes()
                 ends = np.cumsum(sizes.ravel())
                 arrays[name] = np.empty(sizes.size, object)
-                arrays[name][:] = [content[e - s : e] for e, s in zip(ends, sizes.ravel(), strict=True)]
+                arrays[name][:] = [
+                    content[e - s : e] for e, s in zip(ends, sizes.ravel(), strict=True)
+                ]
                 arrays[name] = arrays[name].reshape(sizes.shape)
     return arrays
 
@@ -94,7 +102,9 @@ def main() -> None:
 
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print is no answer
-    kernels = os.path.dirname(importlib.util.find_spec("tensorflow_text").origin) + "/python/ops/_*.so"
+    kernels = (
+        os.path.dirname(importlib.util.find_spec("tensorflow_text").origin) + "/python/ops/_*.so"
+    )
     sys.modules.update(dict.fromkeys(ABSENT))
     import tensorflow as tf
 

@@ -5,14 +5,18 @@ from typing import Any
 
 import griffe
 
-_EXAMPLE = re.compile(r"(?:^Example:\n)?((?:^(?:>>>|\.\.\.).*\n?(?:^(?!>>>|\.\.\.)\S.*\n?)*)+)", re.MULTILINE)
+_EXAMPLE = re.compile(
+    r"(?:^Example:\n)?((?:^(?:>>>|\.\.\.).*\n?(?:^(?!>>>|\.\.\.)\S.*\n?)*)+)", re.MULTILINE
+)
 _SECTION = re.compile(r"^(Call arguments|Call returns):\n((?:^(?: {4}.*)?\n?)+)", re.MULTILINE)
 _ITEM = re.compile(r"^ {4}([\w, ]+): ", re.MULTILINE)
 
 
 def as_markdown(text: str) -> str:
     """A docstring in the form that mkdocstrings shows well."""
-    text = _EXAMPLE.sub(lambda found: f"**Example**\n\n```pycon\n{found[1].rstrip()}\n```\n\n", text)
+    text = _EXAMPLE.sub(
+        lambda found: f"**Example**\n\n```pycon\n{found[1].rstrip()}\n```\n\n", text
+    )
     return _SECTION.sub(_listed, text)
 
 

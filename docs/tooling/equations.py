@@ -14,6 +14,8 @@ def on_page_content(content: str, **_: Any) -> str:
 
     def mathml(found: re.Match[str]) -> str:
         display = "block" if found[2] == "[" else "inline"
-        return f"<{found[1]}>{convert(html.unescape(found[3]).strip(), display=display)}</{found[1]}>"
+        return (
+            f"<{found[1]}>{convert(html.unescape(found[3]).strip(), display=display)}</{found[1]}>"
+        )
 
     return _EQUATION.sub(mathml, content)

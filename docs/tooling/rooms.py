@@ -37,7 +37,9 @@ def imports(room: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
             for alias in node.names
         }
         inside = {
-            module.removeprefix(prefix).split(".")[0] for module in modules if module.startswith(prefix)
+            module.removeprefix(prefix).split(".")[0]
+            for module in modules
+            if module.startswith(prefix)
         }
         found[name] = inside & files.keys() - {name}
     return found

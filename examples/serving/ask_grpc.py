@@ -61,7 +61,9 @@ class GrpcClient:
             array = np.asarray(value)
             text = array.dtype.kind in "SUO"
             request.inputs[name].CopyFrom(
-                tf.make_tensor_proto(value, tf.string, array.shape) if text else tf.make_tensor_proto(array)
+                tf.make_tensor_proto(value, tf.string, array.shape)
+                if text
+                else tf.make_tensor_proto(array)
             )
         response = self.stub.Predict(request, timeout=self.timeout)
         return {name: tf.make_ndarray(value) for name, value in response.outputs.items()}

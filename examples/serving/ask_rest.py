@@ -65,7 +65,9 @@ def main() -> None:
     parser.add_argument(
         "inputs", nargs="+", metavar="NAME=TEXT", help="a name given more than once is a list"
     )
-    parser.add_argument("--server", default="http://localhost:8501", help="default http://localhost:8501")
+    parser.add_argument(
+        "--server", default="http://localhost:8501", help="default http://localhost:8501"
+    )
     parser.add_argument("--timeout", type=float, default=5.0, help="seconds; default 5")
     arguments = parser.parse_args()
     inputs: dict[str, list[Any]] = {}

@@ -34,9 +34,13 @@ class Batches:
             ValueError: the request cannot be joined to others.
         """
         if len({len(value) for value in inputs.values()}) > 1:
-            raise ValueError("Batching session Run() input tensors must have equal 0th-dimension size.")
+            raise ValueError(
+                "Batching session Run() input tensors must have equal 0th-dimension size."
+            )
         if not all(value.size for value in inputs.values()):
-            raise ValueError("Batching session Run() input tensors must not be empty: they cannot be padded.")
+            raise ValueError(
+                "Batching session Run() input tensors must not be empty: they cannot be padded."
+            )
         future: Future[Arrays] = Future()
         self._waiting.put((inputs, future))
         return future.result()
@@ -45,7 +49,9 @@ class Batches:
         while True:
             requests, futures = zip(*self._next_batch(), strict=True)
             try:
-                together = {name: _joined([request[name] for request in requests]) for name in requests[0]}
+                together = {
+                    name: _joined([request[name] for request in requests]) for name in requests[0]
+                }
                 answer, row = self._answer(together), 0
                 for request, future in zip(requests, futures, strict=True):
                     own = slice(row, row + len(next(iter(request.values()))))
@@ -71,7 +77,10 @@ def _joined(arrays: list[np.ndarray]) -> np.ndarray:
     padded = [
         np.pad(
             array,
-            [(0, 0), *((0, wide - own) for wide, own in zip(widest[1:], array.shape[1:], strict=True))],
+            [
+                (0, 0),
+                *((0, wide - own) for wide, own in zip(widest[1:], array.shape[1:], strict=True)),
+            ],
             constant_values=array.flat[0],
         )
         for array in arrays

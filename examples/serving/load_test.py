@@ -53,7 +53,9 @@ def signatures_of(client: GrpcClient, model: str) -> dict[str, dict[str, int]]:
     }
 
 
-def well_formed(signature: str, axes: dict[str, int], draw: random.Random, longest: int) -> dict[str, Any]:
+def well_formed(
+    signature: str, axes: dict[str, int], draw: random.Random, longest: int
+) -> dict[str, Any]:
     """Inputs of one row; arguments with more axes get three texts."""
     inputs: dict[str, Any] = {}
     if signature == "serving_default":
@@ -84,14 +86,19 @@ def malformed(model: str, axes: dict[str, int], draw: random.Random) -> Request:
         lambda: Request(model, "no_signature", whole, None),
         lambda: Request(model, "serving_default", {}, None),
         lambda: Request(model, "serving_default", {**whole, "other": texts}, None),
-        lambda: Request(model, "serving_default", {**whole, name: np.array([1.5], np.float32)}, None),
+        lambda: Request(
+            model, "serving_default", {**whole, name: np.array([1.5], np.float32)}, None
+        ),
         lambda: Request(model, "serving_default", {**whole, name: [[[texts]]]}, None),
         lambda: Request(
             model,
             "token_ids",
             {
                 key: np.ones((2,) * count, np.int32)
-                for key, count in {f"{name}_ids": axes[name] + 1, f"{name}_lengths": axes[name] + 2}.items()
+                for key, count in {
+                    f"{name}_ids": axes[name] + 1,
+                    f"{name}_lengths": axes[name] + 2,
+                }.items()
             },
             None,
         ),
@@ -112,7 +119,8 @@ def extreme(model: str, signatures: dict[str, dict[str, int]], draw: random.Rand
         ]
         text = draw.choice(texts)
         inputs = {
-            key: [text] if count == 1 else [[text]] for key, count in signatures["serving_default"].items()
+            key: [text] if count == 1 else [[text]]
+            for key, count in signatures["serving_default"].items()
         }
         return Request(model, "serving_default", inputs, {})
     inputs = well_formed("token_ids", signatures["token_ids"], draw, 99)
@@ -134,7 +142,9 @@ def alike(expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
     for name, value in expected.items():
         part = got[name][tuple(slice(size) for size in value.shape)]
         if np.issubdtype(value.dtype, np.floating):
-            same = part.shape == value.shape and np.allclose(part, value, atol=_TOLERANCE, rtol=_TOLERANCE)
+            same = part.shape == value.shape and np.allclose(
+                part, value, atol=_TOLERANCE, rtol=_TOLERANCE
+            )
         else:
             same = np.array_equal(part, value)
         if not same:
@@ -173,7 +183,12 @@ def main() -> None:
         signature = ("serving_default", "token_ids")[number % 2]
         inputs = well_formed(signature, signatures[signature], draw, arguments.longest)
         pool.append(
-            Request(arguments.model, signature, inputs, first.predict(arguments.model, inputs, signature))
+            Request(
+                arguments.model,
+                signature,
+                inputs,
+                first.predict(arguments.model, inputs, signature),
+            )
         )
 
     def hostile() -> Request:
@@ -204,7 +219,9 @@ def main() -> None:
             begun = time.perf_counter()
             try:
                 answer = client.predict(request.model, request.inputs, request.signature)
-                right = request.expected == {} or (request.expected and alike(request.expected, answer))
+                right = request.expected == {} or (
+                    request.expected and alike(request.expected, answer)
+                )
                 outcome = "answered" if right else "wrong"
             except grpc.RpcError as error:
                 code = error.code().name

@@ -33,7 +33,9 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-_ROUTE = re.compile(r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>:[a-z]+)?")
+_ROUTE = re.compile(
+    r"/v1/models/(?P<name>[^/:]+)(?:/versions/(?P<version>[0-9]+))?(?P<verb>:[a-z]+)?"
+)
 _HTTP = {grpc.StatusCode.NOT_FOUND: 404, grpc.StatusCode.INVALID_ARGUMENT: 400}
 _HTTP[grpc.StatusCode.FAILED_PRECONDITION] = 412
 
@@ -65,7 +67,9 @@ class Model:
         """What the model answers, or `Refused`."""
         asked = self.specs(signature)
         if inputs.keys() != asked.keys():
-            extra, missing = (",".join(sorted(a)) for a in (inputs.keys() - asked, asked.keys() - inputs))
+            extra, missing = (
+                ",".join(sorted(a)) for a in (inputs.keys() - asked, asked.keys() - inputs)
+            )
             raise Refused(
                 grpc.StatusCode.INVALID_ARGUMENT,
                 f"input size does not match signature: {len(inputs)}!={len(asked)}. "
@@ -211,7 +215,9 @@ def _predicted(model: Model, body: bytes) -> dict[str, Any]:
         elif not isinstance(values, dict):
             values = {next(iter(specs)): values}
         inputs = {
-            name: np.array(_decoded(value), specs[name].dtype.as_numpy_dtype if name in specs else None)
+            name: np.array(
+                _decoded(value), specs[name].dtype.as_numpy_dtype if name in specs else None
+            )
             for name, value in values.items()
         }
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
@@ -221,7 +227,9 @@ def _predicted(model: Model, body: bytes) -> dict[str, Any]:
     if not rows:
         return {"outputs": columns}
     return {
-        "predictions": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        "predictions": [
+            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
+        ]
     }
 
 
@@ -267,10 +275,16 @@ def main() -> None:
         "--enable-batching", action="store_true", help="join requests, as the real server can"
     )
     arguments = parser.parse_args()
-    found = [entry for entry in arguments.folder.iterdir() if any(entry.glob("[0-9]*/saved_model.pb"))]
-    models = Models({folder.name: Model(folder, arguments.enable_batching) for folder in sorted(found)})
+    found = [
+        entry for entry in arguments.folder.iterdir() if any(entry.glob("[0-9]*/saved_model.pb"))
+    ]
+    models = Models(
+        {folder.name: Model(folder, arguments.enable_batching) for folder in sorted(found)}
+    )
     server = grpc.server(ThreadPoolExecutor(max_workers=16))
-    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(PredictionService(models), server)
+    prediction_service_pb2_grpc.add_PredictionServiceServicer_to_server(
+        PredictionService(models), server
+    )
     model_service_pb2_grpc.add_ModelServiceServicer_to_server(ModelService(models), server)
     port = server.add_insecure_port(f"127.0.0.1:{arguments.port}")
     server.start()

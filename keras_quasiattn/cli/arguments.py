@@ -48,17 +48,32 @@ _TASK = (
     click.argument("task"),
     click.option("--model", help="One of the task's models; default its first."),
     click.option("--preset", help="One of the task's presets; default its first."),
-    click.option("--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL."),
-    click.option("--source", type=TensorFlowPath(), help="Train on this file of texts, one a line, and ..."),
-    click.option("--target", type=TensorFlowPath(), help="... this file of what they are to become."),
     click.option(
-        "--vectors", type=TensorFlowPath(), help="Word vectors to begin with: GloVe's text form, or an .npz."
+        "--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL."
     ),
     click.option(
-        "--seed", default=0, show_default=True, help="Fixes weights, noise and the order of the data."
+        "--source", type=TensorFlowPath(), help="Train on this file of texts, one a line, and ..."
     ),
     click.option(
-        "--set", "overrides", multiple=True, metavar="NAME=VALUE", help="Change one option; repeatable."
+        "--target", type=TensorFlowPath(), help="... this file of what they are to become."
+    ),
+    click.option(
+        "--vectors",
+        type=TensorFlowPath(),
+        help="Word vectors to begin with: GloVe's text form, or an .npz.",
+    ),
+    click.option(
+        "--seed",
+        default=0,
+        show_default=True,
+        help="Fixes weights, noise and the order of the data.",
+    ),
+    click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="Change one option; repeatable.",
     ),
     DATA_DIR,
 )
@@ -141,10 +156,14 @@ def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Pa
     return Path(f"{source},{target}")
 
 
-def _own_data_preset(task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]) -> str:
+def _own_data_preset(
+    task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]
+) -> str:
     """The preset for a user's own file, which goes into the settings."""
     if task.own_data is None:
-        raise UserError(f"--data {str(file)!r}: task {task.name} makes its own data and takes no file")
+        raise UserError(
+            f"--data {str(file)!r}: task {task.name} makes its own data and takes no file"
+        )
     own, option = task.own_data
     if preset not in (None, own):
         raise UserError(f"--data {str(file)!r} goes with the preset {own!r}, not {preset!r}")

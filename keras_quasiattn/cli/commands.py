@@ -126,8 +126,12 @@ def train(
     metavar="NAME=VALUES",
     help="Search this option over values separated by commas; repeatable. Default the papers' choices.",
 )
-@click.option("--method", default="random", show_default=True, help="random, bayesian or hyperband.")
-@click.option("--trials", default=10, show_default=True, help="Number of trials; Hyperband has its own.")
+@click.option(
+    "--method", default="random", show_default=True, help="random, bayesian or hyperband."
+)
+@click.option(
+    "--trials", default=10, show_default=True, help="Number of trials; Hyperband has its own."
+)
 @click.option("--folds", default=1, show_default=True, help="Parts of a cross-validation.")
 @POLICY
 @QUIET
@@ -147,7 +151,9 @@ def tune(
     try:
         from keras_quasiattn import tuning
     except ModuleNotFoundError as error:
-        raise UserError(f"{error.name} is not installed: pip install 'keras-quasiattn[tuning]'") from None
+        raise UserError(
+            f"{error.name} is not installed: pip install 'keras-quasiattn[tuning]'"
+        ) from None
 
     chosen = dict(assignments("--try", wanted, "model.units=50,100")) if wanted else None
     best = tuning.search(

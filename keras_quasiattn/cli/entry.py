@@ -24,9 +24,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: always, with the exit code.
     """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    logging.getLogger("absl").setLevel(logging.ERROR)  # TFDS warns of every config that has no fixed name
+    logging.getLogger("absl").setLevel(
+        logging.ERROR
+    )  # TFDS warns of every config that has no fixed name
     sys.exit(
-        _run(lambda: cli.main(list(arguments), prog_name="quasiattn", obj=arguments, standalone_mode=False))
+        _run(
+            lambda: cli.main(
+                list(arguments), prog_name="quasiattn", obj=arguments, standalone_mode=False
+            )
+        )
     )
 
 
@@ -46,7 +52,11 @@ def _run(command: Callable[[], Any]) -> int:
         return 1
     except OSError as error:
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
-    except (tf.errors.DataLossError, tf.errors.NotFoundError, tf.errors.ResourceExhaustedError) as error:
+    except (
+        tf.errors.DataLossError,
+        tf.errors.NotFoundError,
+        tf.errors.ResourceExhaustedError,
+    ) as error:
         # Data files that were damaged or removed, or not enough memory.
         return _fail(f"TensorFlow stopped: {error.message}", 1)
 

@@ -91,7 +91,10 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     help="Folder of all exported models.",
 )
 @click.option(
-    "--target", default="savedmodel", show_default=True, help="savedmodel, onnx, litert or openvino."
+    "--target",
+    default="savedmodel",
+    show_default=True,
+    help="savedmodel, onnx, litert or openvino.",
 )
 @click.option("--name", help="Name of the model; default that of the run folder.")
 @click.option("--version", type=int, help="Number of the version; default the next.")
@@ -172,8 +175,12 @@ def serve_check(path: Path, repetitions: int) -> None:
 @click.option(
     "--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write."
 )
-@click.option("--input", "inputs", multiple=True, help="A text to show; repeatable; default one example.")
-@click.option("--split", help="Show texts from this part of the data instead, and densities over it.")
+@click.option(
+    "--input", "inputs", multiple=True, help="A text to show; repeatable; default one example."
+)
+@click.option(
+    "--split", help="Show texts from this part of the data instead, and densities over it."
+)
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
@@ -182,7 +189,9 @@ def serve_check(path: Path, repetitions: int) -> None:
     help="Texts to measure densities on.",
 )
 @click.option(
-    "--results", type=click.Path(path_type=Path), help="Recorded results, for accuracy against density."
+    "--results",
+    type=click.Path(path_type=Path),
+    help="Recorded results, for accuracy against density.",
 )
 @DATA_DIR
 def report(

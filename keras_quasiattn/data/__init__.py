@@ -4,7 +4,11 @@ from keras_quasiattn.data.ag_news_part import AgNewsPart
 from keras_quasiattn.data.algolisp.builder import GeneratedAlgoLisp, GeneratedAlgoLispConfig
 from keras_quasiattn.data.algolisp.interpreter import Program
 from keras_quasiattn.data.algolisp.problems import ProgramTests, read_problems
-from keras_quasiattn.data.algolisp.program_texts import ProgramTexts, programs_from_files, programs_from_tfds
+from keras_quasiattn.data.algolisp.program_texts import (
+    ProgramTexts,
+    programs_from_files,
+    programs_from_tfds,
+)
 from keras_quasiattn.data.algolisp.trees import ProgramError
 from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
 from keras_quasiattn.data.labelled_texts import (

@@ -45,6 +45,11 @@ class AgNewsPart(tfds.core.GeneratorBasedBuilder):
             "test": self._generate_examples(test, ["title", "description"]),
         }
 
-    def _generate_examples(self, file: Path, parts: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _generate_examples(
+        self, file: Path, parts: Sequence[str]
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
         for number, row in read_table(file, ("label", *parts)):
-            yield number, {"text": " ".join(row[part] for part in parts), "label": int(row["label"]) - 1}
+            yield (
+                number,
+                {"text": " ".join(row[part] for part in parts), "label": int(row["label"]) - 1},
+            )

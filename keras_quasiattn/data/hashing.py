@@ -49,7 +49,9 @@ def text_shares(key: int, texts: Iterable[bytes]) -> np.ndarray:
     True
     """
     digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]
-    words = np.array([int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64)
+    words = np.array(
+        [int.from_bytes(digest, "little", signed=True) for digest in digests], np.int64
+    )
     return keyed_hash(key, words) / 2.0**64
 
 

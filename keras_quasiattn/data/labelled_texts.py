@@ -95,12 +95,19 @@ class LabelledTextSet(Generic[Examples]):
                 f"data.validation_share is {share} and data.validation_fold {fold}: it leaves {held_out.sum()} of "
                 f"{len(train)} texts for validation; give a file of its own or another share"
             )
-        splits = {**self.splits, "train": train.where(~held_out), "validation": train.where(held_out)}
+        splits = {
+            **self.splits,
+            "train": train.where(~held_out),
+            "validation": train.where(held_out),
+        }
         return dataclasses.replace(self, splits=splits)
 
 
 def texts_from_tfds(
-    builder: tfds.core.DatasetBuilder, text_keys: Sequence[str], label_key: str, splits: Sequence[str]
+    builder: tfds.core.DatasetBuilder,
+    text_keys: Sequence[str],
+    label_key: str,
+    splits: Sequence[str],
 ) -> LabelledTextSet[LabelledTexts]:
     """The splits of a prepared TFDS builder.
 
@@ -118,11 +125,15 @@ def texts_from_tfds(
     return LabelledTextSet(classes, read, builder.info.full_name)
 
 
-def columns_from_tfds(builder: tfds.core.DatasetBuilder, split: str, keys: Sequence[str]) -> list[np.ndarray]:
+def columns_from_tfds(
+    builder: tfds.core.DatasetBuilder, split: str, keys: Sequence[str]
+) -> list[np.ndarray]:
     """The values of these features over a whole split, always in the same order."""
     # One file after the other, so that the order is the same everywhere.
     config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-    batches = list(builder.as_dataset(split=split, batch_size=1000, read_config=config).as_numpy_iterator())
+    batches = list(
+        builder.as_dataset(split=split, batch_size=1000, read_config=config).as_numpy_iterator()
+    )
     return [np.concatenate([batch[key] for batch in batches]) for key in keys]
 
 
@@ -147,7 +158,9 @@ def texts_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Labelle
         str(files["train"]),
     )
     splits = {
-        split: LabelledTexts(text_array(row["text"].encode() for _, row in rows[split]), labels[split])
+        split: LabelledTexts(
+            text_array(row["text"].encode() for _, row in rows[split]), labels[split]
+        )
         for split in files
     }
     return LabelledTextSet(classes, splits, files_version(files["train"], files))
@@ -171,7 +184,9 @@ def number_labels(
                 raise UserError(f"{place}: the label is empty")
     names = {label.strip() for _, label in labels["train"]}
     if len(names) < 2:
-        raise UserError(f"{train_file} has the label {names.pop()!r} alone: at least two must occur")
+        raise UserError(
+            f"{train_file} has the label {names.pop()!r} alone: at least two must occur"
+        )
     numeric = all(re.fullmatch(r"-?\d{1,18}", name) for name in names)
     classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
     numbers = {name: number for number, name in enumerate(classes)}

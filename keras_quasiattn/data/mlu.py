@@ -18,9 +18,7 @@ SPLITS: Final = {"train": 0.89, "validation": 0.01, "test": 0.10}
 
 _FORMS: Final = {"one": 1, "all": 8}  # 2 orders of assignment × 4 pairs of operands
 _COMMUTATIVE = "+*"
-_SPLIT_KEY = (
-    48  # of no seed or config: a question is held out everywhere or nowhere, the documentation's among them
-)
+_SPLIT_KEY = 48  # of no seed or config: a question is held out everywhere or nowhere, the documentation's among them
 _FORM_WORD, _ORDER_WORD = 1, 2
 # TFDS keeps the examples of the shard it writes, so this bounds its memory.
 _EXAMPLES_PER_SHARD = 100_000
@@ -55,7 +53,9 @@ class ArithmeticMluConfig(tfds.core.BuilderConfig):
 
     def __post_init__(self) -> None:
         if self.forms not in _FORMS:
-            raise ValueError(f"forms must be one of {', '.join(map(repr, _FORMS))}; got {self.forms!r}")
+            raise ValueError(
+                f"forms must be one of {', '.join(map(repr, _FORMS))}; got {self.forms!r}"
+            )
         if self.num_expressions < _FEWEST_EXPRESSIONS or max(-self.low, self.high) > 2**24:
             raise ValueError(
                 f"low and high must leave at least {_FEWEST_EXPRESSIONS} expressions and lie within ±2^24; "
@@ -113,7 +113,9 @@ class ArithmeticMlu(tfds.core.ShardBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
     BUILDER_CONFIGS = [
-        ArithmeticMluConfig(name="paper", description="x, y in [-1000, 1000), + - *, one form each."),
+        ArithmeticMluConfig(
+            name="paper", description="x, y in [-1000, 1000), + - *, one form each."
+        ),
         ArithmeticMluConfig(
             name="demo",
             low=-100,
@@ -142,7 +144,9 @@ class ArithmeticMlu(tfds.core.ShardBasedBuilder):
         shards: dict[str, list[Callable[[], Iterator[tuple[int, dict[str, str]]]]]] = {}
         for split, share in SPLITS.items():
             num_shards = math.ceil(share * config.num_expressions / _EXAMPLES_PER_SHARD)
-            edges = [shard * 2 ** _index_bits(config) // num_shards for shard in range(num_shards + 1)]
+            edges = [
+                shard * 2 ** _index_bits(config) // num_shards for shard in range(num_shards + 1)
+            ]
             shards[split] = [
                 functools.partial(generate_examples, config, split, start, stop)
                 for start, stop in itertools.pairwise(edges)
@@ -203,15 +207,28 @@ def _decode(config: ArithmeticMluConfig, rows: np.ndarray) -> tuple[np.ndarray, 
     """(x is assigned first, x, y, left operand is x, operator's character code, right operand is x)."""
     cells, forms = np.divmod(rows, _FORMS[config.forms])
     if config.forms == "one":
-        forms = (keyed_hash(config.seed, np.array([_FORM_WORD]), cells) >> np.uint64(61)).astype(np.int64)
+        forms = (keyed_hash(config.seed, np.array([_FORM_WORD]), cells) >> np.uint64(61)).astype(
+            np.int64
+        )
     pairs, operators = np.divmod(cells, len(config.operators))
     x, y = np.divmod(pairs, config.high - config.low)
     codes = np.array([ord(operator) for operator in config.operators])
-    return forms & 4 > 0, x + config.low, y + config.low, forms & 2 > 0, codes[operators], forms & 1 > 0
+    return (
+        forms & 4 > 0,
+        x + config.low,
+        y + config.low,
+        forms & 2 > 0,
+        codes[operators],
+        forms & 1 > 0,
+    )
 
 
 def _split_codes(
-    x: np.ndarray, y: np.ndarray, left_is_x: np.ndarray, operators: np.ndarray, right_is_x: np.ndarray
+    x: np.ndarray,
+    y: np.ndarray,
+    left_is_x: np.ndarray,
+    operators: np.ndarray,
+    right_is_x: np.ndarray,
 ) -> np.ndarray:
     """Index into `SPLITS` by a hash of the canonical expression."""
     repeated = left_is_x == right_is_x

@@ -29,7 +29,10 @@ def _table(*sources: str, only: tuple[str, str] | None = None, quoted: bool = Fa
         for line, row in read_table(file, wanted, quoted=quoted):
             if only is None or row[only[0]] == only[1]:
                 names = ("first", "second", "label", "question_id")
-                yield line, {name: row[source] for name, source in zip(names, sources, strict=False)}
+                yield (
+                    line,
+                    {name: row[source] for name, source in zip(names, sources, strict=False)},
+                )
 
     return read
 
@@ -45,7 +48,9 @@ def _hashed_part(reader: _Reader, least: float, below: float) -> _Reader:
     return read
 
 
-def _candidates(question_id: str, first: str, candidates: list[str], right: int) -> Iterator[dict[str, str]]:
+def _candidates(
+    question_id: str, first: str, candidates: list[str], right: int
+) -> Iterator[dict[str, str]]:
     for number, second in enumerate(candidates):
         label = RELEVANCE[number == right]
         yield {"question_id": question_id, "first": first, "second": second, "label": label}
@@ -57,15 +62,23 @@ def _response_groups(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for line, group in read_objects(file, stream, ("id", "context", "candidates", "label")):
             for name in ("context", "candidates"):
                 texts = group.get(name)
-                if not (isinstance(texts, list) and texts and all(isinstance(text, str) for text in texts)):
-                    raise UserError(f"{file}, line {line}: {name!r} must be a list of at least one text")
+                if not (
+                    isinstance(texts, list)
+                    and texts
+                    and all(isinstance(text, str) for text in texts)
+                ):
+                    raise UserError(
+                        f"{file}, line {line}: {name!r} must be a list of at least one text"
+                    )
             context, candidates, right = group["context"], group["candidates"], group.get("label")
             if type(right) is not int or not 0 <= right < len(candidates):
                 raise UserError(
                     f"{file}, line {line}: the label is {right!r}: an index of its {len(candidates)} candidates "
                     f"would be right"
                 )
-            for row in _candidates(str(group.get("id", line)), END_OF_TURN.join(context), candidates, right):
+            for row in _candidates(
+                str(group.get("id", line)), END_OF_TURN.join(context), candidates, right
+            ):
                 yield line, row
 
 
@@ -203,12 +216,16 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
             name="dialogue_nli",
             classes=_classes("positive", "neutral", "negative"),
             splits=_splits(
-                "dialogue_nli/dialogue_nli_{}.jsonl", _table("sentence1", "sentence2", "label"), **_OFFICIAL
+                "dialogue_nli/dialogue_nli_{}.jsonl",
+                _table("sentence1", "sentence2", "label"),
+                **_OFFICIAL,
             ),
         ),
         _ranked(
             "wikiqa",
-            _splits("wikiqa/{}.tsv", _table("question", "sentence", "label", "question_id"), **_OFFICIAL),
+            _splits(
+                "wikiqa/{}.tsv", _table("question", "sentence", "label", "question_id"), **_OFFICIAL
+            ),
         ),
         _ranked(
             "wikiqa_original",
@@ -224,7 +241,9 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
             "ubuntu_v2",
             {
                 **_splits("ubuntu_v2/{}.csv", _single_responses, train="train"),
-                **_splits("ubuntu_v2/{}.csv", _true_response_first, validation="valid", test="test"),
+                **_splits(
+                    "ubuntu_v2/{}.csv", _true_response_first, validation="valid", test="test"
+                ),
             },
         ),
     ]
@@ -243,15 +262,21 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
         if config.ranked:
             features["question_id"] = tfds.features.Text()
         return tfds.core.DatasetInfo(
-            builder=self, description="Pairs of texts.", features=tfds.features.FeaturesDict(features)
+            builder=self,
+            description="Pairs of texts.",
+            features=tfds.features.FeaturesDict(features),
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         splits = self.builder_config.splits
         files = {split: manual_file(dl_manager, name, self) for split, (name, _) in splits.items()}
-        return {split: self._generate_examples(file, splits[split][1]) for split, file in files.items()}
+        return {
+            split: self._generate_examples(file, splits[split][1]) for split, file in files.items()
+        }
 
-    def _generate_examples(self, file: Path, reader: _Reader) -> Iterator[tuple[int, dict[str, Any]]]:
+    def _generate_examples(
+        self, file: Path, reader: _Reader
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
         config = self.builder_config
         numbers: dict[str, int] = {label: number for number, label in enumerate(config.classes)}
         if not config.ranked:

@@ -32,7 +32,9 @@ class ParallelCorpusConfig(tfds.core.BuilderConfig):
     def files(self, split: str) -> dict[str, str]:
         """The file of each language, in the manual folder."""
         path = f"{self.folder}/{self.splits[split]}"
-        return {language: f"{path}.{'tsv' if self.table else language}" for language in self.languages}
+        return {
+            language: f"{path}.{'tsv' if self.table else language}" for language in self.languages
+        }
 
 
 def _vietnamese(name: str, train: str, table: bool) -> ParallelCorpusConfig:
@@ -102,4 +104,6 @@ class ParallelCorpus(tfds.core.GeneratorBasedBuilder):
 
     def _generate_examples(self, files: Mapping[str, Path]) -> Iterator[tuple[int, dict[str, str]]]:
         table = self.builder_config.table
-        yield from read_table(next(iter(files.values())), tuple(files)) if table else read_parallel(files)
+        yield from (
+            read_table(next(iter(files.values())), tuple(files)) if table else read_parallel(files)
+        )

@@ -62,7 +62,9 @@ def parallel_from_tfds(
     """
     for language in (source, target):
         if language not in builder.info.features:
-            raise UserError.unknown(f"language of {builder.info.full_name}", language, builder.info.features)
+            raise UserError.unknown(
+                f"language of {builder.info.full_name}", language, builder.info.features
+            )
     read = {
         split: ParallelTexts(*columns_from_tfds(builder, theirs, (source, target)))
         for split, theirs in splits.items()
@@ -85,7 +87,9 @@ def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> P
         read[split] = ParallelTexts(
             *(text_array(row[side].encode() for row in rows) for side in ("source", "target"))
         )
-    sides = {f"{split} {side}": file for split, pair in files.items() for side, file in enumerate(pair)}
+    sides = {
+        f"{split} {side}": file for split, pair in files.items() for side, file in enumerate(pair)
+    }
     return _without_empty_sides(read, files_version(next(iter(sides.values())), sides))
 
 
@@ -106,7 +110,9 @@ def without_long_pairs(
     train = texts.splits["train"]
     short = train.where(np.maximum(source_lengths, target_lengths) <= limit)
     if not len(short):
-        raise UserError(f"each of the {len(train)} training pairs has a side of more than {limit} tokens")
+        raise UserError(
+            f"each of the {len(train)} training pairs has a side of more than {limit} tokens"
+        )
     dropped = {**texts.dropped, "train": texts.dropped.get("train", 0) + len(train) - len(short)}
     return dataclasses.replace(texts, splits={**texts.splits, "train": short}, dropped=dropped)
 
@@ -115,7 +121,9 @@ def _without_empty_sides(read: Mapping[str, ParallelTexts], version: str) -> Par
     splits, dropped = {}, {}
     for split, pairs in read.items():
         sides = zip(pairs.source, pairs.target, strict=True)
-        full = np.array([all(side.decode("utf-8", "replace").strip() for side in pair) for pair in sides])
+        full = np.array(
+            [all(side.decode("utf-8", "replace").strip() for side in pair) for pair in sides]
+        )
         if not full.any():
             raise UserError(f"the {split} split of {version} has no pair: in each, a side is empty")
         splits[split], dropped[split] = pairs.where(full), int((~full).sum())

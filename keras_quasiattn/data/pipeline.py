@@ -170,8 +170,12 @@ def training_batches(
         windows = examples.batch(shuffle_buffer).enumerate()
         return epoch_examples(epoch, windows).batch(batch_size, drop_remainder=True)
 
-    rest_windows = examples_from(used_windows * shuffle_buffer).batch(shuffle_buffer).enumerate(used_windows)
-    rest_of_epoch = epoch_examples(tf.constant(first_epoch, tf.int64), rest_windows).skip(used_of_window)
+    rest_windows = (
+        examples_from(used_windows * shuffle_buffer).batch(shuffle_buffer).enumerate(used_windows)
+    )
+    rest_of_epoch = epoch_examples(tf.constant(first_epoch, tf.int64), rest_windows).skip(
+        used_of_window
+    )
     later_epochs = tf.data.Dataset.range(first_epoch + 1, tf.int64.max).flat_map(epoch_batches)
 
     return encoded_stream(
@@ -205,7 +209,9 @@ def _by_length(order: tf.Tensor, lengths: tf.Tensor, batch_size: int, key: tf.Te
     return tf.concat([tf.reshape(rows, (-1,)), rest], axis=0)
 
 
-def evaluation_batches(examples: tf.data.Dataset, *, batch_size: int, encode: Encode) -> tf.data.Dataset:
+def evaluation_batches(
+    examples: tf.data.Dataset, *, batch_size: int, encode: Encode
+) -> tf.data.Dataset:
     """Every example once and in order; the last batch may be short.
 
     Args:
@@ -262,7 +268,9 @@ def sequence_pair_encoder(
         ValueError: If the start symbol is padding.
     """
     if start_id == pad_id:
-        raise ValueError(f"start_id must differ from pad_id, or the mask hides it; got {start_id} for both")
+        raise ValueError(
+            f"start_id must differ from pad_id, or the mask hides it; got {start_id} for both"
+        )
 
     def encode(
         examples: dict[str, tf.Tensor], length: tf.Tensor | None = None

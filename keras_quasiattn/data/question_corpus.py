@@ -38,7 +38,10 @@ class QuestionCorpusConfig(tfds.core.BuilderConfig):
 
 def _quasar(kind: str) -> QuestionCorpusConfig:
     splits = {
-        split: (f"quasar-t/questions/{name}_questions.json", f"quasar-t/contexts/{kind}/{name}_contexts.json")
+        split: (
+            f"quasar-t/questions/{name}_questions.json",
+            f"quasar-t/contexts/{kind}/{name}_contexts.json",
+        )
         for split, name in (("train", "train"), ("validation", "dev"), ("test", "test"))
     }
     return QuestionCorpusConfig(name=f"quasar_t_{kind}", reader=read_quasar, splits=splits)
@@ -110,14 +113,17 @@ class QuestionCorpus(tfds.core.GeneratorBasedBuilder):
             "answers": tfds.features.Sequence({"text": text, "answer_start": number}),
         }
         return tfds.core.DatasetInfo(
-            builder=self, description="Questions and passages.", features=tfds.features.FeaturesDict(features)
+            builder=self,
+            description="Questions and passages.",
+            features=tfds.features.FeaturesDict(features),
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         config = self.builder_config
         find = manual_folder if config.folders else manual_file
         files = {
-            split: [find(dl_manager, name, self) for name in names] for split, names in config.splits.items()
+            split: [find(dl_manager, name, self) for name in names]
+            for split, names in config.splits.items()
         }
         return {split: self._generate_examples(paths) for split, paths in files.items()}
 

@@ -57,7 +57,9 @@ def read_squad(file: Path) -> Iterator[Question]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        broken = text[: error.pos].count('"question"') if isinstance(error, json.JSONDecodeError) else 0
+        broken = (
+            text[: error.pos].count('"question"') if isinstance(error, json.JSONDecodeError) else 0
+        )
         raise UserError(f"{file}, record {max(broken, 1)}: not JSON ({error})") from None
     number = 0
     try:
@@ -131,7 +133,9 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
             ):
                 raise UserError(f"{contexts}, {place}: 'contexts' must be a list of [score, text]")
             context = _joined(contexts, place, [text for _, text in scored])
-            yield _question(questions, place, row["uid"], row.get("question"), context, [row.get("answer")])
+            yield _question(
+                questions, place, row["uid"], row.get("question"), context, [row.get("answer")]
+            )
 
 
 def read_search_qa(folder: Path) -> Iterator[Question]:
@@ -152,8 +156,12 @@ def read_search_qa(folder: Path) -> Iterator[Question]:
         except (ValueError, RecursionError) as error:
             raise UserError(f"{file}, {place}: not JSON ({error})") from None
         if not isinstance(row, dict) or not isinstance(row.get("search_results"), list):
-            raise UserError(f"{file}, {place}: an object with 'search_results', a list, would be right")
-        snippets = [result.get("snippet") for result in row["search_results"] if isinstance(result, dict)]
+            raise UserError(
+                f"{file}, {place}: an object with 'search_results', a list, would be right"
+            )
+        snippets = [
+            result.get("snippet") for result in row["search_results"] if isinstance(result, dict)
+        ]
         context = _joined(file, place, [snippet for snippet in snippets if snippet])
         yield _question(
             file, place, row.get("id", file.stem), row.get("question"), context, [row.get("answer")]
@@ -181,17 +189,27 @@ def _question(
         raise UserError(
             f"{file}, {place}: the question is {question!r}: a text that is not empty would be right"
         )
-    if not isinstance(answers, list) or not answers or not all(isinstance(text, str) for text in answers):
-        raise UserError(f"{file}, {place}: the answers are {answers!r}: a list of texts would be right")
+    if (
+        not isinstance(answers, list)
+        or not answers
+        or not all(isinstance(text, str) for text in answers)
+    ):
+        raise UserError(
+            f"{file}, {place}: the answers are {answers!r}: a list of texts would be right"
+        )
     if starts is None:
-        return Question(str(name), question, context, answers, [find_answer(context, a) for a in answers])
+        return Question(
+            str(name), question, context, answers, [find_answer(context, a) for a in answers]
+        )
     if not isinstance(starts, list) or len(starts) != len(answers):
         raise UserError(
             f"{file}, {place}: the starts are {starts!r}: {len(answers)}, one an answer, would be right"
         )
     for answer, start in zip(answers, starts, strict=True):
         if type(start) is not int or start < 0 or context[start : start + len(answer)] != answer:
-            raise UserError(f"{file}, {place}: the answer {answer!r} is not in the passage at {start!r}")
+            raise UserError(
+                f"{file}, {place}: the answer {answer!r} is not in the passage at {start!r}"
+            )
     return Question(str(name), question, context, answers, starts)
 
 

@@ -43,7 +43,9 @@ class ReadingTexts:
 
     def where(self, chosen: np.ndarray) -> "ReadingTexts":
         """The questions that a boolean array or indices choose."""
-        return ReadingTexts(*(getattr(self, field.name)[chosen] for field in dataclasses.fields(self)))
+        return ReadingTexts(
+            *(getattr(self, field.name)[chosen] for field in dataclasses.fields(self))
+        )
 
     def part(self, share: float) -> "ReadingTexts":
         """The questions of a share of the passages, which a hash of the passage chooses: always the same ones."""
@@ -101,7 +103,9 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
     for split, name in files.items():
         file = Path(name)
         forms = {".json": read_squad, ".jsonl": read_question_lines}
-        reader = next((forms[suffix] for suffix in reversed(file.suffixes) if suffix in forms), None)
+        reader = next(
+            (forms[suffix] for suffix in reversed(file.suffixes) if suffix in forms), None
+        )
         if reader is None:
             raise UserError(
                 f"{file} has a form that cannot be read: use .json, .jsonl (or .gz, .xz after it)"
@@ -116,7 +120,9 @@ def _questions(builder: tfds.core.DatasetBuilder, split: str) -> Iterable[Questi
     # One file after the other, so that the order is the same everywhere.
     config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
     for row in builder.as_dataset(split=split, read_config=config).as_numpy_iterator():
-        question, context = (row[name].decode("utf-8", "surrogatepass") for name in ("question", "context"))
+        question, context = (
+            row[name].decode("utf-8", "surrogatepass") for name in ("question", "context")
+        )
         answers = [answer.decode("utf-8", "surrogatepass") for answer in row["answers"]["text"]]
         yield Question(
             row["id"].decode(), question, context, answers, row["answers"]["answer_start"].tolist()

@@ -50,7 +50,9 @@ class StanfordSentiment(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
     BUILDER_CONFIGS = [
-        StanfordSentimentConfig(name=f"{labels}{'_phrases' * phrases}", labels=labels, phrases=phrases)
+        StanfordSentimentConfig(
+            name=f"{labels}{'_phrases' * phrases}", labels=labels, phrases=phrases
+        )
         for labels in _CLASSES
         for phrases in (False, True)
     ]

@@ -44,7 +44,9 @@ def read_table(
             lines = _quoted_lines(file, stream, "," if form == ".csv" else "\t")
             rows = _delimited_rows(file, lines, columns, optional)
         elif form == ".tsv":
-            plain = ((number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1))
+            plain = (
+                (number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1)
+            )
             rows = _delimited_rows(file, plain, columns, optional)
         else:
             raise UserError(
@@ -98,7 +100,10 @@ def _quoted_lines(file: Path, stream: IO[str], delimiter: str) -> Iterator[tuple
 
 
 def _delimited_rows(
-    file: Path, lines: Iterator[tuple[int, list[str]]], columns: Sequence[str], optional: Sequence[str]
+    file: Path,
+    lines: Iterator[tuple[int, list[str]]],
+    columns: Sequence[str],
+    optional: Sequence[str],
 ) -> Iterator[tuple[int, dict[str, str]]]:
     _, header = next(lines, (1, []))
     missing = [column for column in columns if column not in header]
@@ -131,7 +136,9 @@ def _json_rows(
         yield number, {column: str(row[column]) for column in wanted}
 
 
-def read_objects(file: Path, stream: IO[str], columns: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_objects(
+    file: Path, stream: IO[str], columns: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """The objects of a JSONL file, whatever their fields hold.
 
     Args:
@@ -147,7 +154,9 @@ def read_objects(file: Path, stream: IO[str], columns: Sequence[str]) -> Iterato
             if "\\u" in line:
                 json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
-            raise UserError(f"{file}, line {number}: half a surrogate pair, which is no character") from None
+            raise UserError(
+                f"{file}, line {number}: half a surrogate pair, which is no character"
+            ) from None
         except (ValueError, RecursionError) as error:
             raise UserError(f"{file}, line {number}: not JSON ({error})") from None
         for row in value if isinstance(value, list) else [value]:

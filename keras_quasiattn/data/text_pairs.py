@@ -225,7 +225,9 @@ def _read(
     elif set(file) == set(columns):
         rows = read_parallel(file)
     else:
-        raise UserError(f"there are files of {', '.join(file)}: {', '.join(columns)} would be right")
+        raise UserError(
+            f"there are files of {', '.join(file)}: {', '.join(columns)} would be right"
+        )
     return [(f"{_name(file)}, line {line}", row) for line, row in rows]
 
 
@@ -242,7 +244,9 @@ def _version(files: Mapping[str, PairFile]) -> str:
 
 
 def _pairs(
-    rows: Sequence[tuple[str, str]], labels: Sequence[int] | np.ndarray, groups: np.ndarray | None = None
+    rows: Sequence[tuple[str, str]],
+    labels: Sequence[int] | np.ndarray,
+    groups: np.ndarray | None = None,
 ) -> TextPairs:
     first, second = (text_array(row[side].encode() for row in rows) for side in (0, 1))
     return TextPairs(first, second, np.asarray(labels, np.int64), groups)

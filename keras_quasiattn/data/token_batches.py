@@ -116,7 +116,9 @@ def evaluation_token_batches(
     padded = _padded(columns, lengths, batch_tokens, length_multiple, row_multiple)
     order = tf.constant(np.argsort(padded, kind="stable"))
     cuts = tf.constant(_cuts(padded, batch_tokens, row_multiple), tf.int64)
-    batches = tf.data.Dataset.from_tensor_slices(cuts).map(lambda cut: (order[cut[0] : cut[1]], cut[2]))
+    batches = tf.data.Dataset.from_tensor_slices(cuts).map(
+        lambda cut: (order[cut[0] : cut[1]], cut[2])
+    )
     return encoded_stream(batches, _row_encoder(columns, encode))
 
 
@@ -150,13 +152,18 @@ def _padded(
             raise ValueError(f"{name} must be at least {least}; got {value}")
     for key, column in columns.items():
         if len(column) != len(lengths):
-            raise ValueError(f"lengths must be one for each of {len(column)} in {key!r}; got {len(lengths)}")
+            raise ValueError(
+                f"lengths must be one for each of {len(column)} in {key!r}; got {len(lengths)}"
+            )
     return -(-np.asarray(lengths, np.int64) // length_multiple) * length_multiple
 
 
 def _cuts(padded: np.ndarray, batch_tokens: int, row_multiple: int) -> list[tuple[int, int, int]]:
     """Begin, end and length of every batch, in an order of the examples by padded length."""
-    cuts, begin = [], len(padded) % row_multiple  # what is left over is short, hence another one each epoch
+    cuts, begin = (
+        [],
+        len(padded) % row_multiple,
+    )  # what is left over is short, hence another one each epoch
     lengths, counts = np.unique(padded, return_counts=True)
     for length, end in zip(lengths.tolist(), np.cumsum(counts).tolist(), strict=True):
         rows = max(batch_tokens // length // row_multiple, 1) * row_multiple

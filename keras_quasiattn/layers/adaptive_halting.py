@@ -76,8 +76,14 @@ class AdaptiveHalting(keras.layers.Layer):
         if not 0 < threshold <= 1:
             raise ValueError(f"`threshold` must be in (0, 1]. Received: threshold={threshold!r}")
         if not ponder_weight >= 0:
-            raise ValueError(f"`ponder_weight` must be 0 or more. Received: ponder_weight={ponder_weight!r}")
-        self.threshold, self.initial_bias, self.ponder_weight = threshold, initial_bias, ponder_weight
+            raise ValueError(
+                f"`ponder_weight` must be 0 or more. Received: ponder_weight={ponder_weight!r}"
+            )
+        self.threshold, self.initial_bias, self.ponder_weight = (
+            threshold,
+            initial_bias,
+            ponder_weight,
+        )
 
     def build(self, inputs_shape: tuple[int | None, ...], *_: Any) -> None:
         """Makes w and b."""
@@ -112,7 +118,11 @@ class AdaptiveHalting(keras.layers.Layer):
             steps, remainder = progress["steps"], progress["remainder"]
             state = ops.where(running, state, progress["state"])
         left, spent = 1.0 - spent, spent + probability
-        goes_on = ops.zeros_like(running) if is_last else ops.logical_and(running, spent <= self.threshold)
+        goes_on = (
+            ops.zeros_like(running)
+            if is_last
+            else ops.logical_and(running, spent <= self.threshold)
+        )
         halts = ops.logical_and(running, ops.logical_not(goes_on))
         weight = ops.where(halts, left, ops.where(goes_on, probability, 0.0))
         output = output + weight * ops.cast(state, weight.dtype)

@@ -46,6 +46,8 @@ class AlignmentAttention(OneWayAttention):
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eqs. 1–4.
     """
 
-    def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool) -> Any:
+    def weigh(
+        self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
+    ) -> Any:
         """Softmax of the products."""
         return ops.alignment_attention(u, v, values, mask_v, return_scores=return_scores)

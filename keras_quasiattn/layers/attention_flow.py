@@ -71,7 +71,9 @@ class AttentionFlow(PairAttention):
         u = keras.ops.concatenate([project(a, of_a), one_a, a * of_both[:, 0]], axis=-1)
         v = keras.ops.concatenate([one_b, project(b, of_b), b], axis=-1)
         found, matters, weights = ops.attention_flow(u, v, a, b, mask_a, mask_b, return_scores=True)
-        output = zero_padding(keras.ops.concatenate([a, found, a * found, a * matters], axis=-1), mask_a)
+        output = zero_padding(
+            keras.ops.concatenate([a, found, a * found, a * matters], axis=-1), mask_a
+        )
         return (output, weights) if options["return_scores"] else output
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:

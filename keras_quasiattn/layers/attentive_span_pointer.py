@@ -53,7 +53,9 @@ class AttentiveSpanPointer(PairAttention):
     9–11; Vinyals et al. 2015, "Pointer Networks".
     """
 
-    def __init__(self, units: int, *, kernel_initializer: Any = "glorot_uniform", **kwargs: Any) -> None:
+    def __init__(
+        self, units: int, *, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -63,7 +65,9 @@ class AttentiveSpanPointer(PairAttention):
         check_pair(inputs_shape, same_features=False)
         passage, question = (shape[-1] for shape in inputs_shape)
         self._kernels = {
-            name: self.add_weight(shape=shape, initializer=self.kernel_initializer.clone(), name=name)
+            name: self.add_weight(
+                shape=shape, initializer=self.kernel_initializer.clone(), name=name
+            )
             for name, shape in (
                 ("question_kernel", (question, self.units)),
                 ("passage_kernel", (passage, self.units)),
@@ -119,7 +123,9 @@ class AttentiveSpanPointer(PairAttention):
 
     def _score(self, x: Tensor, name: str) -> Tensor:
         """(B, L) in float32."""
-        return position_scores(x, keras.ops.squeeze(keras.ops.convert_to_tensor(self._scores[name]), 1))
+        return position_scores(
+            x, keras.ops.squeeze(keras.ops.convert_to_tensor(self._scores[name]), 1)
+        )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
         """The mask of the passage."""

@@ -118,7 +118,13 @@ class BidirectionalAttentionConnector(PairAttention):
         scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
         projected = [_project(x, kernels) for x in (a, b)]
         to_b, to_a, weights_b, weights_a = ops.alignment_pair(
-            projected[0] * scale, projected[1], mask_a, mask_b, value_a=a, value_b=b, return_scores=True
+            projected[0] * scale,
+            projected[1],
+            mask_a,
+            mask_b,
+            value_a=a,
+            value_b=b,
+            return_scores=True,
         )
         features = [
             [_features(a, to_b, mask_a, b, mask_b, machines[:3])],
@@ -130,7 +136,9 @@ class BidirectionalAttentionConnector(PairAttention):
                     p * scale, p, x, None if mask is None else keras.ops.expand_dims(mask, -2)
                 )
                 one.append(_features(x, itself, mask, x, mask, machines[3:]))
-        joined = [one[0] if len(one) == 1 else keras.ops.concatenate(one, axis=-1) for one in features]
+        joined = [
+            one[0] if len(one) == 1 else keras.ops.concatenate(one, axis=-1) for one in features
+        ]
         return [*joined, weights_b, weights_a] if options["return_scores"] else joined
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
@@ -167,7 +175,9 @@ def _features(
     # float32 before the products, which would leave float16.
     one, two = (keras.ops.cast(z, machines[0].factors.dtype) for z in (x, aligned))
     made = (one * two, keras.ops.concatenate([one, two], axis=-1), one - two)
-    numbers = [ops.factorization_machine(z, *machine) for z, machine in zip(made, machines, strict=True)]
+    numbers = [
+        ops.factorization_machine(z, *machine) for z, machine in zip(made, machines, strict=True)
+    ]
     found = keras.ops.ones_like(other[..., 0], dtype="bool") if other_mask is None else other_mask
     found = keras.ops.any(found, axis=-1, keepdims=True)
     shown = found if mask is None else keras.ops.logical_and(found, mask)

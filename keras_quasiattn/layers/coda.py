@@ -83,7 +83,9 @@ class CoDA(PairAttention):
     ) -> None:
         super().__init__(**kwargs)
         if units is not None and (not isinstance(units, int) or units <= 0):
-            raise ValueError(f"`units` must be a positive integer or None. Received: units={units!r}")
+            raise ValueError(
+                f"`units` must be a positive integer or None. Received: units={units!r}"
+            )
         self.units = units
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias

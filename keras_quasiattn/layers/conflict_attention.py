@@ -72,7 +72,9 @@ class ConflictAttention(OneWayAttention):
             name="score_kernel",
         )
 
-    def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool) -> Any:
+    def weigh(
+        self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
+    ) -> Any:
         """Softmax of the weighted differences."""
         kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)
         return ops.conflict_attention(

@@ -99,7 +99,9 @@ class DecomposableAttention(PairAttention):
         """β and α."""
         values = {"value_a": a, "value_b": b}
         a, b = (self.network(x, training=options["training"]) for x in (a, b))
-        return list(self._mechanism.pair(a, b, mask_a, mask_b, learned=self._learned, **values, **options))
+        return list(
+            self._mechanism.pair(a, b, mask_a, mask_b, learned=self._learned, **values, **options)
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""

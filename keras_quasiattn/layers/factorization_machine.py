@@ -5,7 +5,11 @@ from typing import Any, NamedTuple
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import (
+    check_positive_integer,
+    check_sequence,
+    sequence_mask,
+)
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
@@ -54,7 +58,9 @@ class FactorizationMachine(keras.layers.Layer):
     Attention Propagation for Reading Comprehension".
     """
 
-    def __init__(self, factors: int = 32, *, factors_initializer: Any = None, **kwargs: Any) -> None:
+    def __init__(
+        self, factors: int = 32, *, factors_initializer: Any = None, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self.factors = check_positive_integer(factors, "factors")
         self.factors_initializer = factors_initializer_of(factors_initializer)
@@ -63,7 +69,9 @@ class FactorizationMachine(keras.layers.Layer):
     def build(self, inputs_shape: Shape) -> None:
         """Makes w₀, w and V."""
         width = check_sequence(inputs_shape, "inputs")
-        self._weights = add_factorization_weights(self, width, self.factors, self.factors_initializer)
+        self._weights = add_factorization_weights(
+            self, width, self.factors, self.factors_initializer
+        )
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """The number of every position; see the class."""
@@ -92,7 +100,11 @@ class FactorizationMachine(keras.layers.Layer):
 
 def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
     """The initializer of V: the given one, or the usual."""
-    return keras.initializers.RandomNormal(stddev=0.1) if given is None else keras.initializers.get(given)
+    return (
+        keras.initializers.RandomNormal(stddev=0.1)
+        if given is None
+        else keras.initializers.get(given)
+    )
 
 
 def add_factorization_weights(

@@ -74,7 +74,9 @@ class FeedForward(keras.layers.Layer):
         width = check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         self.norm = LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
-        self.intermediate_dense = self._dense(self.intermediate_dim, "intermediate_dense", self.activation)
+        self.intermediate_dense = self._dense(
+            self.intermediate_dim, "intermediate_dense", self.activation
+        )
         self.intermediate_dropout = keras.layers.Dropout(
             self.dropout, dtype=dtype, name="intermediate_dropout"
         )
@@ -93,7 +95,9 @@ class FeedForward(keras.layers.Layer):
             name=name,
         )
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
         """Applies the layer; see the class."""
         sequence_mask(mask, "mask")
         x = self.norm(inputs)

@@ -5,7 +5,11 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import (
+    check_positive_integer,
+    check_sequence,
+    sequence_mask,
+)
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.recurrence import bidirectional, run_recurrent

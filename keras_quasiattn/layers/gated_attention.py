@@ -102,7 +102,9 @@ class GatedAttention(AttentionPooling):
         **kwargs: Any,
     ) -> None:
         super().__init__(final_tanh=final_tanh, kernel_initializer=kernel_initializer, **kwargs)
-        network = keras.saving.deserialize_keras_object(network) if isinstance(network, dict) else network
+        network = (
+            keras.saving.deserialize_keras_object(network) if isinstance(network, dict) else network
+        )
         if isinstance(network, keras.layers.Layer):
             if units is not None:
                 raise ValueError(
@@ -161,7 +163,11 @@ class GatedAttention(AttentionPooling):
         gate_inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
         """Pools `inputs` (B, T, D) through gates; see the class."""
-        candidates = {"mask": mask, "inputs_mask": inputs_mask, "gate_inputs_mask": gate_inputs_mask}
+        candidates = {
+            "mask": mask,
+            "inputs_mask": inputs_mask,
+            "gate_inputs_mask": gate_inputs_mask,
+        }
         name = next((name for name, given in candidates.items() if given is not None), "mask")
         mask = sequence_mask(candidates[name], name)
         states = zero_padding(keras_ops.cast(inputs, self.compute_dtype), mask)
@@ -186,7 +192,11 @@ class GatedAttention(AttentionPooling):
         if not return_attention_scores:
             return context
         gates = keras_ops.cast(gates, self.compute_dtype)
-        return context, gates if mask is None else gates * keras_ops.cast(mask, gates.dtype), weights
+        return (
+            context,
+            gates if mask is None else gates * keras_ops.cast(mask, gates.dtype),
+            weights,
+        )
 
     def _logits(self, words: Tensor, mask: Tensor | None) -> Tensor:
         """(B, T)."""
@@ -194,7 +204,9 @@ class GatedAttention(AttentionPooling):
         logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
         return keras_ops.squeeze(logits, -1) if len(logits.shape) == 3 else logits
 
-    def compute_output_shape(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
+    ) -> Shape:
         """(B, D)."""
         return super().compute_output_shape(inputs_shape)
 

@@ -84,7 +84,9 @@ class GatedContextQueryAttention(PairAttention):
         """Makes W_in, W_mem and W_g, and what the attention learns."""
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
-        self.context_projection = self._dense(self.units, "relu", "context_projection", inputs_shape[0])
+        self.context_projection = self._dense(
+            self.units, "relu", "context_projection", inputs_shape[0]
+        )
         by_distance = self._mechanism.compares_by_distance
         self.query_projection = (
             self.context_projection
@@ -97,7 +99,8 @@ class GatedContextQueryAttention(PairAttention):
             "gate_dropout": self.dropout,
         }
         self.input_dropout, self.gate_dropout = (
-            keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name) for name, rate in rates.items()
+            keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name)
+            for name, rate in rates.items()
         )
         self._learned = self._mechanism.make_weights(self)
 
@@ -133,7 +136,9 @@ class GatedContextQueryAttention(PairAttention):
         )
         found, *weights = results if scored else (results,)
         joined = keras.ops.concatenate([a, found], axis=-1)
-        output = zero_padding(joined * self.gate(self.gate_dropout(joined, training=training)), mask_a)
+        output = zero_padding(
+            joined * self.gate(self.gate_dropout(joined, training=training)), mask_a
+        )
         return (output, *weights) if scored else output
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:

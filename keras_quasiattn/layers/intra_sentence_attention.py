@@ -98,7 +98,9 @@ class IntraSentenceAttention(keras.layers.Layer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attends within `inputs`; see the class."""
         mask = sequence_mask(mask, "mask")
-        x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)  # integers are not cast by Keras
+        x = zero_padding(
+            keras.ops.cast(inputs, self.compute_dtype), mask
+        )  # integers are not cast by Keras
         attended, scores = ops.intra_attention(
             self.network(x, training=training),
             x,

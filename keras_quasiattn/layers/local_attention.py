@@ -87,7 +87,9 @@ class LocalAttention(AttentionPooling):
         """Local attention around the position that the last real state predicts."""
         last = self._last_state(states, mask)
         # The sigmoid in float32: p is a position, and 16 bits do not tell those of a long text apart.
-        center = keras_ops.sigmoid(keras_ops.cast(self.center(self.hidden(last)), self._center_dtype))
+        center = keras_ops.sigmoid(
+            keras_ops.cast(self.center(self.hidden(last)), self._center_dtype)
+        )
         return ops.local_attention(
             states,
             self.score_kernel,
@@ -108,7 +110,9 @@ class LocalAttention(AttentionPooling):
             real = keras_ops.cast(mask, "int32")
         total = keras_ops.sum(real, axis=1, keepdims=True)
         # A sum rather than an index: a length of 0 has no position to take.
-        is_last = keras_ops.logical_and(real > 0, keras_ops.equal(keras_ops.cumsum(real, axis=1), total))
+        is_last = keras_ops.logical_and(
+            real > 0, keras_ops.equal(keras_ops.cumsum(real, axis=1), total)
+        )
         return keras_ops.einsum("bt,btd->bd", keras_ops.cast(is_last, states.dtype), states)
 
     def get_config(self) -> dict[str, Any]:

@@ -8,7 +8,13 @@ from keras import ops
 
 from keras_quasiattn.ops.backend import maximum
 from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, largest, masked_mean, zero_padding
+from keras_quasiattn.ops.masking import (
+    as_boolean_mask,
+    check_mask,
+    largest,
+    masked_mean,
+    zero_padding,
+)
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -76,9 +82,13 @@ class MaskedPooling(keras.layers.Layer):
         real = ops.ones_like(inputs[..., :1], dtype="bool")
         if mask is not None:
             real = ops.logical_and(real, ops.expand_dims(mask, -1))
-        pooled = largest(ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf)
+        pooled = largest(
+            ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf
+        )
         # Not `zero_masked`, which tf2onnx makes a product of, and 0 · −∞ is NaN.
-        floor = ops.where(ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype))
+        floor = ops.where(
+            ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype)
+        )
         return maximum(pooled, floor)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:

@@ -45,7 +45,9 @@ class CoDAOptions(Mechanism):
         self.alpha = check_temperature(self.alpha, "alpha")
         self.beta = check_temperature(self.beta, "beta")
         scaling_factor(self.scaling, 1, paper=1.0)
-        self.composition = Composition(self.similarity, self.gate, self.gate_range, self.center_similarity)
+        self.composition = Composition(
+            self.similarity, self.gate, self.gate_range, self.center_similarity
+        )
         check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
 
     @property
@@ -53,7 +55,9 @@ class CoDAOptions(Mechanism):
         """True when a mean is subtracted."""
         return self.composition.uses_means
 
-    def make_weights(self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()) -> dict[str, Any]:
+    def make_weights(
+        self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()
+    ) -> dict[str, Any]:
         """α and β of `layer` where they are learned."""
         return temperature_weights(layer, shape, alpha=self.alpha, beta=self.beta)
 
@@ -234,9 +238,13 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         """True when a mean over all pairs is subtracted."""
         return self.options.sees_all_pairs and not self.center_per_query
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
         """CoDA of the heads."""
-        return super().attend(query, key, value, mask, center_per_query=self.center_per_query, **options)
+        return super().attend(
+            query, key, value, mask, center_per_query=self.center_per_query, **options
+        )
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""

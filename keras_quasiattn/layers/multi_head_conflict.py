@@ -69,9 +69,13 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Makes the projections and, a conflict head, W_s."""
         super().build(query_shape, value_shape, key_shape)
-        self.score_kernels = self.add_score_kernel((self.key_dim, self.conflict_heads), "score_kernels")
+        self.score_kernels = self.add_score_kernel(
+            (self.key_dim, self.conflict_heads), "score_kernels"
+        )
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
         """Softmax attention of the heads, each by its own scores."""
         del options["training"]  # which the op has no use for
         return ops.multi_head_conflict_attention(

@@ -99,11 +99,15 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         )
         self.gates.build(None)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
         """Softmax attention of the heads to the keys whose gates are open."""
         del options["training"]  # which the op has no use for
         if options.pop("is_causal"):
-            mask = combine_masks(mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2]))
+            mask = combine_masks(
+                mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2])
+            )
         kernel = keras_ops.convert_to_tensor(self.gate_kernel)
         hidden = tanh(keras_ops.cast(key, kernel.dtype))
         logits = keras_ops.einsum("...nsh,hn->...ns", hidden, kernel) + self.gate_bias

@@ -23,7 +23,9 @@ class Sigmoid(Mechanism):
     score_bias: float | None = None
 
     def __post_init__(self) -> None:
-        is_number = isinstance(self.score_bias, numbers.Real) and not isinstance(self.score_bias, bool)
+        is_number = isinstance(self.score_bias, numbers.Real) and not isinstance(
+            self.score_bias, bool
+        )
         if self.score_bias is not None and not is_number:
             raise ValueError(
                 f"`score_bias` must be a number or None. Received: score_bias={self.score_bias!r}"

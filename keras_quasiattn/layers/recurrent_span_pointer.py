@@ -4,7 +4,11 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import (
+    check_positive_integer,
+    check_sequence,
+    sequence_mask,
+)
 from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.ops.masking import zero_padding

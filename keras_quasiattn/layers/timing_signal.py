@@ -55,7 +55,9 @@ class TimingSignal(keras.layers.Layer):
         length, width = ops.shape(inputs)[1], inputs.shape[-1]
         half = width // 2
         # float32 throughout: float16 cannot tell positions above 2048 apart.
-        positions = ops.cast(ops.arange(length, dtype="int32") + ops.cast(start_index, "int32"), "float32")
+        positions = ops.cast(
+            ops.arange(length, dtype="int32") + ops.cast(start_index, "int32"), "float32"
+        )
         rates = ops.exp(
             ops.arange(half, dtype="float32") * (-math.log(self.max_timescale) / max(half - 1, 1))
         )

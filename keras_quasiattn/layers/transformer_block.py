@@ -44,7 +44,9 @@ class TransformerBlock(keras.layers.Layer):
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
         """The norm before an attention, the attention, and the dropout after it, all built."""
         common = {"dtype": self.dtype_policy}
-        norm = LayerNormalization(epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common)
+        norm = LayerNormalization(
+            epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common
+        )
         attention = self._choice.make(
             check_sequence(query_shape, "inputs"),
             is_cross=is_cross,
@@ -64,7 +66,13 @@ class TransformerBlock(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
         feed_forward = self.feed_forward.get_config()
-        shared = ("intermediate_dim", "dropout", "activation", "layer_norm_epsilon", "kernel_initializer")
+        shared = (
+            "intermediate_dim",
+            "dropout",
+            "activation",
+            "layer_norm_epsilon",
+            "kernel_initializer",
+        )
         return {
             **super().get_config(),
             **self._choice.get_config(),

@@ -64,15 +64,17 @@ class TransformerDecoder(TransformerBlock):
     Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm as in Tensor2Tensor.
     """
 
-    def build(self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]) -> None:
+    def build(
+        self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]
+    ) -> None:
         """Makes both attentions with their norms, and the feed-forward net."""
         check_sequence(decoder_shape, "decoder")
         check_sequence(encoder_shape, "encoder")
-        self.self_attention_norm, self.self_attention, self.self_attention_dropout = self._attention_half(
-            "self_attention", decoder_shape, decoder_shape
+        self.self_attention_norm, self.self_attention, self.self_attention_dropout = (
+            self._attention_half("self_attention", decoder_shape, decoder_shape)
         )
-        self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = self._attention_half(
-            "cross_attention", decoder_shape, encoder_shape, is_cross=True
+        self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = (
+            self._attention_half("cross_attention", decoder_shape, encoder_shape, is_cross=True)
         )
         self.feed_forward.build(decoder_shape)
 
@@ -114,7 +116,9 @@ class TransformerDecoder(TransformerBlock):
         output = self.feed_forward(decoder, mask=decoder_mask, training=training)
         return (output, *scores) if scores else output
 
-    def start_cache(self, encoder: Tensor, length: Any, encoder_mask: Tensor | None = None) -> dict[str, Any]:
+    def start_cache(
+        self, encoder: Tensor, length: Any, encoder_mask: Tensor | None = None
+    ) -> dict[str, Any]:
         """What `step` needs to write up to `length` positions from `encoder` (B, S, E).
 
         The layer must be built. Every leaf of the cache has the batch first.

@@ -70,7 +70,9 @@ class TransformerEncoder(TransformerBlock):
         )
         self.feed_forward.build(inputs_shape)
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
         """Applies the block; see the class."""
         mask = sequence_mask(mask, "mask")
         # A new tensor: no implicit mask reaches the attention beside the one that counts.

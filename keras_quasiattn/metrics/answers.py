@@ -45,7 +45,9 @@ def answer_f1(prediction: str, reference: str) -> float:
     return 2 * precision * recall / (precision + recall)
 
 
-def answer_scores(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, float]:
+def answer_scores(
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
+) -> dict[str, float]:
     """The means of exact match and F1 over questions, of each the best over its references.
 
     Args:

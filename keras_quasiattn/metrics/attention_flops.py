@@ -44,7 +44,9 @@ def attention_flops(
     2310000000
     """
     if attention not in ATTENTIONS:
-        raise ValueError(f"`attention` must be one of {tuple(ATTENTIONS)}. Received: attention={attention!r}")
+        raise ValueError(
+            f"`attention` must be one of {tuple(ATTENTIONS)}. Received: attention={attention!r}"
+        )
     for name, value in (("open_counts", open_counts), ("window", window)):
         if (value is None) == (ATTENTIONS[attention] == name):
             (owner,) = (one for one, needed in ATTENTIONS.items() if needed == name)
@@ -66,7 +68,9 @@ def attention_flops(
     return 0 if attention == "none" else int(2 * width * counts.sum())
 
 
-def auxiliary_flops(network: str, lengths: Sequence[int] | np.ndarray, input_width: int, units: int) -> int:
+def auxiliary_flops(
+    network: str, lengths: Sequence[int] | np.ndarray, input_width: int, units: int
+) -> int:
     """Operations of what decides where to attend, counted alike: multiplications of its matrices alone.
 
     bilstm: 2·4·U·(E + U) + 2·U a word. feed_forward: E·U + U. self_attention: E·U + 4·U² + U a word and 2·U a

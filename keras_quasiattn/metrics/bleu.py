@@ -11,7 +11,9 @@ _FIGURES: dict[str, dict[str, Any]] = {
 }
 
 
-def bleu(hypotheses: Sequence[str | bytes], references: Sequence[str | bytes]) -> dict[str, float | str]:
+def bleu(
+    hypotheses: Sequence[str | bytes], references: Sequence[str | bytes]
+) -> dict[str, float | str]:
     """BLEU of a whole set of translations, one reference each, in percent.
 
     Texts are compared as they are written: those that were tokenized should be detokenized for the first two

@@ -46,7 +46,13 @@ class RankingMetric(keras.metrics.Metric):
     """
 
     def __init__(
-        self, *, capacity: int, questions: str = "positive", ties: str = "worst", name: str, dtype: Any = None
+        self,
+        *,
+        capacity: int,
+        questions: str = "positive",
+        ties: str = "worst",
+        name: str,
+        dtype: Any = None,
     ) -> None:
         if capacity < 1:
             raise ValueError(f"capacity must be at least 1; got {capacity}")
@@ -60,7 +66,9 @@ class RankingMetric(keras.metrics.Metric):
         # Two slots more: the first takes what does not count, the second what lies beyond the capacity.
         self.scores = self.add_variable((capacity + 2,), "zeros", dtype="float32", name="scores")
         # Label, question, and whether the example has been met.
-        self.examples = self.add_variable((capacity + 2, 3), "zeros", dtype="int32", name="examples")
+        self.examples = self.add_variable(
+            (capacity + 2, 3), "zeros", dtype="int32", name="examples"
+        )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Keeps the scores of one batch."""
@@ -68,8 +76,12 @@ class RankingMetric(keras.metrics.Metric):
             raise ValueError("examples of a ranking have no weights; sample_weight must be None")
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) != 2 or y_true.shape[1] != 3:
-            raise ValueError(f"y_true must have shape (B, 3): label, question, number; got {y_true.shape}")
-        if len(y_pred.shape) not in (1, 2) or (len(y_pred.shape) == 2 and y_pred.shape[1] not in (1, 2)):
+            raise ValueError(
+                f"y_true must have shape (B, 3): label, question, number; got {y_true.shape}"
+            )
+        if len(y_pred.shape) not in (1, 2) or (
+            len(y_pred.shape) == 2 and y_pred.shape[1] not in (1, 2)
+        ):
             raise ValueError(f"y_pred must have shape (B,), (B, 1) or (B, 2); got {y_pred.shape}")
         y_true, score = ops.cast(y_true, "int32"), ops.cast(y_pred, "float32")
         if len(score.shape) == 2:
@@ -109,7 +121,9 @@ class RankingMetric(keras.metrics.Metric):
         # What was not met ranks last in its question, so it moves no other candidate.
         rank = ops.arange(1, self.capacity + 1, dtype="int32") - _before(candidates, question)
         found = ops.cumsum(label) - _before(positives, question)
-        gain = self._gain(*(ops.cast(n, "float32") for n in (rank, found, ops.take(positives, question))))
+        gain = self._gain(
+            *(ops.cast(n, "float32") for n in (rank, found, ops.take(positives, question)))
+        )
         added = ops.logical_and(label > 0, ops.take(counts, question))
         total = ops.sum(ops.where(added, gain, 0.0))
         return ops.divide_no_nan(total, ops.sum(ops.cast(counts, "float32")))

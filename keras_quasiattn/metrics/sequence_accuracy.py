@@ -109,9 +109,9 @@ def exact_match(predictions: Sequence[str | bytes], references: Sequence[str | b
             f"got {len(predictions)} and {len(references)}"
         )
     pairs = zip(predictions, references, strict=True)
-    return sum(_as_bytes(prediction) == _as_bytes(reference) for prediction, reference in pairs) / len(
-        references
-    )
+    return sum(
+        _as_bytes(prediction) == _as_bytes(reference) for prediction, reference in pairs
+    ) / len(references)
 
 
 def _as_bytes(text: str | bytes) -> bytes:

@@ -42,14 +42,18 @@ class SequencePerplexity(keras.metrics.Metric):
         self.total = self.add_variable(shape=(), initializer="zeros", name="total")
         self.count = self.add_variable(shape=(), initializer="zeros", name="count")
 
-    def update_state(self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None) -> None:
+    def update_state(
+        self, y_true: Tensor, y_pred: Tensor, sample_weight: Tensor | None = None
+    ) -> None:
         """Adds the tokens of one batch."""
         y_true = ops.cast(y_true, "int32")
         logits = ops.cast(y_pred, "float32")
         counts = ops.not_equal(y_true, self.pad_id)
         if sample_weight is not None:
             counts = ops.logical_and(counts, ops.cast(sample_weight, "bool"))
-        of_target = ops.squeeze(ops.take_along_axis(logits, ops.expand_dims(y_true, -1), axis=-1), -1)
+        of_target = ops.squeeze(
+            ops.take_along_axis(logits, ops.expand_dims(y_true, -1), axis=-1), -1
+        )
         losses = ops.logsumexp(logits, axis=-1) - of_target
         self.total.assign_add(ops.sum(ops.where(counts, losses, 0.0)))
         self.count.assign_add(ops.sum(ops.cast(counts, self.dtype)))

@@ -27,7 +27,8 @@ class SpanMetric(keras.metrics.Metric):
         super().__init__(name=name, dtype=dtype)
         self.longest = longest
         self.total, self.count = (
-            self.add_variable((), "zeros", dtype="float32", name=part) for part in ("total", "count")
+            self.add_variable((), "zeros", dtype="float32", name=part)
+            for part in ("total", "count")
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:

@@ -55,23 +55,32 @@ class AttentionFlowNetwork(keras.layers.Layer):
         self.encoder.build(inputs_shape[0])
         self.flow.build([states, states])
         flow = self.flow.compute_output_shape([states, states])
-        for layer, shape in zip((*self.modelling, self.ending), (flow, states, states), strict=True):
+        for layer, shape in zip(
+            (*self.modelling, self.ending), (flow, states, states), strict=True
+        ):
             layer.build(shape)
         for logit in (self.start_logit, self.end_logit):
             logit.build((*states[:-1], flow[-1] + states[-1]))
 
     def call(
-        self, inputs: list[Tensor], mask: list[Tensor | None] | None = None, training: bool | None = None
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
     ) -> Tensor:
         """The logits; see the class."""
         masks = list(mask or (None, None))
-        pair = [self.encoder(x, mask=m, training=training) for x, m in zip(inputs, masks, strict=True)]
+        pair = [
+            self.encoder(x, mask=m, training=training) for x, m in zip(inputs, masks, strict=True)
+        ]
         flow = states = self.flow(pair, mask=masks)
         for layer in self.modelling:
             states = layer(states, mask=masks[0], training=training)
         ending = self.ending(states, mask=masks[0], training=training)
         start = self.start_logit(ops.concatenate([flow, states], axis=-1))
-        return ops.concatenate([start, self.end_logit(ops.concatenate([flow, ending], axis=-1))], axis=-1)
+        return ops.concatenate(
+            [start, self.end_logit(ops.concatenate([flow, ending], axis=-1))], axis=-1
+        )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
         """The mask of the passage."""
@@ -82,7 +91,10 @@ class AttentionFlowNetwork(keras.layers.Layer):
         return (*inputs_shape[0][:-1], 2)
 
     def compute_output_spec(
-        self, inputs: list[Tensor], mask: list[Tensor | None] | None = None, training: bool | None = None
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
     ) -> Any:
         """Symbolic logits (B, P, 2)."""
         return keras.KerasTensor((*inputs[0].shape[:-1], 2), dtype="float32")

@@ -50,7 +50,9 @@ class CharacterStates(keras.layers.Layer):
     def build(self, inputs_shape: Shape) -> None:
         """Makes the embedding and the GRU."""
         dtype = self.dtype_policy
-        self.embedding = keras.layers.Embedding(CHARACTERS, self.embedding_dim, dtype=dtype, name="embedding")
+        self.embedding = keras.layers.Embedding(
+            CHARACTERS, self.embedding_dim, dtype=dtype, name="embedding"
+        )
         self.embedding.build(None)
         self.recurrent = bidirectional(
             keras.layers.GRU(

@@ -95,7 +95,8 @@ class DecaPropNetwork(keras.layers.Layer):
         policy = self.dtype_policy
         layers = range(num_layers)
         self.encoders = [
-            BidirectionalGRU(units, dropout, dtype=policy, name=f"encoder_{layer}") for layer in layers
+            BidirectionalGRU(units, dropout, dtype=policy, name=f"encoder_{layer}")
+            for layer in layers
         ]
         pairs = [(i, j) for i in layers for j in layers] if connectors else []
         self.connectors = [
@@ -117,13 +118,18 @@ class DecaPropNetwork(keras.layers.Layer):
                         name=f"{name}_attention",
                     )
                 )
-                self.middle.append(BidirectionalGRU(units, dropout, dtype=policy, name=f"{name}_states"))
+                self.middle.append(
+                    BidirectionalGRU(units, dropout, dtype=policy, name=f"{name}_states")
+                )
         self.final_connectors = [
             BidirectionalAttentionConnector(factors, dtype=policy, name=f"final_connector_{i}_{j}")
             for i in range(len(self.middle))
             for j in (layers if final_connectors else ())
         ]
-        pointers: dict[str, Any] = {"recurrent": RecurrentSpanPointer, "attentive": AttentiveSpanPointer}
+        pointers: dict[str, Any] = {
+            "recurrent": RecurrentSpanPointer,
+            "attentive": AttentiveSpanPointer,
+        }
         self.pointer: Any = pointers[pointer](units, dtype="float32", name="pointer")
 
     def build(self, inputs_shape: list[Shape]) -> None:
@@ -146,10 +152,15 @@ class DecaPropNetwork(keras.layers.Layer):
             context = query = states
         pointed = (*states[:-1], width + 3 * len(self.final_connectors))
         question = (*states[:-1], joined)
-        self.pointer.build([pointed, question] if self._arguments["pointer"] == "attentive" else pointed)
+        self.pointer.build(
+            [pointed, question] if self._arguments["pointer"] == "attentive" else pointed
+        )
 
     def call(
-        self, inputs: list[Tensor], mask: list[Tensor | None] | None = None, training: bool | None = None
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
     ) -> Tensor:
         """The logits; see the class."""
         masks = list(mask or (None, None))
@@ -160,7 +171,8 @@ class DecaPropNetwork(keras.layers.Layer):
                 found.append(x)
         features = _connected(self.connectors, layers[0], layers[1], masks, training)
         passage, question = (
-            ops.concatenate([*found, *extra], axis=-1) for found, extra in zip(layers, features, strict=True)
+            ops.concatenate([*found, *extra], axis=-1)
+            for found, extra in zip(layers, features, strict=True)
         )
         context, pair_masks = [passage, question], masks
         states = []
@@ -183,7 +195,10 @@ class DecaPropNetwork(keras.layers.Layer):
         return (*inputs_shape[0][:-1], 2)
 
     def compute_output_spec(
-        self, inputs: list[Tensor], mask: list[Tensor | None] | None = None, training: bool | None = None
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
     ) -> Any:
         """Symbolic logits (B, P, 2)."""
         shapes = [tuple(x.shape) for x in inputs]
@@ -208,7 +223,9 @@ def _connected(
     if not connectors:
         return [[], []]
     calls = [
-        lambda *pair, connector=connector: tuple(connector(list(pair), mask=masks, training=training))
+        lambda *pair, connector=connector: tuple(
+            connector(list(pair), mask=masks, training=training)
+        )
         for connector in connectors
     ]
     pairs = list(itertools.product(passages, questions))

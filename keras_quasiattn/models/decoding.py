@@ -48,7 +48,12 @@ def greedy_search(
         return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
 
     def body(
-        index: Tensor, tokens: Tensor, finished: Tensor, sequences: Tensor, total: Tensor, cache: Any
+        index: Tensor,
+        tokens: Tensor,
+        finished: Tensor,
+        sequences: Tensor,
+        total: Tensor,
+        cache: Any,
     ) -> tuple[Any, ...]:
         logits, cache = step(tokens, index, cache)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
@@ -57,7 +62,14 @@ def greedy_search(
         chosen = ops.where(finished, padding_id, chosen)
         total = ops.where(finished, total, total + gained)
         sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, 1), sequences)
-        return index + 1, chosen, ops.logical_or(finished, ops.equal(chosen, end_id)), sequences, total, cache
+        return (
+            index + 1,
+            chosen,
+            ops.logical_or(finished, ops.equal(chosen, end_id)),
+            sequences,
+            total,
+            cache,
+        )
 
     *_, sequences, total, _ = ops.while_loop(
         unfinished,
@@ -123,7 +135,9 @@ def beam_search(
         raise ValueError(f"`alpha` must be 0 or more. Received: alpha={alpha!r}")
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
-    first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * width, 1)  # (B, 1) into the B·K rows
+    first_rows = ops.expand_dims(
+        ops.arange(batch, dtype="int32") * width, 1
+    )  # (B, 1) into the B·K rows
 
     def score(log_probability: Tensor, tokens: Any) -> Tensor:
         return log_probability / ops.power((5.0 + ops.cast(tokens, "float32")) / 6.0, alpha)
@@ -144,7 +158,9 @@ def beam_search(
         best_total: Tensor,
         cache: Any,
     ) -> tuple[Any, ...]:
-        previous = ops.where(index == 0, start_id, ops.take(alive, ops.maximum(index - 1, 0), axis=2))
+        previous = ops.where(
+            index == 0, start_id, ops.take(alive, ops.maximum(index - 1, 0), axis=2)
+        )
         logits, cache = step(ops.reshape(previous, (-1,)), index, cache)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         vocabulary = logits.shape[-1]
@@ -231,7 +247,9 @@ def _batch_size(cache: Any) -> Any:
 
 
 def _forbid(log_probabilities: Tensor, token: int) -> Tensor:
-    return ops.where(ops.arange(log_probabilities.shape[-1]) == token, -float("inf"), log_probabilities)
+    return ops.where(
+        ops.arange(log_probabilities.shape[-1]) == token, -float("inf"), log_probabilities
+    )
 
 
 def _pick(x: Tensor, positions: Tensor) -> Tensor:

@@ -10,7 +10,10 @@ Tensor = Any
 
 
 def evidence_lower_bound(
-    log_likelihood: Tensor, log_posterior: Tensor, component: Tensor | None = None, kl_weight: float = 1.0
+    log_likelihood: Tensor,
+    log_posterior: Tensor,
+    component: Tensor | None = None,
+    kl_weight: float = 1.0,
 ) -> Tensor:
     """A lower bound of log p(y) = log Σ_c exp(log_likelihood_c)/K, to be made large.
 
@@ -45,7 +48,9 @@ def evidence_lower_bound(
     divergence = ops.sum(q * log_posterior, axis=-1) + math.log(size)
     if component is None:
         return ops.sum(q * log_likelihood, axis=-1) - kl_weight * divergence
-    chosen = ops.one_hot(component, size, dtype=keras.backend.standardize_dtype(log_likelihood.dtype))
+    chosen = ops.one_hot(
+        component, size, dtype=keras.backend.standardize_dtype(log_likelihood.dtype)
+    )
     reward = ops.sum(chosen * log_likelihood, axis=-1)
     score = ops.sum(chosen * log_posterior, axis=-1)
     baseline = ops.logsumexp(log_likelihood, axis=-1) - math.log(size)

@@ -86,7 +86,9 @@ class MixtureClassifier(FunctionalModel):
         check_positive_integer(vocabulary_size, "vocabulary_size")
         check_positive_integer(embedding_dim, "embedding_dim")
         if check_positive_integer(num_classes, "num_classes") < 2:
-            raise ValueError(f"`num_classes` must be at least 2. Received: num_classes={num_classes}")
+            raise ValueError(
+                f"`num_classes` must be at least 2. Received: num_classes={num_classes}"
+            )
         if not components:
             raise ValueError(
                 f"`components` must have at least one entry. Received: components={components!r}"
@@ -100,7 +102,11 @@ class MixtureClassifier(FunctionalModel):
         self._arguments = arguments_of(MixtureClassifier.__init__, locals())
         common = {**(common or {}), "dtype": policy}
         embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
+            vocabulary_size,
+            embedding_dim,
+            trainable=train_embedding,
+            dtype=policy,
+            name="embedding",
         )
         networks = [
             PairNetwork(num_classes, **{**common, **component}, name=f"component_{number}")
@@ -112,7 +118,9 @@ class MixtureClassifier(FunctionalModel):
         super().__init__(inputs=inputs, outputs=mixture, **kwargs)
         self.dtype_policy = policy
         if objective == "elbo":
-            self._inference = PairNetwork(len(networks), **{**common, **(inference or {})}, name="inference")
+            self._inference = PairNetwork(
+                len(networks), **{**common, **(inference or {})}, name="inference"
+            )
             self._inference.build([(None, None, embedding_dim)] * 2, (None, num_classes))
             self._seed_generator = keras.random.SeedGenerator(seed)
 
@@ -165,9 +173,14 @@ class MixtureClassifier(FunctionalModel):
         components = self.component_log_probabilities(first, second)
         logits = _mixture(components)
         chosen = ops.one_hot(ops.argmax(logits, axis=-1), logits.shape[-1])
-        return {"logits": logits, "posterior": ops.softmax(_log_likelihood(components, chosen), axis=-1)}
+        return {
+            "logits": logits,
+            "posterior": ops.softmax(_log_likelihood(components, chosen), axis=-1),
+        }
 
-    def call(self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None) -> Tensor:
+    def call(
+        self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
+    ) -> Tensor:
         """The mixture's log-probabilities; see the class."""
         if not training or self._arguments["objective"] == "exact":
             return super().call(inputs, training=training, mask=mask)
@@ -201,7 +214,10 @@ class MixtureClassifier(FunctionalModel):
             drawn = keras.random.categorical(log_posterior, 1, seed=self._seed_generator)
             component = ops.squeeze(drawn, -1)
         bound = evidence_lower_bound(
-            _log_likelihood(components, rows), log_posterior, component, self._arguments["kl_weight"]
+            _log_likelihood(components, rows),
+            log_posterior,
+            component,
+            self._arguments["kl_weight"],
         )
         return _Negative(name="negative_bound")(bound, bound, sample_weight)
 

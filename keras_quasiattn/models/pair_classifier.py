@@ -84,12 +84,18 @@ class PairClassifier(FunctionalModel):
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(PairClassifier.__init__, locals())
         embedding = keras.layers.Embedding(
-            vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
+            vocabulary_size,
+            embedding_dim,
+            trainable=train_embedding,
+            dtype=policy,
+            name="embedding",
         )
         own = ("vocabulary_size", "embedding_dim", "train_embedding")
         of_network = {name: value for name, value in self._arguments.items() if name not in own}
         network = PairNetwork(**of_network, dtype=policy, name="network")
-        self._arguments["kernel_initializer"] = keras.initializers.serialize(network.kernel_initializer)
+        self._arguments["kernel_initializer"] = keras.initializers.serialize(
+            network.kernel_initializer
+        )
         self._hold(_embedding=embedding, _network=network)
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs), **kwargs)

@@ -85,7 +85,9 @@ class PairNetwork(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
         self.projection = (
-            Dense(projection_dim, use_bias=False, **self._common("projection")) if projection_dim else None
+            Dense(projection_dim, use_bias=False, **self._common("projection"))
+            if projection_dim
+            else None
         )
         self.intra = (
             IntraSentenceAttention(**{**sizes, **self._common("intra"), **(intra_options or {})})
@@ -93,12 +95,17 @@ class PairNetwork(keras.layers.Layer):
             else None
         )
         self.attend = DecomposableAttention(
-            **sizes, attention=attention, attention_options=attention_options, **self._common("attend")
+            **sizes,
+            attention=attention,
+            attention_options=attention_options,
+            **self._common("attend"),
         )
         self.compare = DenseStack(**sizes, **self._common("compare"))
         self.pooling = MaskedPooling("sum", dtype=self.dtype_policy, name="pooling")
         self.aggregate = DenseStack(**sizes, **self._common("aggregate"))
-        self.output_layer = keras.layers.Dense(num_classes, **{**self._common("logits"), "dtype": "float32"})
+        self.output_layer = keras.layers.Dense(
+            num_classes, **{**self._common("logits"), "dtype": "float32"}
+        )
 
     def _common(self, name: str) -> dict[str, Any]:
         # Every layer has its own copy: one initializer object without a seed repeats its numbers.
@@ -133,7 +140,9 @@ class PairNetwork(keras.layers.Layer):
         if self.projection:
             pair = [self.projection(x) for x in pair]
         if self.intra:
-            pair = [self.intra(x, mask=m, training=training) for x, m in zip(pair, masks, strict=True)]
+            pair = [
+                self.intra(x, mask=m, training=training) for x, m in zip(pair, masks, strict=True)
+            ]
         outputs = self.attend(
             pair, mask=masks, training=training, return_attention_scores=return_attention_scores
         )
@@ -143,21 +152,32 @@ class PairNetwork(keras.layers.Layer):
             sums.append(self.pooling(compared, mask=m))
         if context is not None:
             sums.append(ops.cast(context, self.compute_dtype))
-        logits = self.output_layer(self.aggregate(ops.concatenate(sums, axis=-1), training=training))
+        logits = self.output_layer(
+            self.aggregate(ops.concatenate(sums, axis=-1), training=training)
+        )
         return (logits, *outputs[2:]) if return_attention_scores else logits
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> None:
         """The logits have no positions left to mask."""
         return None
 
-    def compute_output_shape(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> Shape:
+    def compute_output_shape(
+        self, inputs_shape: list[Shape], context_shape: Shape | None = None
+    ) -> Shape:
         """(B, num_classes)."""
         return (inputs_shape[0][0], self.num_classes)
 
     def get_config(self) -> dict[str, Any]:
         """Every constructor argument."""
         names = (
-            *("num_classes", "units", "num_layers", "projection_dim", "intra_attention", "intra_options"),
+            *(
+                "num_classes",
+                "units",
+                "num_layers",
+                "projection_dim",
+                "intra_attention",
+                "intra_options",
+            ),
             *("attention", "attention_options", "dropout"),
         )
         return {

@@ -82,9 +82,15 @@ class Reader(FunctionalModel):
         self._hold(
             _network=network,
             _embedding=keras.layers.Embedding(
-                vocabulary_size, embedding_dim, trainable=train_embedding, dtype=dtype, name="embedding"
+                vocabulary_size,
+                embedding_dim,
+                trainable=train_embedding,
+                dtype=dtype,
+                name="embedding",
             ),
-            _characters=CharacterStates(character_units, character_dim, dtype=dtype, name="characters")
+            _characters=CharacterStates(
+                character_units, character_dim, dtype=dtype, name="characters"
+            )
             if character_units
             else None,
         )
@@ -107,7 +113,9 @@ class Reader(FunctionalModel):
     def _answer(self, inputs: dict[str, Tensor], dtype: str) -> Tensor:
         masks = [ops.not_equal(inputs[side], 0) for side in SIDES]
         pair = []
-        for side, mask, other, other_mask in zip(SIDES, masks, SIDES[::-1], masks[::-1], strict=True):
+        for side, mask, other, other_mask in zip(
+            SIDES, masks, SIDES[::-1], masks[::-1], strict=True
+        ):
             parts = [self._embedding(inputs[side])]
             if self._characters:
                 parts.append(self._characters(inputs[f"{side}_characters"]))
@@ -123,7 +131,9 @@ class Reader(FunctionalModel):
             pair.append(ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0])
         logits = ops.cast(self._network(pair, mask=masks), "float32")
         real = ops.expand_dims(masks[0], -1)
-        return zero_masked(logits, real) + PADDING_LOGIT * ops.cast(ops.logical_not(real), "float32")
+        return zero_masked(logits, real) + PADDING_LOGIT * ops.cast(
+            ops.logical_not(real), "float32"
+        )
 
 
 def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:

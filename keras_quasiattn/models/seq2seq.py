@@ -106,9 +106,15 @@ class Seq2Seq(FunctionalModel):
             ),
             # Its mask travels to the logits. The LSTM does not need it: what stands behind a text comes too late.
             "target_embedding": keras.layers.Embedding(
-                vocabulary_size, embedding_dim, mask_zero=True, dtype=policy, name="target_embedding"
+                vocabulary_size,
+                embedding_dim,
+                mask_zero=True,
+                dtype=policy,
+                name="target_embedding",
             ),
-            "encoders": [lstm(f"encoder_{number}", return_state=True) for number in range(num_layers)],
+            "encoders": [
+                lstm(f"encoder_{number}", return_state=True) for number in range(num_layers)
+            ],
             "decoders": [lstm(f"decoder_{number}") for number in range(num_layers)],
             "dropout": keras.layers.Dropout(dropout, dtype=policy, name="dropout"),
             "output_layer": keras.layers.Dense(vocabulary_size, dtype="float32", name="logits"),
@@ -119,16 +125,24 @@ class Seq2Seq(FunctionalModel):
                 for encoder in layers["encoders"]
             ]
             layers["bridges"] = [
-                [Dense(units, dtype=policy, name=f"{state}_bridge_{number}") for state in ("hidden", "cell")]
+                [
+                    Dense(units, dtype=policy, name=f"{state}_bridge_{number}")
+                    for state in ("hidden", "cell")
+                ]
                 for number in range(num_layers)
             ]
             layers["attention"] = DotAttention(
-                attention=attention, attention_options=attention_options, dtype=policy, name="attention"
+                attention=attention,
+                attention_options=attention_options,
+                dtype=policy,
+                name="attention",
             )
             layers["join"] = keras.layers.Concatenate(dtype=policy, name="join")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 
-        inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")}
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")
+        }
         super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
         self.dtype_policy = policy
 
@@ -160,7 +174,9 @@ class Seq2Seq(FunctionalModel):
             cache["memory"] = {"keys": keys, "values": encoded, "mask": is_real(source)}
         return cache
 
-    def step(self, tokens: Tensor, index: Any, cache: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    def step(
+        self, tokens: Tensor, index: Any, cache: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any]]:
         """One position of the decoder: the logits that a full pass gives there, without dropout.
 
         Args:
@@ -172,17 +188,24 @@ class Seq2Seq(FunctionalModel):
             Logits (B, vocabulary_size), float32, and the cache for the next position.
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
-        x, states = ops.squeeze(self._target_embedding(tokens), 1), []  # a new tensor, without the mask
+        x, states = (
+            ops.squeeze(self._target_embedding(tokens), 1),
+            [],
+        )  # a new tensor, without the mask
         for decoder, state in zip(self._decoders, cache["states"], strict=True):
             x, state = decoder.cell(x, state, training=False)
             states.append(state)
         if "memory" in cache:
             keys, values, mask = (cache["memory"][name] for name in ("keys", "values", "mask"))
-            context = self._attention.pool(ops.expand_dims(x, 1), keys, values, mask, training=False)
+            context = self._attention.pool(
+                ops.expand_dims(x, 1), keys, values, mask, training=False
+            )
             x = ops.concatenate([x, ops.squeeze(context, 1)], axis=-1)
         return self._output_layer(x), {**cache, "states": states}
 
-    def _encode(self, source: Tensor, training: bool | None = None) -> tuple[Tensor, list[list[Tensor]]]:
+    def _encode(
+        self, source: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, list[list[Tensor]]]:
         """The encoder's outputs (B, S, D), and the states (B, units) that start the decoder's layers."""
         mask = is_real(source)
         read, has_text = readable(mask), ops.any(mask, axis=1, keepdims=True)
@@ -192,7 +215,9 @@ class Seq2Seq(FunctionalModel):
             if self._arguments["attention"] is not None:
                 # Hidden and cell state of the one direction, then of the other.
                 both = [ops.concatenate([last[i], last[i + 2]], axis=-1) for i in range(2)]
-                last = [bridge(state) for bridge, state in zip(self._bridges[number], both, strict=True)]
+                last = [
+                    bridge(state) for bridge, state in zip(self._bridges[number], both, strict=True)
+                ]
             states.append([zero_masked(state, has_text) for state in last])
         return x, states
 

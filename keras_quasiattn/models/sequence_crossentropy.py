@@ -75,7 +75,9 @@ def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Ten
 
         def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> Tensor:
             upstream = upstreams[0] if upstream is None else upstream
-            shares = [ops.cast(smoothing / vocabulary + more, logits.dtype) for more in (1 - smoothing, 0)]
+            shares = [
+                ops.cast(smoothing / vocabulary + more, logits.dtype) for more in (1 - smoothing, 0)
+            ]
             target = ops.where(ops.equal(ops.arange(vocabulary, dtype="int32"), ids), *shares)
             probabilities = ops.exp(logits - ops.expand_dims(of_all, -1))
             return (probabilities - target) * ops.expand_dims(upstream, -1)

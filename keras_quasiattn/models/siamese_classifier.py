@@ -6,7 +6,12 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from keras_quasiattn.layers import AlignmentAttention, AttentionConflict, ConflictAttention, MaskedPooling
+from keras_quasiattn.layers import (
+    AlignmentAttention,
+    AttentionConflict,
+    ConflictAttention,
+    MaskedPooling,
+)
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
@@ -113,7 +118,11 @@ class SiameseClassifier(FunctionalModel):
         named = {"dtype": policy, "name": "interaction"}
         layers: dict[str, Any] = {
             "embedding": keras.layers.Embedding(
-                vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
+                vocabulary_size,
+                embedding_dim,
+                trainable=train_embedding,
+                dtype=policy,
+                name="embedding",
             ),
             "recurrent": [
                 keras.layers.GRU(
@@ -125,7 +134,9 @@ class SiameseClassifier(FunctionalModel):
                 )
                 for number in range(num_recurrent_layers)
             ],
-            "recurrent_dropout": keras.layers.Dropout(dropout, dtype=policy, name="recurrent_dropout"),
+            "recurrent_dropout": keras.layers.Dropout(
+                dropout, dtype=policy, name="recurrent_dropout"
+            ),
             "interaction": None,
             "pooling": MaskedPooling(pooling, dtype=policy, name="pooling"),
             "dense": [
@@ -172,7 +183,9 @@ class SiameseClassifier(FunctionalModel):
             if heads:
                 found, *weights = self._interaction(pair, mask=both, return_attention_scores=True)
                 seen = [found] if len(heads) == 2 else [*seen, found]
-                answer |= {f"{head}_{side}": matrix for head, matrix in zip(heads, weights, strict=True)}
+                answer |= {
+                    f"{head}_{side}": matrix for head, matrix in zip(heads, weights, strict=True)
+                }
             pooled.append(self._pooling(ops.concatenate(seen, axis=-1), mask=both[0]))
         x = ops.concatenate(pooled, axis=-1)
         for dense in self._dense:

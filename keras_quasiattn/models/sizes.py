@@ -8,7 +8,13 @@ _BASE = {"hidden_dim": 512, "intermediate_dim": 2048, "num_heads": 8, "dropout":
 # Constructor arguments of `Transformer`.
 TRANSFORMER_SIZES: dict[str, dict[str, Any]] = {
     "tiny": {**_TINY, "num_layers": 2},
-    "small": {"num_layers": 2, "hidden_dim": 256, "intermediate_dim": 1024, "num_heads": 4, "dropout": 0.1},
+    "small": {
+        "num_layers": 2,
+        "hidden_dim": 256,
+        "intermediate_dim": 1024,
+        "num_heads": 4,
+        "dropout": 0.1,
+    },
     "base": {**_BASE, "num_layers": 6},
     "base_single_gpu": {**_BASE, "num_layers": 6},
     "universal_tiny": {**_TINY, "num_layers": 8, "universal": True},

@@ -37,6 +37,8 @@ class SpanCrossentropy(keras.losses.Loss):
         """The cross-entropy of every example."""
         target = ops.cast(y_true, "int32")
         return sum(
-            keras.losses.sparse_categorical_crossentropy(target[:, side], y_pred[..., side], from_logits=True)
+            keras.losses.sparse_categorical_crossentropy(
+                target[:, side], y_pred[..., side], from_logits=True
+            )
             for side in (0, 1)
         )

@@ -34,7 +34,9 @@ def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, T
     if longest < 1:
         raise ValueError(f"`longest` must be at least 1. Received: longest={longest}")
     start, end = ops.convert_to_tensor(start), ops.convert_to_tensor(end)
-    positions = ops.arange(ops.shape(start)[1], dtype="int32")[:, None] + ops.arange(longest, dtype="int32")
+    positions = ops.arange(ops.shape(start)[1], dtype="int32")[:, None] + ops.arange(
+        longest, dtype="int32"
+    )
     lowest = -3.4e38 / 4  # a sum with it stays finite
     padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
     ends = ops.take(padded, positions, axis=1)  # (B, P, longest)

@@ -104,16 +104,24 @@ class TextClassifier(FunctionalModel):
             check_positive_integer(value, name)
         check_rate(embedding_dropout, "embedding_dropout")
         check_rate(dropout, "dropout")
-        check_choice(attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention")
+        check_choice(
+            attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention"
+        )
         pooling = _POOLINGS.get(attention)
         if merge_mode not in ("concat", "sum"):
-            raise ValueError(f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}")
+            raise ValueError(
+                f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}"
+            )
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(TextClassifier.__init__, locals())
         takes_all_states = pooling is None or pooling.layer is not None
         layers: dict[str, Any] = {
             "embedding": keras.layers.Embedding(
-                vocabulary_size, embedding_dim, trainable=train_embedding, dtype=policy, name="embedding"
+                vocabulary_size,
+                embedding_dim,
+                trainable=train_embedding,
+                dtype=policy,
+                name="embedding",
             ),
             "embedding_dropout": keras.layers.Dropout(
                 embedding_dropout, dtype=policy, name="embedding_dropout"
@@ -147,7 +155,9 @@ class TextClassifier(FunctionalModel):
             width = units * (2 if merge_mode == "concat" else 1)
             heads = options.get("num_heads", 1)
             layers["attention"] = MULTI_HEAD_LAYERS[attention](
-                **{"num_heads": 1, "key_dim": width // heads, **options}, dtype=policy, name="attention"
+                **{"num_heads": 1, "key_dim": width // heads, **options},
+                dtype=policy,
+                name="attention",
             )
             layers["pooling"] = MaskedPooling(dtype=policy, name="pooling")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
@@ -181,7 +191,9 @@ class TextClassifier(FunctionalModel):
         states = self._states(embedded, mask, training)
         context, answer = states, {}
         if not pooling:
-            attended = self._attention(states, states, query_mask=mask, value_mask=mask, training=training)
+            attended = self._attention(
+                states, states, query_mask=mask, value_mask=mask, training=training
+            )
             context = self._pooling(states + attended, mask=mask)
         elif pooling.layer:
             beside = {"gate_inputs": embedded} if pooling.reads_embeddings else {}

@@ -100,7 +100,9 @@ class Transformer(FunctionalModel):
         check_positive_integer(hidden_dim, "hidden_dim")
         check_rate(dropout, "dropout")
         if adaptive and not universal:
-            raise ValueError("`adaptive` needs `universal=True`. Received: adaptive=True, universal=False")
+            raise ValueError(
+                "`adaptive` needs `universal=True`. Received: adaptive=True, universal=False"
+            )
         if halting_options and not adaptive:
             raise ValueError(
                 "`halting_options` say nothing without `adaptive=True`. "
@@ -125,9 +127,15 @@ class Transformer(FunctionalModel):
                 vocabulary_size, hidden_dim, dtype=policy, name="token_embedding"
             ),
             "timing_signal": TimingSignal(dtype=policy, name="timing_signal"),
-            "embedding_dropout": keras.layers.Dropout(dropout, dtype=policy, name="embedding_dropout"),
-            "encoder_blocks": [TransformerEncoder(**block, name=f"encoder_block_{i}") for i in range(copies)],
-            "decoder_blocks": [TransformerDecoder(**block, name=f"decoder_block_{i}") for i in range(copies)],
+            "embedding_dropout": keras.layers.Dropout(
+                dropout, dtype=policy, name="embedding_dropout"
+            ),
+            "encoder_blocks": [
+                TransformerEncoder(**block, name=f"encoder_block_{i}") for i in range(copies)
+            ],
+            "decoder_blocks": [
+                TransformerDecoder(**block, name=f"decoder_block_{i}") for i in range(copies)
+            ],
             "encoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm"),
             "decoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),
         }
@@ -155,7 +163,9 @@ class Transformer(FunctionalModel):
             return self._block(self.encoder_blocks, i)(x, mask=mask, training=training)
 
         x = self._embed(source, training=training)
-        return self.encoder_norm(self._apply_blocks("encoder", apply, x, mask=mask, training=training))
+        return self.encoder_norm(
+            self._apply_blocks("encoder", apply, x, mask=mask, training=training)
+        )
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
         """The logits, and where the decoder looked.
@@ -188,7 +198,9 @@ class Transformer(FunctionalModel):
         target_mask = ops.zeros((ops.shape(source)[0], length), dtype="bool")
         return {"source_mask": source_mask, "target_mask": target_mask, "blocks": blocks}
 
-    def step(self, tokens: Tensor, index: Any, cache: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+    def step(
+        self, tokens: Tensor, index: Any, cache: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any]]:
         """One position of the decoder: the logits that a full pass gives there, without dropout.
 
         Args:
@@ -217,7 +229,11 @@ class Transformer(FunctionalModel):
         return logits, {"source_mask": cache["source_mask"], "target_mask": mask, "blocks": blocks}
 
     def _decode(
-        self, target: Tensor, encoded: Tensor, source_mask: Tensor, weights: list[Tensor] | None = None
+        self,
+        target: Tensor,
+        encoded: Tensor,
+        source_mask: Tensor,
+        weights: list[Tensor] | None = None,
     ) -> Tensor:
         """The logits; each block's weights of the cross-attention join the list, if there is one."""
         mask = is_real(target)

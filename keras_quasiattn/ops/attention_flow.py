@@ -5,12 +5,21 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.ops.checks import check_features
-from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, largest, pair_mask, sides, zero_masked
+from keras_quasiattn.ops.masking import (
+    as_boolean_mask,
+    combine_masks,
+    largest,
+    pair_mask,
+    sides,
+    zero_masked,
+)
 from keras_quasiattn.ops.precision import dot_products
 from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
-_LOWEST = -3.4e38  # the lowest finite number: a maximum over nothing stays finite, and is then cleared
+_LOWEST = (
+    -3.4e38
+)  # the lowest finite number: a maximum over nothing stays finite, and is then cleared
 
 
 def attention_flow(
@@ -59,13 +68,17 @@ def attention_flow(
     check_features(u, v, "u", "v")
     products = dot_products(u, v)
     both = pair_mask(mask_u, mask_v)
-    shown = products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
+    shown = (
+        products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
+    )
     best = largest(shown, axis=-1, lowest=_LOWEST)
     real = ops.any(
         ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v, axis=-1, keepdims=True
     )
     rows = combine_masks(ops.broadcast_to(real, ops.shape(best)), mask_u)
     best = zero_masked(best, rows)
-    matters = attend(ops.expand_dims(best, -2), values_u, ops.expand_dims(rows, -2), name="weights_best")
+    matters = attend(
+        ops.expand_dims(best, -2), values_u, ops.expand_dims(rows, -2), name="weights_best"
+    )
     found, weights = attend(products, values_v, both, return_scores=True)
     return (found, matters, weights) if return_scores else (found, matters)

@@ -31,7 +31,9 @@ def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
         )
 
 
-def check_lengths(key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value") -> None:
+def check_lengths(
+    key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value"
+) -> None:
     """Raises a `ValueError` unless `value` has the length of `key`."""
     if len(value.shape) < 2 or (
         None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]

@@ -72,7 +72,9 @@ def conflict_attention(
             f"`score_kernel` must have shape ({u.shape[-1]},), one factor a feature of `u`. "
             f"Received score_kernel.shape={tuple(score_kernel.shape)}."
         )
-    result = attend(_scores(u, v, score_kernel, difference), values, mask, return_scores=return_scores)
+    result = attend(
+        _scores(u, v, score_kernel, difference), values, mask, return_scores=return_scores
+    )
     if return_scores:
         return tuple(_all_rows(x, u, difference) for x in result)
     return _all_rows(result, u, difference)
@@ -125,12 +127,18 @@ def multi_head_conflict_attention(
 
     Source: Mitra 2019, §6.1.
     """
-    query, key, value, score_kernels = map(ops.convert_to_tensor, (query, key, value, score_kernels))
+    query, key, value, score_kernels = map(
+        ops.convert_to_tensor, (query, key, value, score_kernels)
+    )
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     heads, features = query.shape[-3], query.shape[-1]
-    if len(score_kernels.shape) != 2 or score_kernels.shape[0] != features or score_kernels.shape[1] > heads:
+    if (
+        len(score_kernels.shape) != 2
+        or score_kernels.shape[0] != features
+        or score_kernels.shape[1] > heads
+    ):
         raise ValueError(
             f"`score_kernels` must have shape ({features}, C), with C at most the {heads} heads. "
             f"Received score_kernels.shape={tuple(score_kernels.shape)}."

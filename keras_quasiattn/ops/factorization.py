@@ -40,9 +40,15 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
     """
     z = ops.convert_to_tensor(z)
     dtype = compute_dtype(z)
-    bias, weights, factors = (ops.cast(ops.convert_to_tensor(x), dtype) for x in (bias, weights, factors))
+    bias, weights, factors = (
+        ops.cast(ops.convert_to_tensor(x), dtype) for x in (bias, weights, factors)
+    )
     features = z.shape[-1]
-    if tuple(weights.shape) != (features,) or len(factors.shape) != 2 or factors.shape[0] != features:
+    if (
+        tuple(weights.shape) != (features,)
+        or len(factors.shape) != 2
+        or factors.shape[0] != features
+    ):
         raise ValueError(
             f"`weights` (D,) and `factors` (D, K) must have the {features} features of `z`. Received shapes: "
             f"{tuple(weights.shape)} and {tuple(factors.shape)}"

@@ -98,7 +98,9 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     return masked_softmax(ops.cast(scores, dtype) + openness, mask)
 
 
-def hard_gates(probability: Tensor, threshold: float | Tensor = 0.5, mask: Tensor | None = None) -> Tensor:
+def hard_gates(
+    probability: Tensor, threshold: float | Tensor = 0.5, mask: Tensor | None = None
+) -> Tensor:
     """Binary gates: open where the probability reaches the threshold, and never all closed.
 
     g_t = [p_t ≥ threshold];  a row left with none opens its valid position of the highest probability, the first

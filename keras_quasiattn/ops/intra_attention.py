@@ -77,5 +77,8 @@ def intra_attention(
     # Reshaped, its gradient is one number a distance on TensorFlow too, not a list of one for every pair.
     bias = ops.reshape(as_dtype(bias, scores.dtype), (size,))
     return attend(
-        scores + ops.take(bias, bucket, axis=0), values, pair_mask(mask, mask), return_scores=return_scores
+        scores + ops.take(bias, bucket, axis=0),
+        values,
+        pair_mask(mask, mask),
+        return_scores=return_scores,
     )

@@ -19,7 +19,9 @@ def check_mask(mask: Tensor | None, name: str) -> None:
     """
     if mask is None:
         return
-    dtype = keras.backend.standardize_dtype(getattr(mask, "dtype", None) or ops.convert_to_tensor(mask).dtype)
+    dtype = keras.backend.standardize_dtype(
+        getattr(mask, "dtype", None) or ops.convert_to_tensor(mask).dtype
+    )
     if dtype != "bool" and "int" not in dtype:
         raise ValueError(
             f"`{name}` must be boolean, or integer with 0 and 1 (1 or True = attend). Received a mask of dtype {dtype}."
@@ -127,7 +129,9 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
         return ops.softmax(scores, axis=-1)
     # The lowest finite number, not −inf: a row without keys stays finite, and is then cleared.
     lowest = -3.4e38
-    return zero_masked(ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask)
+    return zero_masked(
+        ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask
+    )
 
 
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:

@@ -70,7 +70,9 @@ def sigmoid_attention(
     seen = causal_mask(*ops.shape(scores)[-2:]) if is_causal else None
     mask = combine_masks(as_boolean_mask(mask, "mask"), seen)
     if score_bias is None:
-        count = ops.sum(zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True)  # (..., T, 1)
+        count = ops.sum(
+            zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True
+        )  # (..., T, 1)
         bias = -ops.log(ops.where(count > 0, count, ops.ones_like(count)))
     else:
         bias = as_dtype(score_bias, scores.dtype)

@@ -71,7 +71,9 @@ class Drawing:
         matplotlib = needed("matplotlib")
         style, figures = needed("matplotlib.style"), needed("matplotlib.figure")
         with style.context(sheet), matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Glyph .* missing from")  # the PNG shows a box
+            warnings.filterwarnings(
+                "ignore", message="Glyph .* missing from"
+            )  # the PNG shows a box
             figure = figures.Figure(figsize=self.size)
             self.draw(figure)
             stream = io.BytesIO()
@@ -110,7 +112,10 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
             values = panel.values[min(head, len(panel.values) - 1)]
             limit = max(1.0, float(np.nanmax(np.abs(values), initial=0.0)))
             image = axes.imshow(
-                np.ma.masked_invalid(values), cmap="RdBu_r", norm=colors.CenteredNorm(0, limit), aspect="auto"
+                np.ma.masked_invalid(values),
+                cmap="RdBu_r",
+                norm=colors.CenteredNorm(0, limit),
+                aspect="auto",
             )
             axes.set_title(panel.title)
             for side, tokens in (("x", panel.columns), ("y", panel.rows)):
@@ -119,12 +124,12 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
                 getattr(axes, f"set_{side}ticks")(ticks, [tokens[tick] for tick in ticks], **turned)
             figure.colorbar(image, ax=axes, shrink=0.7)
 
-    rows, columns = (max(len(getattr(panel, side)) for panel in shown.panels) for side in ("rows", "columns"))
+    rows, columns = (
+        max(len(getattr(panel, side)) for panel in shown.panels) for side in ("rows", "columns")
+    )
     height = min(12.0, max(3.0, 1.5 + 0.22 * rows))
     width = len(shown.panels) * min(10.0, max(3.5, 2 + 0.22 * columns))
-    caption = (
-        f"{shown.name}, head {head + 1} of {shown.heads}: {', '.join(panel.title for panel in shown.panels)}."
-    )
+    caption = f"{shown.name}, head {head + 1} of {shown.heads}: {', '.join(panel.title for panel in shown.panels)}."
     return Drawing(name, caption, caption, draw, (width, height))
 
 
@@ -140,7 +145,8 @@ def histograms(
         labels: titles of the matrices, by name, in the order in which they stand.
     """
     chosen = [
-        rows[i] for i in sorted({*np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int).tolist()})
+        rows[i]
+        for i in sorted({*np.linspace(0, len(rows) - 1, _SHOWN_STEPS).round().astype(int).tolist()})
     ]
 
     def draw(figure: Any) -> None:
@@ -151,11 +157,17 @@ def histograms(
             for row, colour in zip(chosen, colours, strict=True):
                 counts = np.asarray(row["matrices"][f"{layer}/{matrix}"], float)
                 edges = np.linspace(-1, 1, len(counts) + 1)
-                above.stairs(counts / max(counts.sum(), 1), edges, color=colour, label=f"{row['step']}")
-            above.set(title=label, xlabel="value", ylabel="share of the entries" if column == 0 else "")
+                above.stairs(
+                    counts / max(counts.sum(), 1), edges, color=colour, label=f"{row['step']}"
+                )
+            above.set(
+                title=label, xlabel="value", ylabel="share of the entries" if column == 0 else ""
+            )
             found = [shares(row["matrices"][f"{layer}/{matrix}"]) for row in rows]
             for share, line in _LINES.items():
-                below.plot([row["step"] for row in rows], [one[share] for one in found], ".-", label=line)
+                below.plot(
+                    [row["step"] for row in rows], [one[share] for one in found], ".-", label=line
+                )
             below.set(xlabel="updates", ylabel="share" if column == 0 else "", ylim=(-0.03, 1.03))
         grid[0][-1].legend(title="updates", fontsize="small")
         grid[1][-1].legend(fontsize="small")
@@ -170,7 +182,9 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
     def draw(axes: Any) -> None:
         axes.plot(lengths, densities, ".", alpha=0.35)
         edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 9)))
-        places = np.clip(np.searchsorted(edges, lengths, side="right") - 1, 0, max(len(edges) - 2, 0))
+        places = np.clip(
+            np.searchsorted(edges, lengths, side="right") - 1, 0, max(len(edges) - 2, 0)
+        )
         groups = [places == place for place in np.unique(places)]
         axes.plot(
             [np.mean(np.asarray(lengths)[group]) for group in groups],
@@ -192,7 +206,9 @@ def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing
     def draw(axes: Any) -> None:
         for preset in dict.fromkeys(row["preset"] for row in rows):
             own = [row for row in rows if row["preset"] == preset]
-            axes.plot([row["density"] for row in own], [row["accuracy"] for row in own], "o", label=preset)
+            axes.plot(
+                [row["density"] for row in own], [row["accuracy"] for row in own], "o", label=preset
+            )
         axes.set(xlabel="density of open gates", ylabel="accuracy")
         axes.legend()
 

@@ -82,7 +82,9 @@ def heat_maps(
             values = values.reshape((-1, *((1, *values.shape) if pooled else values.shape[-2:])))
             rows = [""] if values.shape[1] == 1 else _tokens(sides, values.shape[1], 0)
             columns = _tokens(sides, values.shape[2], -1)
-            panels.append(Panel(recorded.label, values[:, : len(rows), : len(columns)], rows, columns))
+            panels.append(
+                Panel(recorded.label, values[:, : len(rows), : len(columns)], rows, columns)
+            )
         parent = one.layer.rpartition("/")[0]
         name = f"{one.layer} ({one.kind})" + (f", call {one.call + 1}" if one.call else "")
         beside = found[-1] if found and parent and found[-1][0] == (parent, one.call) else None
@@ -132,7 +134,9 @@ def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
         rows, columns = (
             _filled(tokens[one], size) for one, size in zip((side, other), array.shape, strict=True)
         )
-        made.setdefault(side, []).append(Panel(name.replace("_", " of the ", 1), array[None], rows, columns))
+        made.setdefault(side, []).append(
+            Panel(name.replace("_", " of the ", 1), array[None], rows, columns)
+        )
     return [HeatMap(f"weights of the {side} text", panels) for side, panels in made.items()]
 
 
@@ -143,7 +147,9 @@ def _filled(tokens: object, size: int) -> list[str]:
 
 def block_size(examples: Iterable[Example], budget: int = BUDGET) -> int:
     """How many positions a side share a cell, so that all matrices take at most `budget` bytes."""
-    entries = sum(panel.values.size for one in examples for shown in one.maps for panel in shown.panels)
+    entries = sum(
+        panel.values.size for one in examples for shown in one.maps for panel in shown.panels
+    )
     return max(1, math.ceil(math.sqrt(2 * entries / budget)))
 
 
@@ -156,7 +162,9 @@ def pooled(values: np.ndarray, block: int) -> np.ndarray:
     if block == 1:
         return values
     rows, columns = (-(-size // block) for size in values.shape)
-    padding = [(0, count * block - size) for count, size in zip((rows, columns), values.shape, strict=True)]
+    padding = [
+        (0, count * block - size) for count, size in zip((rows, columns), values.shape, strict=True)
+    ]
     parted = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
     cells = parted.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
     strongest = np.argmax(np.where(np.isnan(cells), -1, np.abs(cells)), axis=-1)

@@ -8,7 +8,9 @@ from typing import Any
 Curve = list[dict[str, Any]]
 
 
-def curves_of(histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], figure: str) -> dict[str, Curve]:
+def curves_of(
+    histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], figure: str
+) -> dict[str, Curve]:
     """For each model the mean, smallest and largest value of its runs, at every step that all of them reached.
 
     Args:

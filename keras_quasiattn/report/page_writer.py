@@ -73,7 +73,9 @@ def page(
 
 
 def _resource(name: str) -> str:
-    return (importlib.resources.files("keras_quasiattn.report") / "page" / name).read_text(encoding="utf-8")
+    return (importlib.resources.files("keras_quasiattn.report") / "page" / name).read_text(
+        encoding="utf-8"
+    )
 
 
 def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | None, list[str]]:
@@ -91,7 +93,12 @@ def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | 
                     heads.append((len(matrices), factor))
                     matrices.append(data)
                 panels.append(
-                    {"title": panel.title, "rows": panel.rows, "columns": panel.columns, "heads": heads}
+                    {
+                        "title": panel.title,
+                        "rows": panel.rows,
+                        "columns": panel.columns,
+                        "heads": heads,
+                    }
                 )
             maps.append({"name": one.name, "panels": panels})
         listed.append({"name": example.name, "answer": example.answer, "maps": maps})
@@ -139,7 +146,12 @@ def _section(section: Section) -> dict[str, Any]:
         }
         for one in section.figures
     ]
-    return {"title": section.title, "text": section.text, "figures": figures, "table": section.table}
+    return {
+        "title": section.title,
+        "text": section.text,
+        "figures": figures,
+        "table": section.table,
+    }
 
 
 def _image(svg: bytes) -> str:

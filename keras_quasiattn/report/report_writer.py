@@ -69,14 +69,17 @@ def write_report(
     if results is not None:
         sections.append(
             Section(
-                "Accuracy against density", [accuracy_by_density("accuracy_by_density", _rows(Path(results)))]
+                "Accuracy against density",
+                [accuracy_by_density("accuracy_by_density", _rows(Path(results)))],
             )
         )
     drawn = [figure for view in views for figure in view.figures]
     drawn += [figure for section in sections for figure in section.figures]
     html = page(
         "Report: "
-        + ", ".join(dict.fromkeys(view.name for view in views) or [folder.path.name for folder in folders]),
+        + ", ".join(
+            dict.fromkeys(view.name for view in views) or [folder.path.name for folder in folders]
+        ),
         facts=[fact for folder in folders for fact in _facts(folder)],
         notes=[note for view in views for note in view.notes],
         examples=[example for view in views for example in view.examples],
@@ -118,7 +121,9 @@ def _curves(folders: Sequence[RunFolder]) -> list[Section]:
     """A section a data set, in it a figure for the loss and each validation figure."""
     sections = []
     for preset in dict.fromkeys(_model(folder)[:2] for folder in folders):
-        histories = [(_model(one)[2], one.history()) for one in folders if _model(one)[:2] == preset]
+        histories = [
+            (_model(one)[2], one.history()) for one in folders if _model(one)[:2] == preset
+        ]
         named = {name for _, rows in histories for row in rows for name in row}
         wanted = ["loss", *sorted(name for name in named if name.startswith("val_"))]
         drawn = []

@@ -54,7 +54,9 @@ class View:
         gated = [answer for answer in pooled if "gates" in answer]
         if len(gated) > 1:
             lengths = [len(answer["tokens"]) for answer in gated]
-            densities = [sum(map(bool, answer["gates"])) / len(answer["tokens"]) for answer in gated]
+            densities = [
+                sum(map(bool, answer["gates"])) / len(answer["tokens"]) for answer in gated
+            ]
             drawn = density_by_length(slug(f"{self.name} density"), lengths, densities)
             self.sections.append(Section(f"Density by length: {self.name}", [drawn]))
 
@@ -67,7 +69,12 @@ class View:
 
 
 def view_of_run(
-    name: str, folder: RunFolder, data_dir: Path, inputs: Sequence[str], split: str | None, limit: int
+    name: str,
+    folder: RunFolder,
+    data_dir: Path,
+    inputs: Sequence[str],
+    split: str | None,
+    limit: int,
 ) -> View:
     """What there is to see of a finished run.
 
@@ -90,7 +97,10 @@ def view_of_run(
     view.add_answers(answers)
     titles: Titles = {}
     try:
-        read = [_example(task, model, name, *pair) for pair in list(zip(texts, answers, strict=True))[:SHOWN]]
+        read = [
+            _example(task, model, name, *pair)
+            for pair in list(zip(texts, answers, strict=True))[:SHOWN]
+        ]
         view.add_examples([example for example, _ in read])
         titles = read[0][1]
     except UserError as error:  # a task that reads no text
@@ -108,13 +118,18 @@ def view_of_run(
 def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str]) -> View:
     """What the outputs of an exported model show; default on the example it was exported with."""
     view = View(name)
-    texts = list(inputs) or [answers.about["example"]] if inputs or "example" in answers.about else []
+    texts = (
+        list(inputs) or [answers.about["example"]] if inputs or "example" in answers.about else []
+    )
     if not texts:
         view.notes.append(f"{name} brings no example: give an --input")
     found = answers.predict(texts)
     view.add_answers(found)
     view.add_examples(
-        [Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer)) for answer in found]
+        [
+            Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer))
+            for answer in found
+        ]
     )
     if not view.texts and not view.examples:
         view.notes.append(f"{name} answers without its weights: nothing to show of its attention")
@@ -129,13 +144,19 @@ def _example(
     _, maps = probe(model, reading.argument)
     sides = [(reading.inputs[side].shape[1], rows[0]) for side, rows in reading.tokens.items()]
     shown = [one for one in heat_maps(maps, sides) if not _is_text(one, answer)]
-    titles = {one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps}
+    titles = {
+        one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps
+    }
     return Example(f"{name}: {text}", summary(answer), shown), titles
 
 
 def _is_text(shown: Any, answer: dict[str, Any]) -> bool:
     """Whether the tokens of the answer show it already: one row of weights."""
-    return "tokens" in answer and "weights" in answer and all(len(panel.rows) == 1 for panel in shown.panels)
+    return (
+        "tokens" in answer
+        and "weights" in answer
+        and all(len(panel.rows) == 1 for panel in shown.panels)
+    )
 
 
 def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> list[dict[str, Any]]:

@@ -51,7 +51,8 @@ class SavedAnswers:
         names = sorted(specs, key=lambda name: (len(specs[name].shape), name))
         listed = len(specs[names[-1]].shape) == 2
         columns = [
-            column.encode("utf-8", "surrogateescape") for column in columns_of(text, names, more=listed)
+            column.encode("utf-8", "surrogateescape")
+            for column in columns_of(text, names, more=listed)
         ]
         alone = len(names) - listed
         parts: list[Any] = [*columns[:alone], columns[alone:]] if listed else columns

@@ -86,6 +86,8 @@ def show(
         layer(*args, **kwargs)
     _, seen = probe(layer, *args, **kwargs)
     if not seen:
-        raise ValueError(f"`layer` must have attention of this package inside. Received: {layer.name!r}")
+        raise ValueError(
+            f"`layer` must have attention of this package inside. Received: {layer.name!r}"
+        )
     maps = heat_maps(seen, [(len(one), one) for one in tokens], index)
     return AttentionView(maps, layer.name if title is None else title)

@@ -38,5 +38,9 @@ def write_about(
     for name, content in task.assets().items():
         (file.parent / name).write_bytes(content)
     file.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-    version = {str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()}
-    file.with_name(MANIFEST).write_text(json.dumps(hashes(version), indent=2) + "\n", encoding="utf-8")
+    version = {
+        str(path.relative_to(root)): path for path in sorted(root.rglob("*")) if path.is_file()
+    }
+    file.with_name(MANIFEST).write_text(
+        json.dumps(hashes(version), indent=2) + "\n", encoding="utf-8"
+    )

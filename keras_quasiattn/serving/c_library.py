@@ -60,19 +60,29 @@ def run_c_session(
                 env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"},
             )
         except subprocess.TimeoutExpired:
-            raise UserError(f"TensorFlow's C library took more than {seconds:g} seconds for {path}") from None
+            raise UserError(
+                f"TensorFlow's C library took more than {seconds:g} seconds for {path}"
+            ) from None
         if ended.returncode:
             how = (
-                signal.Signals(-ended.returncode).name if ended.returncode < 0 else f"code {ended.returncode}"
+                signal.Signals(-ended.returncode).name
+                if ended.returncode < 0
+                else f"code {ended.returncode}"
             )
-            raise UserError(f"TensorFlow's C library ended with {how} on {path}: {_last_line(errors)}")
+            raise UserError(
+                f"TensorFlow's C library ended with {how} on {path}: {_last_line(errors)}"
+            )
         try:
             reply.seek(0)
             result = dict(json.load(reply, object_hook=unpacked))
         except (ValueError, TypeError, RecursionError):
-            raise UserError(f"TensorFlow's C library gave no answer that can be read on {path}") from None
+            raise UserError(
+                f"TensorFlow's C library gave no answer that can be read on {path}"
+            ) from None
     if "error" in result:
-        raise UserError(f"TensorFlow's C library refuses {path}: {' '.join(result['error'].split())}")
+        raise UserError(
+            f"TensorFlow's C library refuses {path}: {' '.join(result['error'].split())}"
+        )
     return result
 
 

@@ -81,7 +81,9 @@ class Session:
             )
             self._check()
 
-    def run(self, inputs: dict[str, np.ndarray], outputs: Sequence[str]) -> tuple[list[np.ndarray], float]:
+    def run(
+        self, inputs: dict[str, np.ndarray], outputs: Sequence[str]
+    ) -> tuple[list[np.ndarray], float]:
         """The outputs' values, and the seconds that the C library took for them.
 
         Args:
@@ -136,7 +138,10 @@ class Session:
         if array.dtype != object:
             tensor = c_void_p(
                 self._c.TF_AllocateTensor(
-                    c_int(_CODES[array.dtype.name]), shape, c_int(array.ndim), c_size_t(array.nbytes)
+                    c_int(_CODES[array.dtype.name]),
+                    shape,
+                    c_int(array.ndim),
+                    c_size_t(array.nbytes),
                 )
             )
             ctypes.memmove(
@@ -155,16 +160,24 @@ class Session:
         count, code = int(np.prod(shape)), self._c.TF_TensorType(tensor)
         if code == _STRING:
             texts = [
-                ctypes.string_at(self._c.TF_StringGetDataPointer(place), self._c.TF_StringGetSize(place))
+                ctypes.string_at(
+                    self._c.TF_StringGetDataPointer(place), self._c.TF_StringGetSize(place)
+                )
                 for place in self._strings(tensor, count)
             ]
             array = np.empty(count, object)
             array[:] = texts
             return array.reshape(shape)
         if code not in _DTYPES:
-            raise RuntimeError(f"an output has TensorFlow's type {code}, which this check does not read")
+            raise RuntimeError(
+                f"an output has TensorFlow's type {code}, which this check does not read"
+            )
         dtype = np.dtype(_DTYPES[code])
-        raw = ctypes.string_at(self._c.TF_TensorData(tensor), count * dtype.itemsize) if count else b""
+        raw = (
+            ctypes.string_at(self._c.TF_TensorData(tensor), count * dtype.itemsize)
+            if count
+            else b""
+        )
         return np.frombuffer(raw, dtype).reshape(shape).copy()
 
     def _strings(self, tensor: c_void_p, count: int) -> list[c_void_p]:
@@ -181,7 +194,11 @@ def packed(value: Any) -> Any:
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     texts = value.dtype == object
-    data = [packed(text) for text in value.flat] if texts else packed(np.ascontiguousarray(value).tobytes())
+    data = (
+        [packed(text) for text in value.flat]
+        if texts
+        else packed(np.ascontiguousarray(value).tobytes())
+    )
     return {"dtype": value.dtype.name, "shape": value.shape, "data": data}
 
 

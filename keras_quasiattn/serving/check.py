@@ -57,9 +57,12 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
     }
     result = run_c_session(path, requests=requests, timed=list(timed.values()))
     if result["imported"]:
-        raise UserError(f"the process of the C library alone has imported {', '.join(result['imported'])}")
+        raise UserError(
+            f"the process of the C library alone has imported {', '.join(result['imported'])}"
+        )
     difference = max(
-        _compare(path, record, answers) for record, answers in zip(records, result["answers"], strict=True)
+        _compare(path, record, answers)
+        for record, answers in zip(records, result["answers"], strict=True)
     )
     yield f"answers: {len(records)} recorded requests answered alike, largest difference {difference:.2g}"
     for (signature, batch), seconds in zip(timed, result["seconds"], strict=True):
@@ -75,7 +78,9 @@ def _read_graph(path: Path) -> Any:
 
     file = path / "saved_model.pb"
     if not file.is_file():
-        raise UserError(f"{path} is not a SavedModel: it has no saved_model.pb; name the folder of a version")
+        raise UserError(
+            f"{path} is not a SavedModel: it has no saved_model.pb; name the folder of a version"
+        )
     try:
         saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
     except DecodeError as error:
@@ -95,7 +100,8 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
     if missing:
         raise UserError(f"{path} has ops that a stock server does not link: {', '.join(missing)}")
     if any(
-        "_XlaMustCompile" in part.attr and part.attr["_XlaMustCompile"].b for part in [*nodes, *functions]
+        "_XlaMustCompile" in part.attr and part.attr["_XlaMustCompile"].b
+        for part in [*nodes, *functions]
     ):
         raise UserError(f"{path} has a function for XLA, which a stock server on CPUs leaves off")
     yield f"ops: {len(used)}, all of which a stock server links"
@@ -104,14 +110,19 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
         yield f"  {origin}: {', '.join(names) or 'none'}"
 
 
-def _request(path: Path, graph: Any, record: RecordedRequest) -> tuple[dict[str, np.ndarray], list[str]]:
+def _request(
+    path: Path, graph: Any, record: RecordedRequest
+) -> tuple[dict[str, np.ndarray], list[str]]:
     """Arrays by the names of the graph's tensors, and the tensors that answer."""
     if record.signature not in graph.signature_def:
         raise UserError(
             f"{path} has a recorded request for the signature {record.signature!r}, which is not there"
         )
     signature = graph.signature_def[record.signature]
-    if record.inputs.keys() != signature.inputs.keys() or record.answer.keys() != signature.outputs.keys():
+    if (
+        record.inputs.keys() != signature.inputs.keys()
+        or record.answer.keys() != signature.outputs.keys()
+    ):
         raise UserError(
             f"{path} has a recorded request that does not suit its signature {record.signature!r}"
         )

@@ -92,7 +92,8 @@ def convert(
         temporary.mkdir()
         answer = _written(chosen, named, temporary / chosen.file)
         difference = max(
-            _difference(chosen, answer, inputs, own) for inputs, own in zip(batches, expected, strict=True)
+            _difference(chosen, answer, inputs, own)
+            for inputs, own in zip(batches, expected, strict=True)
         )
         ids = {key: value.tolist() for key, value in example.items()}
         write_about(folder, task, temporary, temporary / "about.json", quantized, example_ids=ids)
@@ -108,7 +109,10 @@ def _answers(model: keras.Model, batches: list[dict[str, np.ndarray]]) -> list[n
         (alone, *others) = inputs.values()
         return model(inputs if others else alone, training=False)[OUTPUT]
 
-    return [answer({key: tf.constant(value) for key, value in inputs.items()}).numpy() for inputs in batches]
+    return [
+        answer({key: tf.constant(value) for key, value in inputs.items()}).numpy()
+        for inputs in batches
+    ]
 
 
 def _written(runtime: Runtime, model: keras.Model, file: Path) -> Answer:
@@ -155,7 +159,9 @@ def _example_ids(signature: ServingSignature, text: str) -> dict[str, np.ndarray
     """The ids of the example's texts by the argument's name: those of several texts one after the other."""
     columns = zip(signature.input_signature, signature.columns(text), strict=True)
     return {
-        spec.name: signature.tokenize(tf.reshape(tf.constant(column, tf.string), (-1,))).flat_values.numpy()
+        spec.name: signature.tokenize(
+            tf.reshape(tf.constant(column, tf.string), (-1,))
+        ).flat_values.numpy()
         for spec, column in columns
     }
 

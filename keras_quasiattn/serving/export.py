@@ -94,7 +94,9 @@ def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
     module.answers = signature_functions(signature)
     module.weights = [variable.value for variable in model.variables]
     module.resources = signature.resources
-    signatures = {name: function.get_concrete_function() for name, function in module.answers.items()}
+    signatures = {
+        name: function.get_concrete_function() for name, function in module.answers.items()
+    }
     tf.saved_model.save(module, str(path), signatures=signatures)
 
 
@@ -139,5 +141,7 @@ def _alike(got: Any, expected: Any) -> bool:
     if isinstance(expected, list):
         return len(got) == len(expected) and all(map(_alike, got, expected))
     return (
-        got == expected if isinstance(expected, str) else bool(abs(float(got) - float(expected)) < _ROUNDING)
+        got == expected
+        if isinstance(expected, str)
+        else bool(abs(float(got) - float(expected)) < _ROUNDING)
     )

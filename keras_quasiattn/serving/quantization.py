@@ -45,7 +45,9 @@ class Quantized(NamedTuple):
         ]
 
 
-def quantize(folder: RunFolder, task: Task, mode: str = "int8", *, limit: int | None = 1000) -> Quantized:
+def quantize(
+    folder: RunFolder, task: Task, mode: str = "int8", *, limit: int | None = 1000
+) -> Quantized:
     """A finished run's model with weights of 8 bits, and its figures on the validation split before and after.
 
     The kernels of `Dense` and `EinsumDense` layers and the tables of embeddings become integers of 8 bits with a

@@ -43,7 +43,9 @@ def read_models(target: Path) -> Any:
         try:
             text_format.Parse(file.read_text(encoding="utf-8"), config)
         except (text_format.ParseError, UnicodeDecodeError) as error:
-            raise UserError(f"{file} is no ModelServerConfig ({error}): mend or remove it") from error
+            raise UserError(
+                f"{file} is no ModelServerConfig ({error}): mend or remove it"
+            ) from error
     return config
 
 

@@ -52,16 +52,22 @@ def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str
         padded = tf.cast(ids.to_tensor(), tf.int32)
         strings[spec.name] = texts.numpy()
         token_ids[f"{spec.name}_ids"] = tf.reshape(padded, [*texts.shape, padded.shape[1]]).numpy()
-        token_ids[f"{spec.name}_lengths"] = tf.reshape(ids.row_lengths(), texts.shape).numpy().astype("int32")
+        token_ids[f"{spec.name}_lengths"] = (
+            tf.reshape(ids.row_lengths(), texts.shape).numpy().astype("int32")
+        )
     return {STRINGS: strings, TOKEN_IDS: token_ids}
 
 
 def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """The tensors, where each has its axes and all have as many rows."""
-    shaped = [tf.ensure_shape(tensor, spec.shape) for tensor, spec in zip(tensors, specs, strict=True)]
+    shaped = [
+        tf.ensure_shape(tensor, spec.shape) for tensor, spec in zip(tensors, specs, strict=True)
+    ]
     rows = [tf.shape(tensor)[0] for tensor in shaped]
     checks = [
-        tf.debugging.assert_equal(count, rows[0], f"{spec.name} and {specs[0].name} must have as many rows")
+        tf.debugging.assert_equal(
+            count, rows[0], f"{spec.name} and {specs[0].name} must have as many rows"
+        )
         for spec, count in list(zip(specs, rows, strict=True))[1:]
     ]
     with tf.control_dependencies(checks):

@@ -20,7 +20,9 @@ def new_version(target: str | Path, name: str, version: int | None) -> Path:
         UserError: the name or version does not suit, or the version is there already.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise UserError(f"the model's name is {name!r}: it must be of letters, digits, '.', '_' and '-'")
+        raise UserError(
+            f"the model's name is {name!r}: it must be of letters, digits, '.', '_' and '-'"
+        )
     place = Path(target) / name
     version = _next_version(place) if version is None else version
     if not 1 <= version <= _HIGHEST:

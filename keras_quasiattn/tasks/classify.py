@@ -7,7 +7,12 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.data import LabelledTexts, LabelledTextSet, evaluation_batches, training_batches
+from keras_quasiattn.data import (
+    LabelledTexts,
+    LabelledTextSet,
+    evaluation_batches,
+    training_batches,
+)
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.metrics.attention_flops import ATTENTIONS as COUNTED_ATTENTIONS
@@ -18,7 +23,13 @@ from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, RECURRENT_MO
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import ServingSignature
-from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches, plain
+from keras_quasiattn.tasks.vocabulary_task import (
+    VocabularyTask,
+    as_bytes,
+    as_texts,
+    in_batches,
+    plain,
+)
 
 # Which argument of the attention an option of a recurrent model is.
 _UNIT_OPTIONS = {
@@ -72,7 +83,9 @@ class Classify(VocabularyTask):
         if self.model not in RECURRENT_MODELS:
             return TransformerClassifier(vocabulary_size, num_classes, **options, **attention)
         unit = attention.get("attention_options", {}) | {
-            argument: options.pop(option) for option, argument in _UNIT_OPTIONS.items() if option in options
+            argument: options.pop(option)
+            for option, argument in _UNIT_OPTIONS.items()
+            if option in options
         }
         return TextClassifier(
             vocabulary_size,
@@ -114,7 +127,9 @@ class Classify(VocabularyTask):
     def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
         return self._ids(examples["text"]), tf.one_hot(examples["label"], len(self._classes))
 
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> dict[str, float]:
         """Accuracy; where the model has an attention unit, its operations, and the density of open gates."""
         chosen = self._chosen(split, limit)
         answers = self._answers(model, chosen.texts)
@@ -126,8 +141,12 @@ class Classify(VocabularyTask):
         attention = RECURRENT_MODELS.get(self.model)
         if attention in COUNTED_ATTENTIONS:
             lengths = [len(answer["tokens"]) for answer in answers]
-            opened = [int(np.sum(answer["gates"])) for answer in answers if "gates" in answer] or None
-            width = self.options.model["units"] * (2 if self.options.model["merge_mode"] == "concat" else 1)
+            opened = [
+                int(np.sum(answer["gates"])) for answer in answers if "gates" in answer
+            ] or None
+            width = self.options.model["units"] * (
+                2 if self.options.model["merge_mode"] == "concat" else 1
+            )
             window = self.options.model.get("window")
             figures["attention_flops"] = attention_flops(
                 attention, lengths, width, open_counts=opened, window=window

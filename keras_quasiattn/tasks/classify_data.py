@@ -25,7 +25,9 @@ class _Texts(Source):
 
     text_keys: tuple[str, ...] = ("text",)
     label_key: str = "label"
-    splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {"train": "train", "test": "test"})
+    splits: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: {"train": "train", "test": "test"}
+    )
 
 
 _REVIEW = "a gorgeous, witty, seductive movie ."
@@ -34,7 +36,9 @@ _sentiment = functools.partial(
     _Texts, builder=StanfordSentiment, example=_REVIEW, splits={split: split for split in SPLITS}
 )
 SOURCES: Mapping[str, _Texts] = {
-    "trec": _Texts(builder="trec", example="What is the capital of Yugoslavia ?", label_key="label-coarse"),
+    "trec": _Texts(
+        builder="trec", example="What is the capital of Yugoslavia ?", label_key="label-coarse"
+    ),
     "sst1": _sentiment(config="fine"),
     "sst2": _sentiment(config="binary"),
     "imdb": _Texts(builder="imdb_reviews", example="A gorgeous, witty film.<br />See it twice!"),
@@ -44,7 +48,9 @@ SOURCES: Mapping[str, _Texts] = {
 OWN_EXAMPLE = "any text"
 
 
-def load_texts(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[LabelledTextSet, str]:
+def load_texts(
+    preset: str, options: Mapping[str, Any], data_dir: Path
+) -> tuple[LabelledTextSet, str]:
     """The texts of a preset, with a validation split, and a note on what they are.
 
     Args:
@@ -59,7 +65,9 @@ def load_texts(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
     if preset in SOURCES:
         source = SOURCES[preset]
         builder = source.prepared(data_dir, "_phrases" if options.get("phrases") else "")
-        whole = texts_from_tfds(builder, source.text_keys, source.label_key, tuple(source.splits.values()))
+        whole = texts_from_tfds(
+            builder, source.text_keys, source.label_key, tuple(source.splits.values())
+        )
         notes += source.notes(whole.splits["train"])
     else:
         whole = texts_from_files(own_files(options))

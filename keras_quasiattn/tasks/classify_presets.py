@@ -72,7 +72,13 @@ def _preset(
     encoder = {**_TENSOR2TENSOR, **(transformer or {})}
     return Preset(
         summary=summary,
-        data={"vocabulary_size": 30_000, "min_count": 2, "vectors": "", "length_multiple": 1, **data},
+        data={
+            "vocabulary_size": 30_000,
+            "min_count": 2,
+            "vectors": "",
+            "length_multiple": 1,
+            **data,
+        },
         model={},
         by_model={
             "bilstm_gated": {**recurrent, **_GATES, **(gates or {})},
@@ -90,7 +96,10 @@ def _preset(
 def _training(steps: int, batch_size: int, every: int, **settings: Any) -> TrainingSettings:
     usual = {"learning_rate": 1e-3, "warmup_steps": 0, "schedule": "constant", "select": "accuracy"}
     return TrainingSettings(
-        steps=steps, batch_size=batch_size, checkpoint_every=every, **{**usual, "patience": 8, **settings}
+        steps=steps,
+        batch_size=batch_size,
+        checkpoint_every=every,
+        **{**usual, "patience": 8, **settings},
     )
 
 
@@ -129,7 +138,11 @@ PRESETS: dict[str, Preset] = {
         # Four passes. A rate that falls to 0 was tried: soft attention had .892 on validation data, not .907.
         _training(1400, 64, 175, patience=4),
         window=20,
-        transformer={"data.vocabulary_size": 8000, "data.max_length": 256, "training.batch_size": 16},
+        transformer={
+            "data.vocabulary_size": 8000,
+            "data.max_length": 256,
+            "training.batch_size": 16,
+        },
     ),
     "ag_news": _AG_NEWS,
     "ag_news_part": dataclasses.replace(

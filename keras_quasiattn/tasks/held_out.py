@@ -29,4 +29,6 @@ def hold_out(
         return whole, []
     rows = len(whole.splits["train"])
     parted = whole.with_validation(options["validation_share"], options["validation_fold"])
-    return parted, [f"validation is {len(parted.splits['validation']):,} of {rows:,} training rows, by hash"]
+    return parted, [
+        f"validation is {len(parted.splits['validation']):,} of {rows:,} training rows, by hash"
+    ]

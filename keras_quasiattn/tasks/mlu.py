@@ -18,7 +18,12 @@ from keras_quasiattn.data import (
 )
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SequenceAccuracy, exact_match
-from keras_quasiattn.models import TRANSFORMER_SIZES, SequenceCrossentropy, Transformer, greedy_search
+from keras_quasiattn.models import (
+    TRANSFORMER_SIZES,
+    SequenceCrossentropy,
+    Transformer,
+    greedy_search,
+)
 from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS, attention_of
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.reading import Reading
@@ -53,14 +58,27 @@ class Mlu(Task):
     """
 
     name: ClassVar[str] = "mlu"
-    summary: ClassVar[str] = "arithmetic in characters: two variables and an operation in, a number out"
+    summary: ClassVar[str] = (
+        "arithmetic in characters: two variables and an operation in, a number out"
+    )
     models: ClassVar[tuple[str, ...]] = ("coda", "softmax", "universal", "universal_coda")
     presets: ClassVar[dict[str, Preset]] = {
         "demo": Preset(
             summary="sums and differences of numbers in [-100, 100); minutes on two cores",
-            data={"low": -100, "high": 100, "operators": "+-", "forms": "all", "validation_examples": 2560},
+            data={
+                "low": -100,
+                "high": 100,
+                "operators": "+-",
+                "forms": "all",
+                "validation_examples": 2560,
+            },
             # Half of the tiny size, which learns more in the same minutes.
-            model={**TRANSFORMER_SIZES["tiny"], "hidden_dim": 64, "intermediate_dim": 256, "dropout": 0.0},
+            model={
+                **TRANSFORMER_SIZES["tiny"],
+                "hidden_dim": 64,
+                "intermediate_dim": 256,
+                "dropout": 0.0,
+            },
             by_model=_BY_MODEL,
             training=TrainingSettings(
                 steps=2800,
@@ -173,9 +191,13 @@ class Mlu(Task):
         size = self.options.training.batch_size
         examples = self._examples("validation")
         batches = min(self.options.data["validation_examples"], int(examples.cardinality())) // size
-        return evaluation_batches(examples.take(batches * size), batch_size=size, encode=self._encode())
+        return evaluation_batches(
+            examples.take(batches * size), batch_size=size, encode=self._encode()
+        )
 
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> dict[str, float]:
         """Share of the questions whose decoded answer is right, and the number of questions."""
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
@@ -188,7 +210,10 @@ class Mlu(Task):
         for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
             predictions.extend(answer(batch["expression"])["answer"].numpy())
             references.extend(batch["answer"].numpy())
-        return {"sequence_accuracy": exact_match(predictions, references), "questions": len(references)}
+        return {
+            "sequence_accuracy": exact_match(predictions, references),
+            "questions": len(references),
+        }
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """The answer to each question, and its log-probability."""
@@ -199,7 +224,9 @@ class Mlu(Task):
         for start in range(0, len(inputs), _DECODING_BATCH):
             batch = list(inputs[start : start + _DECODING_BATCH])
             outputs = answer(tf.constant(batch, tf.string))
-            rows += zip(batch, outputs["answer"].numpy(), outputs["log_probability"].numpy(), strict=True)
+            rows += zip(
+                batch, outputs["answer"].numpy(), outputs["log_probability"].numpy(), strict=True
+            )
         return [
             # A model that has learned little may answer with any bytes.
             {
@@ -214,13 +241,20 @@ class Mlu(Task):
         """The first questions of a split."""
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
-        return [row["expression"].decode() for row in self._examples(split).take(limit).as_numpy_iterator()]
+        return [
+            row["expression"].decode()
+            for row in self._examples(split).take(limit).as_numpy_iterator()
+        ]
 
     def read(self, texts: Sequence[str]) -> Reading:
         """The bytes of the questions, and those of their right answers as the decoder is given them."""
-        sides = {"source": list(texts), "target": [str(self.grammar.evaluate(text)) for text in texts]}
+        sides = {
+            "source": list(texts),
+            "target": [str(self.grammar.evaluate(text)) for text in texts],
+        }
         examples = {
-            key: tf.constant(sides[side]) for key, side in (("expression", "source"), ("answer", "target"))
+            key: tf.constant(sides[side])
+            for key, side in (("expression", "source"), ("answer", "target"))
         }
         ids = {side: one.numpy() for side, one in self._encode()(examples)[0].items()}
         tokens = {

@@ -66,7 +66,11 @@ RANKED_SOURCES: Mapping[str, _Pairs] = {
 }
 _OWN: Mapping[str, tuple[str, str, Callable[[Mapping[str, Any]], PairSet]]] = {
     "own": ("any text\tanother text", "first,second,label", pairs_from_files),
-    "click_log": ("weather paris\tIs it cold in Paris?", "query,question,ctr", pairs_from_click_log),
+    "click_log": (
+        "weather paris\tIs it cold in Paris?",
+        "query,question,ctr",
+        pairs_from_click_log,
+    ),
 }
 
 
@@ -121,12 +125,16 @@ def _files(options: Mapping[str, Any], columns: str) -> dict[str, Any]:
 
 
 def _from_tfds(source: _Pairs, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
-    keys = dict(zip(("first_key", "second_key", "label_key", "question_key"), source.keys, strict=False))
+    keys = dict(
+        zip(("first_key", "second_key", "label_key", "question_key"), source.keys, strict=False)
+    )
     whole = pairs_from_tfds(source.prepared(data_dir), source.splits, **keys)
     return _with_note(whole, options, source.notes(whole.splits["train"]))
 
 
-def _with_note(whole: PairSet, options: Mapping[str, Any], notes: Sequence[str] = ()) -> tuple[PairSet, str]:
+def _with_note(
+    whole: PairSet, options: Mapping[str, Any], notes: Sequence[str] = ()
+) -> tuple[PairSet, str]:
     dropped = sum(whole.dropped.values())
     without_label = [f"{dropped:,} rows without a label left out"] if dropped else []
     whole, of_validation = hold_out(whole, options)

@@ -38,9 +38,12 @@ _QUORA = "Quora question pairs, asked the same or not"
 PRESETS: dict[str, Preset] = {
     "snli": _preset("SNLI, 3 classes, from TFDS", _training(40, 8500, 32)),
     "snli_part": _preset(
-        "a part of SNLI, 18,000 of 549,367 training pairs, from files by hand", _training(20, 560, 32)
+        "a part of SNLI, 18,000 of 549,367 training pairs, from files by hand",
+        _training(20, 560, 32),
     ),
-    "multi_nli": _preset("MultiNLI, 3 classes, matched validation, from TFDS", _training(40, 6100, 32)),
+    "multi_nli": _preset(
+        "MultiNLI, 3 classes, matched validation, from TFDS", _training(40, 6100, 32)
+    ),
     "scitail": _preset("SciTail, 2 classes, from TFDS", _training(50, 730, 32)),
     "dialogue_nli": _preset("Dialogue NLI, 3 classes, from files by hand", _training(40, 4800, 32)),
     "quora": _preset(

@@ -112,13 +112,18 @@ class PairTask(VocabularyTask):
     def texts(self, split: str, limit: int) -> list[str]:
         """The first pairs of a split, separated by tabs."""
         chosen = self._chosen(split, limit)
-        return list(map("\t".join, zip(as_texts(chosen.first), as_texts(chosen.second), strict=True)))
+        return list(
+            map("\t".join, zip(as_texts(chosen.first), as_texts(chosen.second), strict=True))
+        )
 
     def read(self, texts: Sequence[str]) -> Reading:
         """The ids of the pairs, with their tokens; of several candidates the first."""
         parted = [columns_of(text, ("first", "second"), more=True) for text in texts]
         return self._reading(
-            {side: as_bytes([one[n] for one in parted]) for n, side in enumerate(("first", "second"))}
+            {
+                side: as_bytes([one[n] for one in parted])
+                for n, side in enumerate(("first", "second"))
+            }
         )
 
     def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
@@ -126,7 +131,11 @@ class PairTask(VocabularyTask):
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {"logits": model({"first": self._ids(first), "second": self._ids(second)}, training=False)}
+            return {
+                "logits": model(
+                    {"first": self._ids(first), "second": self._ids(second)}, training=False
+                )
+            }
 
         columns = [pairs.first, pairs.second]
         answers = in_batches(answer, columns, [self._lengths(column) for column in columns])

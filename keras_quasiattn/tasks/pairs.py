@@ -41,14 +41,18 @@ class Pairs(PairTask):
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.one_hot(examples["label"], len(self._classes))
 
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> dict[str, float]:
         """Accuracy and cross-entropy, in nats a pair."""
         chosen = self._chosen(split, limit)
         logits = self._logits(model, chosen)
         log_probabilities = tf.nn.log_softmax(tf.constant(logits, tf.float64)).numpy()
         return {
             "accuracy": float(np.mean(logits.argmax(axis=-1) == chosen.labels)),
-            "cross_entropy": float(-np.mean(log_probabilities[np.arange(len(chosen)), chosen.labels])),
+            "cross_entropy": float(
+                -np.mean(log_probabilities[np.arange(len(chosen)), chosen.labels])
+            ),
             "pairs": len(chosen),
         }
 
@@ -58,7 +62,10 @@ class Pairs(PairTask):
         columns = [as_bytes([pair[side] for pair in parted]) for side in (0, 1)]
         lengths = [self._lengths(column) for column in columns]
         answers = in_batches(self._answer_function(self._ids_function(model)), columns, lengths)
-        return [{"input": text, **_readable(answer)} for text, answer in zip(inputs, answers, strict=True)]
+        return [
+            {"input": text, **_readable(answer)}
+            for text, answer in zip(inputs, answers, strict=True)
+        ]
 
     def check_input(self, text: str | bytes) -> None:
         """Two texts, separated by a tab; either may be empty."""
@@ -77,7 +84,9 @@ class Pairs(PairTask):
         )
 
     def _ids_function(self, model: keras.Model) -> Any:
-        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name=side) for side in _SIDES])
+        @tf.function(
+            input_signature=[tf.TensorSpec((None, None), tf.int32, name=side) for side in _SIDES]
+        )
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
             explained = model.explain(self._readable_ids(first), self._readable_ids(second))
@@ -94,7 +103,9 @@ class Pairs(PairTask):
     def _answer_function(self, answer_ids: Any) -> Any:
         tokenizer = self.tokenizer  # made here, outside of the graph
 
-        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES])
+        @tf.function(
+            input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES]
+        )
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
             first_tokens, first_ids = tokenizer.pad(self._tokens(first))
             second_tokens, second_ids = tokenizer.pad(self._tokens(second))

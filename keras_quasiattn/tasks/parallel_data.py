@@ -31,18 +31,24 @@ _TALK = "And I want to tell you a story ."
 _envi = functools.partial(_Sentences, example=_TALK, languages=("en", "vi"))
 SOURCES: Mapping[str, _Sentences] = {
     "multi30k": _Sentences(
-        config="multi30k", example="A man in a blue shirt is standing on a ladder.", languages=("en", "de")
+        config="multi30k",
+        example="A man in a blue shirt is standing on a ladder.",
+        languages=("en", "de"),
     ),
     "iwslt15_envi": _envi(config="iwslt15_envi"),
     "iwslt15_envi_part": _envi(config="iwslt15_envi_part", published_rows=133_317),
     "ted_hrlr": _Sentences(
-        builder="ted_hrlr_translate/pt_to_en", example="esta é uma história .", languages=("pt", "en")
+        builder="ted_hrlr_translate/pt_to_en",
+        example="esta é uma história .",
+        languages=("pt", "en"),
     ),
 }
 OWN_EXAMPLE = "any text"
 
 
-def load_parallel(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[ParallelTextSet, str]:
+def load_parallel(
+    preset: str, options: Mapping[str, Any], data_dir: Path
+) -> tuple[ParallelTextSet, str]:
     """The sentences of a preset, with a validation split, and a note on what they are.
 
     Args:

@@ -48,11 +48,17 @@ class Preset:
         special = self.by_model.get(model, {})
         options = {name: value for name, value in special.items() if "." not in name}
         preset = dataclasses.replace(self, model={**self.model, **options}, by_model={})
-        return preset.with_overrides({name: value for name, value in special.items() if "." in name})
+        return preset.with_overrides(
+            {name: value for name, value in special.items() if "." in name}
+        )
 
     def options(self) -> dict[str, Any]:
         """All options and their values, by dotted name, JSON-able."""
-        sections = {"data": self.data, "model": self.model, "training": dataclasses.asdict(self.training)}
+        sections = {
+            "data": self.data,
+            "model": self.model,
+            "training": dataclasses.asdict(self.training),
+        }
         return {
             f"{section}.{name}": value
             for section, values in sections.items()
@@ -89,7 +95,8 @@ class Preset:
 
     def _kinds(self) -> dict[str, Any]:
         kinds: dict[str, Any] = {
-            f"training.{name}": kind for name, kind in typing.get_type_hints(TrainingSettings).items()
+            f"training.{name}": kind
+            for name, kind in typing.get_type_hints(TrainingSettings).items()
         }
         for section, values in (("data", self.data), ("model", self.model)):
             kinds.update({f"{section}.{name}": type(value) for name, value in values.items()})

@@ -30,7 +30,10 @@ def _problems(train: int, validation: int, test: int) -> dict[str, Any]:
 
 
 def _preset(
-    summary: str, data: Mapping[str, Any], transformer: Mapping[str, Any], training: TrainingSettings
+    summary: str,
+    data: Mapping[str, Any],
+    transformer: Mapping[str, Any],
+    training: TrainingSettings,
 ) -> Preset:
     return sequence_preset(
         summary,

@@ -33,7 +33,9 @@ class Programs(SequenceTask):
     """
 
     name: ClassVar[str] = "programs"
-    summary: ClassVar[str] = "a text to the AlgoLisp program that it asks for, which is run on tests"
+    summary: ClassVar[str] = (
+        "a text to the AlgoLisp program that it asks for, which is run on tests"
+    )
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
@@ -53,7 +55,9 @@ class Programs(SequenceTask):
             )
         except ValueError as error:
             raise UserError(f"the data options do not suit task {self.name}: {error}") from None
-        builder = prepare(lambda: GeneratedAlgoLisp(config=config, data_dir=self.data_dir), self.data_dir)
+        builder = prepare(
+            lambda: GeneratedAlgoLisp(config=config, data_dir=self.data_dir), self.data_dir
+        )
         return programs_from_tfds(builder, SPLITS), "problems by rule, not the published ones"
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:

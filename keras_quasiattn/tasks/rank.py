@@ -51,7 +51,9 @@ class Rank(PairTask):
         return load_ranked(self.preset, self.options.data, self.data_dir)
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.stack([tf.cast(examples[name], tf.int32) for name in ("label", "group", "row")], axis=1)
+        return tf.stack(
+            [tf.cast(examples[name], tf.int32) for name in ("label", "group", "row")], axis=1
+        )
 
     def loss(self) -> keras.losses.Loss:
         """Cross-entropy of right or wrong."""
@@ -61,7 +63,9 @@ class Rank(PairTask):
         """MAP, MRR and recall at 1 of the validation questions."""
         return self._ranking_metrics(len(self._data.splits["validation"]), (1,))
 
-    def _ranking_metrics(self, capacity: int, recall_at: Sequence[int]) -> list[keras.metrics.Metric]:
+    def _ranking_metrics(
+        self, capacity: int, recall_at: Sequence[int]
+    ) -> list[keras.metrics.Metric]:
         common: dict[str, Any] = {"capacity": capacity, "questions": self.options.data["questions"]}
         return [
             MeanAveragePrecision(**common, name="map"),
@@ -69,7 +73,9 @@ class Rank(PairTask):
             *(RecallAtK(k, **common, name=f"recall_at_{k}") for k in recall_at),
         ]
 
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> dict[str, float]:
         """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
         chosen = self._chosen(split, limit)
         targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
@@ -91,9 +97,12 @@ class Rank(PairTask):
         for text in inputs:
             question, *candidates = columns_of(text, _NAMES, more=True)
             row = answer(
-                tf.constant(as_bytes([question]).tolist()), tf.constant([as_bytes(candidates).tolist()])
+                tf.constant(as_bytes([question]).tolist()),
+                tf.constant([as_bytes(candidates).tolist()]),
             )
-            answers.append({"input": text, **{name: plain(value[0].numpy()) for name, value in row.items()}})
+            answers.append(
+                {"input": text, **{name: plain(value[0].numpy()) for name, value in row.items()}}
+            )
         return answers
 
     def check_input(self, text: str | bytes) -> None:
@@ -129,7 +138,9 @@ class Rank(PairTask):
         """Scores and places, best first, of ids (B, S) and (B, C, T); missing candidates, (B, C), come last."""
 
         @tf.function(input_signature=_ORDER_SIGNATURE)
-        def order(question: tf.Tensor, candidates: tf.Tensor, missing: tf.Tensor) -> dict[str, tf.Tensor]:
+        def order(
+            question: tf.Tensor, candidates: tf.Tensor, missing: tf.Tensor
+        ) -> dict[str, tf.Tensor]:
             candidates = self._readable_ids(candidates)
             shape = tf.shape(candidates)
             first = tf.repeat(self._readable_ids(question), shape[1], axis=0)
@@ -167,4 +178,8 @@ _SIGNATURE = [
 def _counted(pairs: Any, questions: str) -> int:
     """Number of the questions that figures are means over."""
     positive = set(pairs.groups[pairs.labels == 1].tolist())
-    return len(positive & set(pairs.groups[pairs.labels == 0].tolist()) if questions == "both" else positive)
+    return len(
+        positive & set(pairs.groups[pairs.labels == 0].tolist())
+        if questions == "both"
+        else positive
+    )

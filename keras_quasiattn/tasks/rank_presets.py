@@ -36,7 +36,9 @@ def _preset(
 
 
 PRESETS: dict[str, Preset] = {
-    "wikiqa": _preset("WikiQA, answer sentences, from files by hand", 20, 318, {"questions": "positive"}),
+    "wikiqa": _preset(
+        "WikiQA, answer sentences, from files by hand", 20, 318, {"questions": "positive"}
+    ),
     "wikiqa_original": _preset(
         "WikiQA, answer sentences, the original files by hand", 20, 318, {"questions": "positive"}
     ),

@@ -170,7 +170,9 @@ class Read(VocabularyTask):
         lengths = super()._lengths(text_array(distinct))
         return lengths[[distinct[text] for text in texts.tolist()]]
 
-    def _encode(self, size: int, examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def _encode(
+        self, size: int, examples: dict[str, tf.Tensor]
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
         """A batch of windows of at most `size` words with the answers, and (B, 3) where these are."""
         words = split_words(self.tokenizer, examples["passage"])
         # The words that the answer has a part of.
@@ -181,7 +183,9 @@ class Read(VocabularyTask):
         longest = tf.minimum(tf.reduce_max(words.counts()), size)
         passage = words_in(words, windows, -(-tf.maximum(longest, 1) // multiple) * multiple)
         ends = tf.minimum(last - windows.starts, tf.shape(passage)[1] - 1)
-        target = tf.stack([first - windows.starts, ends, tf.cast(examples["counts"], tf.int32)], axis=1)
+        target = tf.stack(
+            [first - windows.starts, ends, tf.cast(examples["counts"], tf.int32)], axis=1
+        )
         return self._inputs(passage, self._question_words(examples["question"])), target
 
     def _question_words(self, questions: tf.Tensor) -> tf.Tensor:
@@ -213,7 +217,9 @@ class Read(VocabularyTask):
         longest = max(int(tf.reduce_max(words.counts())), 1)
         # Of another length than the question: the length of an axis says whose words stand along it.
         size = longest + (longest == question.shape[1])
-        passage = words_in(words, Windows(tf.range(len(texts)), tf.zeros_like(words.counts())), size)
+        passage = words_in(
+            words, Windows(tf.range(len(texts)), tf.zeros_like(words.counts())), size
+        )
         inputs = {name: value.numpy() for name, value in self._inputs(passage, question).items()}
         tokens = {
             side: plain_tokens(tf.RaggedTensor.from_tensor(found, padding=""))
@@ -221,7 +227,9 @@ class Read(VocabularyTask):
         }
         return Reading(inputs, tokens)
 
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> dict[str, float]:
         """Exact match and F1 over all questions, the best over the right answers of each."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
@@ -240,7 +248,10 @@ class Read(VocabularyTask):
         for text in inputs:
             self.check_input(text)
             question, *passages = columns_of(text, _NAMES, more=True)
-            asked = tf.constant(as_bytes([question]).tolist()), tf.constant([as_bytes(passages).tolist()])
+            asked = (
+                tf.constant(as_bytes([question]).tolist()),
+                tf.constant([as_bytes(passages).tolist()]),
+            )
             row = {name: plain(value[0].numpy()) for name, value in answer(*asked).items()}
             answers.append({"input": text, **row})
         return answers
@@ -249,11 +260,15 @@ class Read(VocabularyTask):
         """A question that is not empty, of no more words than count, and at least one passage, separated by tabs."""
         question = columns_of(text, _NAMES, more=True)[0]
         if not question.strip():
-            raise UserError(f"the question of the input {text!r} is empty: a question and passages are right")
+            raise UserError(
+                f"the question of the input {text!r} is empty: a question and passages are right"
+            )
         most = self.options.data["question_length"]
         words = len(self.tokenizer.split(tf.constant(as_bytes([question]).tolist()))[0])
         if words > most:
-            raise UserError(f"the question {question[:60]!r}… has {words} words: at most {most} are right")
+            raise UserError(
+                f"the question {question[:60]!r}… has {words} words: at most {most} are right"
+            )
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """`question` (B,) and `passages` (B, C) in; `answer`, `score`, `passage`, `start` and `end`, (B,) each, out.
@@ -292,7 +307,9 @@ class Read(VocabularyTask):
             of = tf.repeat(tf.range(tf.size(question)), each)
             windows = all_windows(words.counts(), data["max_length"], data["stride"])
             logits = read_windows(
-                lambda some, rows: model(self._inputs(some, tf.gather(questions, rows)), training=False),
+                lambda some, rows: model(
+                    self._inputs(some, tf.gather(questions, rows)), training=False
+                ),
                 windows,
                 words,
                 data["max_length"],
@@ -311,7 +328,9 @@ class Read(VocabularyTask):
             )
             text = tf.where(some, tf.gather(flat, row), "")
             found = tf.strings.substr(text, starts, ends - starts)
-            before = tf.strings.length(tf.strings.substr(text, tf.zeros_like(starts), starts), "UTF8_CHAR")
+            before = tf.strings.length(
+                tf.strings.substr(text, tf.zeros_like(starts), starts), "UTF8_CHAR"
+            )
             return {
                 "answer": found,
                 "score": tf.where(some, spans.score, 0.0),

@@ -17,7 +17,9 @@ from keras_quasiattn.tasks.held_out import hold_out
 from keras_quasiattn.tasks.sources import Source, own_files
 
 ReadingSet = LabelledTextSet[ReadingTexts]
-EXAMPLE = "When was the tower built?\tThe tower in Paris was built from 1887 to 1889. It is 330 m high."
+EXAMPLE = (
+    "When was the tower built?\tThe tower in Paris was built from 1887 to 1889. It is 330 m high."
+)
 
 
 _SQUAD = {"train": "train", "test": "test"}
@@ -39,7 +41,9 @@ SOURCES: Mapping[str, Source] = {
 }
 
 
-def load_questions(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[ReadingSet, str]:
+def load_questions(
+    preset: str, options: Mapping[str, Any], data_dir: Path
+) -> tuple[ReadingSet, str]:
     """The questions of a preset of `read`, with a validation split, and a note on what they are.
 
     Args:
@@ -72,6 +76,8 @@ def load_questions(preset: str, options: Mapping[str, Any], data_dir: Path) -> t
             raise UserError(
                 f"data.train_share is {share}: it leaves none of {len(train):,} training questions"
             )
-        notes.append(f"a part: {len(part):,} of {len(train):,} training questions, by a hash of the passage")
+        notes.append(
+            f"a part: {len(part):,} of {len(train):,} training questions, by a hash of the passage"
+        )
         whole = dataclasses.replace(whole, splits={**whole.splits, "train": part})
     return whole, "; ".join(notes)

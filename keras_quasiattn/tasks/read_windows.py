@@ -54,7 +54,9 @@ def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
     behind = tf.maximum(counts - size, 0)
     numbers = tf.where(counts > 0, 1 - (-behind // stride), 0)
     none = tf.reduce_sum(numbers) == 0
-    numbers = tf.concat([tf.where(none, tf.ones_like(numbers[:1]), numbers[:1]), numbers[1:]], axis=0)
+    numbers = tf.concat(
+        [tf.where(none, tf.ones_like(numbers[:1]), numbers[:1]), numbers[1:]], axis=0
+    )
     rows = tf.repeat(tf.range(tf.size(numbers)), numbers)
     before = tf.cumsum(numbers, exclusive=True)
     return Windows(rows, (tf.range(tf.size(rows)) - tf.gather(before, rows)) * stride)
@@ -96,7 +98,9 @@ def reader_inputs(
                 tf.io.decode_raw(words, tf.uint8, fixed_length=_CHARACTERS), tf.int32
             )
         if "forms" in kinds:
-            forms = tf.strings.to_hash_bucket_fast(tf.strings.lower(words, encoding="utf-8"), _FORMS)
+            forms = tf.strings.to_hash_bucket_fast(
+                tf.strings.lower(words, encoding="utf-8"), _FORMS
+            )
             inputs[f"{side}_forms"] = tf.cast(forms, tf.int32)
     return inputs
 
@@ -118,7 +122,9 @@ def read_windows(
         of: (texts,), the number of each passage's question.
     """
     count = tf.size(windows.rows)
-    length = tf.maximum(tf.minimum(tf.reduce_max(tf.concat([words.counts(), [1]], axis=0)), size), 1)
+    length = tf.maximum(
+        tf.minimum(tf.reduce_max(tf.concat([words.counts(), [1]], axis=0)), size), 1
+    )
     steps = -(-count // _TOGETHER)
 
     def step(number: tf.Tensor, found: Any) -> tuple[tf.Tensor, Any]:
@@ -127,7 +133,9 @@ def read_windows(
         return number + 1, found.write(number, logits)
 
     found = tf.TensorArray(tf.float32, size=steps, infer_shape=False, element_shape=(None, None, 2))
-    _, found = tf.while_loop(lambda number, _: number < steps, step, (0, found), parallel_iterations=1)
+    _, found = tf.while_loop(
+        lambda number, _: number < steps, step, (0, found), parallel_iterations=1
+    )
     return found.concat()
 
 
@@ -148,7 +156,9 @@ class Spans(NamedTuple):
     score: tf.Tensor
 
 
-def best_of_windows(logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor, longest: int) -> Spans:
+def best_of_windows(
+    logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor, longest: int
+) -> Spans:
     """The best span of each question over all of its windows, whose logits are of one measure.
 
     Args:

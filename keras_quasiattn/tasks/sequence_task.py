@@ -20,11 +20,27 @@ from keras_quasiattn.data import (
 )
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SequenceAccuracy, SequencePerplexity, exact_match, perplexity
-from keras_quasiattn.models import Seq2Seq, SequenceCrossentropy, Transformer, beam_search, with_limits
+from keras_quasiattn.models import (
+    Seq2Seq,
+    SequenceCrossentropy,
+    Transformer,
+    beam_search,
+    with_limits,
+)
 from keras_quasiattn.tasks.attention_options import attention_of
-from keras_quasiattn.tasks.sequence_options import DECODING_OPTIONS, RECURRENT_MODELS, UNIVERSAL_MODELS
+from keras_quasiattn.tasks.sequence_options import (
+    DECODING_OPTIONS,
+    RECURRENT_MODELS,
+    UNIVERSAL_MODELS,
+)
 from keras_quasiattn.tasks.task import ServingSignature, Task
-from keras_quasiattn.tasks.vocabulary_task import as_bytes, chosen_examples, counted, in_batches, plain
+from keras_quasiattn.tasks.vocabulary_task import (
+    as_bytes,
+    chosen_examples,
+    counted,
+    in_batches,
+    plain,
+)
 from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
 
 _PIECES = "pieces.model"
@@ -97,7 +113,10 @@ class SequenceTask(Task):
         (whole, note), train = self._loaded, self._data.splits["train"]
         long = len(whole.splits["train"]) - len(train)
         limit = self.options.data["max_length"]
-        notes = [note, f"{long:,} training pairs of more than {limit} tokens left out" if long else ""]
+        notes = [
+            note,
+            f"{long:,} training pairs of more than {limit} tokens left out" if long else "",
+        ]
         joined = "; ".join(filter(None, notes))
         return {"version": whole.version, **({"note": joined} if joined else {})}
 
@@ -127,7 +146,9 @@ class SequenceTask(Task):
         try:
             if self.model in RECURRENT_MODELS:
                 return Seq2Seq(size, **attention, **arguments)
-            return Transformer(size, **attention, universal=self.model in UNIVERSAL_MODELS, **arguments)
+            return Transformer(
+                size, **attention, universal=self.model in UNIVERSAL_MODELS, **arguments
+            )
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
@@ -254,11 +275,15 @@ class SequenceTask(Task):
             ids, _ = search(source)
             ids = ids[:, : int(_real(ids)[0])]
             start = tf.fill([1, 1], self.tokenizer.eos_id)
-            weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))["weights"].numpy()[0]
+            weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))[
+                "weights"
+            ].numpy()[0]
             if weights.ndim == 4:  # (blocks, heads, T, S)
                 weights = weights[-1].mean(axis=0)
             named = {"source_pieces": source, "answer_pieces": ids}
-            pieces = {name: plain(self.tokenizer.names(value)[0].numpy()) for name, value in named.items()}
+            pieces = {
+                name: plain(self.tokenizer.names(value)[0].numpy()) for name, value in named.items()
+            }
             rows.append({**row, **pieces, "weights": plain(weights)})
         return rows
 
@@ -312,7 +337,9 @@ class SequenceTask(Task):
             known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
             source = tf.where(known, ids, tokenizer.pad_id)[:, : self.options.data["max_length"]]
             found, log_probability = self._search(model, source)
-            penalty = ((5 + tf.cast(_real(found), tf.float32)) / 6) ** self.options.model["length_penalty"]
+            penalty = ((5 + tf.cast(_real(found), tf.float32)) / 6) ** self.options.model[
+                "length_penalty"
+            ]
             return {
                 "answer": tokenizer.detokenize(found),
                 "log_probability": log_probability,

@@ -60,7 +60,9 @@ class TrainingSettings:
         self._require("warmup_steps", self.warmup_steps >= 0, "0 or more")
         self._require("learning_rate", 0 < self.learning_rate < math.inf, "a number above 0")
         self._require("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1")
-        self._require("clip_norm", self.clip_norm is None or self.clip_norm > 0, "none or a number above 0")
+        self._require(
+            "clip_norm", self.clip_norm is None or self.clip_norm > 0, "none or a number above 0"
+        )
         self._require(
             "steps",
             self.steps % self.checkpoint_every == 0,

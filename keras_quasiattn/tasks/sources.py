@@ -29,7 +29,9 @@ class Source:
     builder: str | type[tfds.core.DatasetBuilder]
     config: str | None = None
     example: str = ""
-    splits: Mapping[str, str] = dataclasses.field(default_factory=lambda: {split: split for split in SPLITS})
+    splits: Mapping[str, str] = dataclasses.field(
+        default_factory=lambda: {split: split for split in SPLITS}
+    )
     published_rows: int | None = None
     note: str = ""
 

@@ -20,7 +20,9 @@ class Translate(SequenceTask):
     """
 
     name: ClassVar[str] = "translate"
-    summary: ClassVar[str] = "a sentence to its translation: published corpora, or two files of your own"
+    summary: ClassVar[str] = (
+        "a sentence to its translation: published corpora, or two files of your own"
+    )
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")

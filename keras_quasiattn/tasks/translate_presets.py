@@ -45,7 +45,12 @@ _SEQ2SEQ = {"embedding_dim": 256, "units": 256, "num_layers": 1, "dropout": 0.3}
 
 def _tensor2tensor(size: str, **changed: Any) -> TrainingSettings:
     """Tensor2Tensor's way to train a size: checkpoints of every 1000 updates, the last 8 averaged."""
-    settings = {**TRANSFORMER_TRAINING[size], "checkpoint_every": 1000, "average_checkpoints": 8, **changed}
+    settings = {
+        **TRANSFORMER_TRAINING[size],
+        "checkpoint_every": 1000,
+        "average_checkpoints": 8,
+        **changed,
+    }
     return TrainingSettings(schedule="inverse_square_root", **settings)
 
 
@@ -99,7 +104,9 @@ PRESETS: dict[str, Preset] = {
         models=MODELS,
         data=OWN_DATA,
         transformer=_MULTI30K_SIZE,
-        training=dataclasses.replace(_MULTI30K_TRAINING, average_checkpoints=1, select="loss", patience=5),
+        training=dataclasses.replace(
+            _MULTI30K_TRAINING, average_checkpoints=1, select="loss", patience=5
+        ),
         seq2seq=_SEQ2SEQ,
     ),
 }

@@ -117,8 +117,12 @@ class VocabularyTask(Task):
                 )
             return learn_words(texts, data["tokenizer"], size=size, min_count=min_count)
         wanted = None if frozen else learn_words(texts, data["tokenizer"], size=2**31)
-        self._vectors = read_word_vectors(data["vectors"], self.options.model["embedding_dim"], wanted)
-        words = learn_words(texts, data["tokenizer"], size=size, min_count=min_count, known=self._vectors)
+        self._vectors = read_word_vectors(
+            data["vectors"], self.options.model["embedding_dim"], wanted
+        )
+        words = learn_words(
+            texts, data["tokenizer"], size=size, min_count=min_count, known=self._vectors
+        )
         if frozen:
             seen = set(words)
             words += [word for word in self._vectors if word not in seen][: size - len(words)]
@@ -145,9 +149,13 @@ class VocabularyTask(Task):
             else:
                 classes = json.loads((folder / _CLASSES).read_bytes())
         except (OSError, ValueError, RecursionError) as error:
-            raise UserError(f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read") from error
+            raise UserError(
+                f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read"
+            ) from error
         if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
-            raise UserError(f"{folder / _CLASSES} is damaged: it is not a list of the classes' names")
+            raise UserError(
+                f"{folder / _CLASSES} is damaged: it is not a list of the classes' names"
+            )
         self._vocabulary = read_vocabulary(vocabulary, str(folder / _VOCABULARY))
         self._classes = tuple(classes)
 

@@ -62,7 +62,11 @@ class ByteTokenizer:
         )  # ragged uint8 (B, bytes)
         ids = tf.cast(byte_values, tf.int32) + _NUM_SPECIAL
         return close(
-            ids, max_length, pad_to_max_length=pad_to_max_length, end_id=self.eos_id, padding_id=self.pad_id
+            ids,
+            max_length,
+            pad_to_max_length=pad_to_max_length,
+            end_id=self.eos_id,
+            padding_id=self.pad_id,
         )
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:

@@ -47,7 +47,9 @@ class SentencePieceTokenizer:
     def __init__(self, model: bytes) -> None:
         self.model = model
         try:
-            names = self._pieces.id_to_string(tf.constant([self.pad_id, self.eos_id, _FIRST_BYTE_ID])).numpy()
+            names = self._pieces.id_to_string(
+                tf.constant([self.pad_id, self.eos_id, _FIRST_BYTE_ID])
+            ).numpy()
         except tf.errors.OpError as error:
             raise ValueError(f"model is not a SentencePiece model: {error.message}") from None
         if names.tolist() != [b"<pad>", b"</s>", b"<0x00>"]:
@@ -93,7 +95,11 @@ class SentencePieceTokenizer:
         """
         ids = self._pieces.tokenize(self.normalize(strings))  # ragged (B, pieces)
         return close(
-            ids, max_length, pad_to_max_length=pad_to_max_length, end_id=self.eos_id, padding_id=self.pad_id
+            ids,
+            max_length,
+            pad_to_max_length=pad_to_max_length,
+            end_id=self.eos_id,
+            padding_id=self.pad_id,
         )
 
     def names(self, ids: tf.Tensor) -> tf.Tensor:

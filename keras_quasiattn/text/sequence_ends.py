@@ -31,7 +31,9 @@ def close(
     [[7, 1], [1, 0]]
     """
     if isinstance(max_length, int) and max_length < 1:
-        raise ValueError(f"max_length must be at least 1, to hold the end of the sequence; got {max_length}")
+        raise ValueError(
+            f"max_length must be at least 1, to hold the end of the sequence; got {max_length}"
+        )
     if pad_to_max_length and max_length is None:
         raise ValueError("pad_to_max_length needs a max_length; got None")
     if max_length is not None:

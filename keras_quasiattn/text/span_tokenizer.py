@@ -34,7 +34,9 @@ class SpanTokenizer(VocabularyTokenizer):
     def __init__(self, vocabulary: Sequence[str], cleaning: str = "pieces") -> None:
         super().__init__(vocabulary)
         if cleaning not in SPAN_CLEANINGS:
-            raise ValueError(f"cleaning must be one of {', '.join(SPAN_CLEANINGS)}; got {cleaning!r}")
+            raise ValueError(
+                f"cleaning must be one of {', '.join(SPAN_CLEANINGS)}; got {cleaning!r}"
+            )
         self.cleaning = cleaning
 
     def split_with_offsets(

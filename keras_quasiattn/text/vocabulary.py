@@ -63,7 +63,9 @@ def learn_subwords(texts: Sequence[str | bytes], *, size: int) -> list[str]:
     return list(dict.fromkeys(pieces))
 
 
-def split_texts(tokenizer: VocabularyTokenizer, texts: Sequence[str | bytes]) -> Iterator[list[str]]:
+def split_texts(
+    tokenizer: VocabularyTokenizer, texts: Sequence[str | bytes]
+) -> Iterator[list[str]]:
     """The tokens of each text, a batch at a time."""
     split = tf.function(tokenizer.split, input_signature=[tf.TensorSpec((None,), tf.string)])
     for start in range(0, len(texts), _BATCH):

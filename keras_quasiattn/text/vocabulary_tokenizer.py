@@ -35,7 +35,8 @@ class VocabularyTokenizer(abc.ABC):
         # No text is split into a special token but the unknown: brackets are tokens of their own, or go.
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
-                tf.constant(self.vocabulary, tf.string), tf.range(len(self.vocabulary), dtype=tf.int32)
+                tf.constant(self.vocabulary, tf.string),
+                tf.range(len(self.vocabulary), dtype=tf.int32),
             ),
             default_value=self.unknown_id,
         )
@@ -87,5 +88,7 @@ class VocabularyTokenizer(abc.ABC):
 def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
     """(B, length); `to_tensor` takes no length that is known at run time only."""
     dense = rows.to_tensor(value)
-    missing = tf.fill([tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype))
+    missing = tf.fill(
+        [tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype)
+    )
     return tf.concat([dense, missing], axis=1)

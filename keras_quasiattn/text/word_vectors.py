@@ -31,17 +31,25 @@ def read_word_vectors(
     """
     file, chosen = Path(file), None if wanted is None else set(wanted)
     try:
-        rows = _from_arrays(file, width) if file.suffix == ".npz" else _from_text(file, width, chosen)
+        rows = (
+            _from_arrays(file, width) if file.suffix == ".npz" else _from_text(file, width, chosen)
+        )
         vectors = {
-            word: vector.astype(np.float32) for word, vector in rows if chosen is None or word in chosen
+            word: vector.astype(np.float32)
+            for word, vector in rows
+            if chosen is None or word in chosen
         }
     except OSError as error:
         raise UserError(f"cannot read {file}: {error.strerror or error}") from error
     for word, vector in vectors.items():
         if not np.isfinite(vector).all():
-            raise UserError(f"{file}: the vector of {word!r} has NaN or infinity: numbers would be right")
+            raise UserError(
+                f"{file}: the vector of {word!r} has NaN or infinity: numbers would be right"
+            )
     if not vectors:
-        asked = "no word" if chosen is None else f"none of the {len(chosen)} words that were asked for"
+        asked = (
+            "no word" if chosen is None else f"none of the {len(chosen)} words that were asked for"
+        )
         raise UserError(f"{file} has a vector of {asked}")
     return vectors
 
@@ -63,7 +71,11 @@ def embedding_matrix(
         float32 (words, width); the row of padding is zero.
     """
     bound = float(np.sqrt(3.0) * np.std(np.stack(list(vectors.values())), dtype=np.float64))
-    matrix = np.random.default_rng(seed).uniform(-bound, bound, (len(vocabulary), width)).astype(np.float32)
+    matrix = (
+        np.random.default_rng(seed)
+        .uniform(-bound, bound, (len(vocabulary), width))
+        .astype(np.float32)
+    )
     for number, word in enumerate(vocabulary):
         if word in vectors:
             matrix[number] = vectors[word]

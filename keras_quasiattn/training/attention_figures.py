@@ -44,7 +44,9 @@ class AttentionFigures:
             `matrices`: by "layer/matrix" the counts of `BINS` bins of equal width over [−1, 1], all calls of the
             layer together; `scalars`: by "layer/name" learned α and β (one a head) and the gates' temperature.
         """
-        counts = {name: count.numpy().tolist() for name, count in self._counted(self._inputs).items()}
+        counts = {
+            name: count.numpy().tolist() for name, count in self._counted(self._inputs).items()
+        }
         scalars = {
             name: np.ravel(keras.ops.convert_to_numpy(value)).tolist()
             for name, value in temperatures(self._model).items()

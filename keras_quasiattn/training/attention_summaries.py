@@ -80,7 +80,9 @@ class AttentionSummaries(keras.callbacks.Callback):
         row = {"step": step, **figures}
         self.rows.append(row)
         with replacing(self.folder / FILE) as temporary:
-            temporary.write_text("".join(json.dumps(one) + "\n" for one in self.rows), encoding="utf-8")
+            temporary.write_text(
+                "".join(json.dumps(one) + "\n" for one in self.rows), encoding="utf-8"
+            )
         self._draw(row)
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:

@@ -29,4 +29,6 @@ def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
     for step in steps[1:]:
         for total, array in zip(sums, checkpoints.read(step, "trainable"), strict=True):
             total += array
-    return [(total / len(steps)).astype(array.dtype) for total, array in zip(sums, first, strict=True)]
+    return [
+        (total / len(steps)).astype(array.dtype) for total, array in zip(sums, first, strict=True)
+    ]

@@ -121,6 +121,8 @@ def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Pa
         variable.assign(array)
 
 
-def _groups(model: keras.Model, optimizer: keras.optimizers.Optimizer) -> dict[str, list[keras.Variable]]:
+def _groups(
+    model: keras.Model, optimizer: keras.optimizers.Optimizer
+) -> dict[str, list[keras.Variable]]:
     variables = (model.trainable_variables, model.non_trainable_variables, optimizer.variables)
     return dict(zip(_GROUPS, variables, strict=True))

@@ -37,7 +37,9 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
     except FileNotFoundError:
         return
     except (OSError, ValueError, AttributeError, TypeError, RecursionError):
-        raise UserError(f"{manifest} is damaged: it is not a list of files and their hashes") from None
+        raise UserError(
+            f"{manifest} is damaged: it is not a list of files and their hashes"
+        ) from None
     for name, file in sorted(files.items()):
         # A regular file in the folder: what a manifest of a stranger lists might have no end.
         if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():

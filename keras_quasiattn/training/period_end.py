@@ -57,7 +57,10 @@ class PeriodEnd(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Keep the period's figures and the state at its end."""
         step = (epoch + 1) * self.settings.checkpoint_every
-        row: dict[str, Any] = {"step": step, **{name: float(value) for name, value in (logs or {}).items()}}
+        row: dict[str, Any] = {
+            "step": step,
+            **{name: float(value) for name, value in (logs or {}).items()},
+        }
         if not math.isfinite(row["loss"]):
             raise UserError(
                 f"the loss is {row['loss']} in the period up to step {step}: "

@@ -34,7 +34,9 @@ class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 class _WorkerSteps(keras.Model):
     """The parts of `fit` that fail in a cluster of workers (keras-team/keras#20585)."""
 
-    def _maybe_symbolic_build(self, iterator: Iterable[Any] | None = None, data_batch: Any = None) -> None:
+    def _maybe_symbolic_build(
+        self, iterator: Iterable[Any] | None = None, data_batch: Any = None
+    ) -> None:
         # Keras' own reduces the first batch over the replicas, which a batch of one worker cannot be.
         strategy = self.distribute_strategy
         if iterator is not None:
@@ -73,7 +75,9 @@ def give_each_replica_its_noise(model: keras.Model, strategy: tf.distribute.Stra
     distance from it: call this once after the model was made or restored.
     """
     states = [
-        variable for variable in model.non_trainable_variables if variable.name == "seed_generator_state"
+        variable
+        for variable in model.non_trainable_variables
+        if variable.name == "seed_generator_state"
     ]
 
     @tf.function

@@ -75,11 +75,18 @@ class RunFolder:
         if "config.json" in found:
             raise UserError(f"{path} already holds a run: name a new folder")
         if found:
-            raise UserError(f"{path} holds other files (such as {found[0]}) and no run: name a new folder")
+            raise UserError(
+                f"{path} holds other files (such as {found[0]}) and no run: name a new folder"
+            )
 
     @classmethod
     def create(
-        cls, path: str | Path, task: Task, *, options: Mapping[str, Any], command: Sequence[str] = ()
+        cls,
+        path: str | Path,
+        task: Task,
+        *,
+        options: Mapping[str, Any],
+        command: Sequence[str] = (),
     ) -> "RunFolder":
         """Begin a run in a folder that is new or empty.
 
@@ -221,7 +228,9 @@ class RunFolder:
         try:
             made = task.from_config(self.config["task_config"], data_dir)
         except (KeyError, TypeError) as error:
-            raise UserError(f"{self.path / 'config.json'} is damaged: its task is not whole") from error
+            raise UserError(
+                f"{self.path / 'config.json'} is damaged: its task is not whole"
+            ) from error
         if self.finished:
             check_hashes(self.path / MANIFEST, self.path, without=[self.model_file.name])
         made.read_assets(self.path)
@@ -274,7 +283,9 @@ class RunFolder:
             figures = json.loads(file.read_text(encoding="utf-8") or "{}")
         except (OSError, ValueError, RecursionError):
             raise UserError(f"{file} is damaged: it is not JSON") from None
-        if not isinstance(figures, dict) or not all(isinstance(one, dict) for one in figures.values()):
+        if not isinstance(figures, dict) or not all(
+            isinstance(one, dict) for one in figures.values()
+        ):
             raise UserError(f"{file} is damaged: it is not figures by split")
         return figures
 
@@ -328,7 +339,9 @@ class RunFolder:
                     if is_left_over(entry):
                         entry.unlink()
             except BlockingIOError:
-                raise UserError(f"another process is training in {path}: wait for it or stop it") from None
+                raise UserError(
+                    f"another process is training in {path}: wait for it or stop it"
+                ) from None
             except OSError as error:
                 raise UserError(f"cannot write {path}: {error.strerror}") from error
             yield

@@ -65,7 +65,9 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         if self.decay == "constant":
             return rate
         done = ops.clip((number - warmup) / max(self.steps - warmup, 1.0), 0.0, 1.0)
-        return rate * (1.0 - done if self.decay == "linear" else 0.5 * (1.0 + ops.cos(math.pi * done)))
+        return rate * (
+            1.0 - done if self.decay == "linear" else 0.5 * (1.0 + ops.cos(math.pi * done))
+        )
 
     def get_config(self) -> dict[str, Any]:
         """The constructor's arguments."""

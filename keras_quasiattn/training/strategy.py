@@ -28,9 +28,11 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
     """
     if name not in STRATEGIES:
         raise UserError.unknown("strategy", name, STRATEGIES)
-    strategy = {"one": tf.distribute.get_strategy, "mirrored": _mirrored, "multi-worker": _multi_worker}[
-        name
-    ]()
+    strategy = {
+        "one": tf.distribute.get_strategy,
+        "mirrored": _mirrored,
+        "multi-worker": _multi_worker,
+    }[name]()
     replicas = strategy.num_replicas_in_sync
     if settings.batch_size % replicas:
         raise UserError(
@@ -42,7 +44,9 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
         raise UserError(f"training.jit_compile is True: strategy {name!r} needs it to be False")
     if replicas > 1 and settings.clip_norm is not None:
         # Keras clips every replica's share of the gradient before it sums the shares.
-        raise UserError(f"training.clip_norm is {settings.clip_norm}: strategy {name!r} needs it to be None")
+        raise UserError(
+            f"training.clip_norm is {settings.clip_norm}: strategy {name!r} needs it to be None"
+        )
     return strategy
 
 
@@ -51,9 +55,13 @@ def _mirrored() -> tf.distribute.Strategy:
         return tf.distribute.MirroredStrategy()
     devices = [device.name for device in tf.config.list_logical_devices("CPU")]
     if len(devices) < 2:
-        raise UserError("strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'")
+        raise UserError(
+            "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'"
+        )
     # The default reduction on CPU uses collectives, which abort when a process makes a second strategy.
-    return tf.distribute.MirroredStrategy(devices, cross_device_ops=tf.distribute.ReductionToOneDevice())
+    return tf.distribute.MirroredStrategy(
+        devices, cross_device_ops=tf.distribute.ReductionToOneDevice()
+    )
 
 
 def _multi_worker() -> tf.distribute.Strategy:

@@ -76,7 +76,11 @@ def train(
     """
     with dtype_policy(policy):
         distribution = make_strategy(strategy, task.options.training)
-        options = {"policy": policy, "strategy": strategy, "replicas": distribution.num_replicas_in_sync}
+        options = {
+            "policy": policy,
+            "strategy": strategy,
+            "replicas": distribution.num_replicas_in_sync,
+        }
         workers = Workers(distribution)
         progress = progress and workers.is_chief
 
@@ -158,7 +162,9 @@ def _fit(
             examples = _middle_batch(validation_data)
             every = settings.checkpoint_every
             # Before the checkpoint, which then has all that a measurement may have drawn.
-            callbacks.insert(0, AttentionSummaries(folder.path, examples, steps_per_epoch=every, start=start))
+            callbacks.insert(
+                0, AttentionSummaries(folder.path, examples, steps_per_epoch=every, start=start)
+            )
         model.fit(
             task.training_data(start),
             initial_epoch=start // settings.checkpoint_every,
@@ -186,7 +192,9 @@ def _compiled(task: Task, policy: str) -> keras.Model:
     )
     if policy == "mixed_float16":
         optimizer = ReplicaLossScaleOptimizer(optimizer)
-    model.compile(optimizer, loss=task.loss(), metrics=task.metrics(), jit_compile=settings.jit_compile)
+    model.compile(
+        optimizer, loss=task.loss(), metrics=task.metrics(), jit_compile=settings.jit_compile
+    )
     optimizer.build(model.trainable_variables)
     return model
 
@@ -198,7 +206,9 @@ def _middle_batch(data: tf.data.Dataset) -> Any:
     return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)
 
 
-def _finish(task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd) -> None:
+def _finish(
+    task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd
+) -> None:
     """Average, measure and save; the model's file comes last, since it marks the run as finished."""
     settings, folder = task.options.training, period_end.folder
     selected = selected_step(period_end.rows, settings)

@@ -37,7 +37,9 @@ class _Lasting(keras_tuner.Oracle):
         begun = set(state["start_order"])
         self.trials = {name: trial for name, trial in self.trials.items() if name in begun}
         ended = set(state["end_order"])
-        self._held = {tuner: name for tuner, name in state["ongoing_trials"].items() if name not in ended}
+        self._held = {
+            tuner: name for tuner, name in state["ongoing_trials"].items() if name not in ended
+        }
         super().set_state(state)
 
     def reload(self) -> None:

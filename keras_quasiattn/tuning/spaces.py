@@ -51,7 +51,9 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     else:
         space = {option: _values(task, option, text) for option, text in wanted.items()}
     if not space:
-        raise UserError(f"there is nothing to search: task {task.name} has none of {', '.join(CHOICES)}")
+        raise UserError(
+            f"there is nothing to search: task {task.name} has none of {', '.join(CHOICES)}"
+        )
     return space
 
 

@@ -90,7 +90,9 @@ def search(
             f"training.average_checkpoints is {settings.average_checkpoints}: Hyperband needs 1, for its short trials"
         )
     task.prepare()  # before the folder is bound to data that cannot be had
-    _require_same(path, task, {"space": dict(space), "method": method, "trials": trials, "folds": folds})
+    _require_same(
+        path, task, {"space": dict(space), "method": method, "trials": trials, "folds": folds}
+    )
     name, direction = judged_by(settings)
     hyperparameters = keras_tuner.HyperParameters()
     for option, values in space.items():
@@ -147,7 +149,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                 run = self._run(trial.trial_id, fold)
                 if "tuner/trial_id" in chosen and not RunFolder.exists(run):
                     _go_on_from(self._run(chosen["tuner/trial_id"], fold), run, task, self._command)
-                folder = train(task, run, policy=self._policy, progress=False, command=self._command)
+                folder = train(
+                    task, run, policy=self._policy, progress=False, command=self._command
+                )
                 figures.append(float(folder.metrics()["validation"][name]))
         except UserError as error:
             self._say(trial, f"failed: {error}")
@@ -162,12 +166,16 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         if not trials:
             messages = [trial.message for trial in self.oracle.trials.values() if trial.message]
             reason = (
-                messages[-1].strip().splitlines()[-1].partition(": ")[2] if messages else "none was begun"
+                messages[-1].strip().splitlines()[-1].partition(": ")[2]
+                if messages
+                else "none was begun"
             )
             raise UserError(f"no trial of {self._path} succeeded; the last one: {reason}")
         best = self.oracle.get_best_trials(len(trials))
         # Of equals the first, whatever the order in which a search that goes on has read them.
-        trial = min((one for one in best if one.score == best[0].score), key=lambda one: one.trial_id)
+        trial = min(
+            (one for one in best if one.score == best[0].score), key=lambda one: one.trial_id
+        )
         target = self._path / "best"
         if self._folds > 1:
             task = self._with(trial.hyperparameters.values, None)
@@ -179,11 +187,18 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
     def _with(self, chosen: Mapping[str, Any], fold: int | None) -> Task:
         """The task with a trial's values, on one fold or on its own split."""
-        overrides = {**self._task.options.options(), **{name: chosen[name] for name in self._options}}
+        overrides = {
+            **self._task.options.options(),
+            **{name: chosen[name] for name in self._options},
+        }
         if "tuner/epochs" in chosen:
-            overrides["training.steps"] = chosen["tuner/epochs"] * overrides["training.checkpoint_every"]
+            overrides["training.steps"] = (
+                chosen["tuner/epochs"] * overrides["training.checkpoint_every"]
+            )
         if fold is not None:
-            overrides.update({"data.validation_share": 1 / self._folds, "data.validation_fold": fold})
+            overrides.update(
+                {"data.validation_share": 1 / self._folds, "data.validation_fold": fold}
+            )
         return type(self._task).from_config(
             {**self._task.config(), "options": overrides}, self._task.data_dir
         )
@@ -193,7 +208,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
     def _say(self, trial: Any, text: str) -> None:
         if self._progress:
-            values = ", ".join(f"{name} {trial.hyperparameters.values[name]}" for name in self._options)
+            values = ", ".join(
+                f"{name} {trial.hyperparameters.values[name]}" for name in self._options
+            )
             print(f"trial {trial.trial_id}: {text} ({values})", flush=True)
 
 
@@ -213,7 +230,9 @@ def _is_tuner_of_a_chief() -> bool:
     given = [name for name in _CLUSTER if os.environ.get(name)]
     if given and len(given) < len(_CLUSTER) and given != _CLUSTER[:1]:
         missing = ", ".join(name for name in _CLUSTER if name not in given)
-        raise UserError(f"{missing} is not set: a search by several processes needs {', '.join(_CLUSTER)}")
+        raise UserError(
+            f"{missing} is not set: a search by several processes needs {', '.join(_CLUSTER)}"
+        )
     return len(given) == len(_CLUSTER) and "chief" not in os.environ[_CLUSTER[0]]
 
 

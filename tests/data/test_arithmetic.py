@@ -83,7 +83,9 @@ def test_range_and_operators_are_the_grammars_own():
         grammar.parse("x=1,y=1,x*y")
 
 
-@pytest.mark.parametrize(("low", "high", "operators"), [(-12, 10, "*-"), (0, 11, "-"), (-3, 101, "+")])
+@pytest.mark.parametrize(
+    ("low", "high", "operators"), [(-12, 10, "*-"), (0, 11, "-"), (-3, 101, "+")]
+)
 def test_longest_texts_are_those_of_the_whole_range(low, high, operators):
     grammar = ArithmeticGrammar(low, high, operators)
     cells = itertools.product(range(low, high), range(low, high), operators)

@@ -43,7 +43,9 @@ def test_hash_bits_are_fair():
 def test_hash_depends_on_key_and_on_the_order_of_words():
     words = np.array([4]), np.array([9])
     hashes = {
-        int(keyed_hash(key, *pair)[0]) for key in (0, 1, -1) for pair in (words, words[::-1], words[:1])
+        int(keyed_hash(key, *pair)[0])
+        for key in (0, 1, -1)
+        for pair in (words, words[::-1], words[:1])
     }
     assert len(hashes) == 9
 

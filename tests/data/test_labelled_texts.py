@@ -16,7 +16,10 @@ def texts(*made: str) -> LabelledTexts:
 
 def held_out(made: LabelledTexts, share: float = 0.2) -> set[bytes]:
     return set(
-        LabelledTextSet(("a",), {"train": made}, "v").with_validation(share).splits["validation"].texts
+        LabelledTextSet(("a",), {"train": made}, "v")
+        .with_validation(share)
+        .splits["validation"]
+        .texts
     )
 
 
@@ -33,7 +36,9 @@ def test_classes_and_texts_of_files(tmp_path: Path) -> None:
 
 
 def test_numbers_are_classes_in_their_own_order(tmp_path: Path) -> None:
-    train = tiny_texts.write(tmp_path / "train.tsv", [(label, label) for label in ("10", "9", "-1")])
+    train = tiny_texts.write(
+        tmp_path / "train.tsv", [(label, label) for label in ("10", "9", "-1")]
+    )
     assert texts_from_files({"train": train}).classes == ("-1", "9", "10")
 
 
@@ -68,9 +73,9 @@ def test_held_out_texts_stay_the_same_when_others_come() -> None:
 
 
 def test_equal_texts_stay_together() -> None:
-    made = LabelledTextSet(("a",), {"train": texts(*(f"{n % 50}" for n in range(300)))}, "v").with_validation(
-        0.3
-    )
+    made = LabelledTextSet(
+        ("a",), {"train": texts(*(f"{n % 50}" for n in range(300)))}, "v"
+    ).with_validation(0.3)
     assert not set(made.splits["train"].texts) & set(made.splits["validation"].texts)
     assert len(made.splits["train"]) + len(made.splits["validation"]) == 300
 
@@ -83,7 +88,9 @@ def test_own_validation_split_is_kept() -> None:
 @pytest.mark.parametrize("share", [0.0, 1.0, 1e-9])
 def test_share_that_leaves_one_side_empty(share: float) -> None:
     made = LabelledTextSet(("a",), {"train": texts("a", "b")}, "v")
-    with pytest.raises(UserError, match="data.validation_share is .*: it leaves . of 2 texts for validation"):
+    with pytest.raises(
+        UserError, match="data.validation_share is .*: it leaves . of 2 texts for validation"
+    ):
         made.with_validation(share)
 
 

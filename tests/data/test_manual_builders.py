@@ -27,7 +27,9 @@ def put_sentiment(folder: Path, labels: str, count: int) -> None:
 def test_sentiment_of_sentences_and_phrases(labels: str, count: int, tmp_path: Path) -> None:
     put_sentiment(tmp_path, labels, count)
     for config, train in ((labels, "train"), (f"{labels}_phrases", "phrases.train")):
-        builder = prepare(lambda config=config: StanfordSentiment(config=config, data_dir=tmp_path), tmp_path)
+        builder = prepare(
+            lambda config=config: StanfordSentiment(config=config, data_dir=tmp_path), tmp_path
+        )
         read = texts_from_tfds(builder, ["text"], "label", ["train", "validation", "test"])
         assert len(read.classes) == count and read.version == f"stanford_sentiment/{config}/1.0.0"
         assert sorted(read.splits["train"].texts)[0] == f"{train} 0 film".encode()
@@ -58,7 +60,9 @@ def test_missing_files_are_named_with_what_to_do(builder: Any, tmp_path: Path) -
     ):
         prepare(lambda: builder(data_dir=tmp_path), tmp_path)
     put(tmp_path, "other.tsv", ["label"])
-    with pytest.raises(UserError, match=f"tsv is not in {tmp_path}/downloads/manual: put .* into a folder"):
+    with pytest.raises(
+        UserError, match=f"tsv is not in {tmp_path}/downloads/manual: put .* into a folder"
+    ):
         prepare(lambda: builder(data_dir=tmp_path), tmp_path)
 
 

@@ -6,14 +6,23 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data.mlu import SPLITS, ArithmeticMlu, ArithmeticMluConfig, generate_examples, split_of
+from keras_quasiattn.data.mlu import (
+    SPLITS,
+    ArithmeticMlu,
+    ArithmeticMluConfig,
+    generate_examples,
+    split_of,
+)
 
 SMALL = ArithmeticMluConfig(low=-21, high=19)
 SMALL_ALL = ArithmeticMluConfig(low=-21, high=19, operators="-*", forms="all", seed=3)
 
 
 def rows(config, split):
-    return [(example["expression"], example["answer"]) for _, example in generate_examples(config, split)]
+    return [
+        (example["expression"], example["answer"])
+        for _, example in generate_examples(config, split)
+    ]
 
 
 def all_rows(config):
@@ -28,7 +37,9 @@ def canonical(expression):
         values = {"x": y, "y": x} if renamed else {"x": x, "y": y}
         operands = ["yx"[name == "y"] if renamed else name for name in (left, right)]
         for swapped in {False, operator in "+*"}:
-            spellings.add((values["x"], values["y"], operator, *(operands[::-1] if swapped else operands)))
+            spellings.add(
+                (values["x"], values["y"], operator, *(operands[::-1] if swapped else operands))
+            )
     return frozenset(spellings)
 
 
@@ -102,7 +113,9 @@ def test_answers_are_right():
     for text, answer in all_rows(SMALL) + all_rows(SMALL_ALL):
         assignments, operation = text.rsplit(",", 1)
         names = dict(assignment.split("=") for assignment in assignments.split(","))
-        assert int(answer) == eval(operation, {name: int(value) for name, value in names.items()}), text
+        assert int(answer) == eval(
+            operation, {name: int(value) for name, value in names.items()}
+        ), text
 
 
 def test_shares_are_nine_to_one():
@@ -133,7 +146,8 @@ def test_split_of_an_expression_is_the_same_in_every_config():
     splits = {text: split for split in SPLITS for text, _ in rows(wide, split)}
     for config, split in itertools.product((SMALL, SMALL_ALL), SPLITS):
         assert all(
-            splits[text] == split == split_of(config.grammar.parse(text)) for text, _ in rows(config, split)
+            splits[text] == split == split_of(config.grammar.parse(text))
+            for text, _ in rows(config, split)
         )
 
 
@@ -146,7 +160,10 @@ def test_training_rows_come_shuffled():
 
 def test_pieces_of_the_order_join_to_the_whole():
     whole = list(generate_examples(SMALL, "train"))
-    assert whole == [*generate_examples(SMALL, "train", 0, 1000), *generate_examples(SMALL, "train", 1000)]
+    assert whole == [
+        *generate_examples(SMALL, "train", 0, 1000),
+        *generate_examples(SMALL, "train", 1000),
+    ]
 
 
 def test_memory_does_not_grow_with_the_range():
@@ -187,7 +204,9 @@ def test_many_shards_keep_the_order(tmp_path, monkeypatch):
 
 def test_settings_make_the_name():
     settings = [{}, {"low": 1}, {"high": 9}, {"operators": "+"}, {"forms": "all"}, {"seed": 4}]
-    names = {ArithmeticMluConfig(**{"low": -30, "high": 30, **setting}).name for setting in settings}
+    names = {
+        ArithmeticMluConfig(**{"low": -30, "high": 30, **setting}).name for setting in settings
+    }
     assert len(names) == len(settings)
 
 

@@ -33,11 +33,15 @@ def read(folder: Path, config: str) -> LabelledTextSet[TextPairs]:
 
 def pairs_of(builder: PairCorpus) -> LabelledTextSet[TextPairs]:
     question = "question_id" if builder.builder_config.ranked else None
-    return pairs_from_tfds(builder, {split: split for split in builder.info.splits}, question_key=question)
+    return pairs_from_tfds(
+        builder, {split: split for split in builder.info.splits}, question_key=question
+    )
 
 
 def rows(pairs: TextPairs) -> list[tuple[bytes, bytes, int]]:
-    return sorted(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True))
+    return sorted(
+        zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True)
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,9 @@ def test_pairs_to_classify(
 def test_quora_is_split_by_the_first_question(tmp_path: Path) -> None:
     lines = ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"]
     for number in range(600):
-        lines.append(f'{number}\t1\t2\t"the ""question""\n{number % 300}"\tanother {number}?\t{number % 2}')
+        lines.append(
+            f'{number}\t1\t2\t"the ""question""\n{number % 300}"\tanother {number}?\t{number % 2}'
+        )
     put(tmp_path, "quora/quora_duplicate_questions.tsv", lines)
     made = read(tmp_path, "quora")
     firsts = [set(made.splits[split].first) for split in ("train", "validation", "test")]
@@ -159,7 +165,12 @@ def test_ubuntu_groups(tmp_path: Path) -> None:
     made = read(tmp_path, "ubuntu_irc")
     for pairs in made.splits.values():
         context = b"hi __eot__ how ?"
-        expected = [(context, b"no", 0), (context, b"one", 1), (context, b"so", 0), (context, b"yes", 1)]
+        expected = [
+            (context, b"no", 0),
+            (context, b"one", 1),
+            (context, b"so", 0),
+            (context, b"yes", 1),
+        ]
         assert rows(pairs) == expected
         assert sorted(np.bincount(pairs.groups)) == [1, 3]
 
@@ -175,7 +186,9 @@ def test_ubuntu_groups(tmp_path: Path) -> None:
         ({"label": True}, "the label is True: an index"),
     ],
 )
-def test_ubuntu_groups_that_cannot_be(changed: dict[str, object], message: str, tmp_path: Path) -> None:
+def test_ubuntu_groups_that_cannot_be(
+    changed: dict[str, object], message: str, tmp_path: Path
+) -> None:
     for split in ("train", "dev", "test"):
         lines = [json.dumps(GROUP), json.dumps({**GROUP, **changed})]
         put(tmp_path, f"ubuntu-irc/groups.{split}.jsonl", lines)
@@ -192,7 +205,11 @@ def test_ubuntu_as_published(tmp_path: Path) -> None:
     others = ",".join(f"Distractor_{number}" for number in range(9))
     for split in ("valid", "test"):
         header = f"Context,Ground Truth Utterance,{others}"
-        put(tmp_path, f"ubuntu_v2/{split}.csv", [header, ",".join("qtabcdefghi"), ",".join("qtjklmnopqr")])
+        put(
+            tmp_path,
+            f"ubuntu_v2/{split}.csv",
+            [header, ",".join("qtabcdefghi"), ",".join("qtjklmnopqr")],
+        )
     made = read(tmp_path, "ubuntu_v2")
     assert rows(made.splits["train"]) == [
         (b"a", b"ha", 0),

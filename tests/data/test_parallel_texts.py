@@ -50,23 +50,38 @@ def read(folder: Path, config: str, source: str, target: str) -> ParallelTextSet
 def test_corpus_of_a_file_a_language(
     config: str, names: tuple[str, ...], languages: tuple[str, str], suffix: str, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "downloads" / "manual" / ("multi30k" if config == "multi30k" else "iwslt15-envi")
+    folder = (
+        tmp_path / "downloads" / "manual" / ("multi30k" if config == "multi30k" else "iwslt15-envi")
+    )
     for name in names:
         for language in languages:
-            put(folder, f"{name}.{language}{suffix}", [f"{name} {language} {n} &apos;s" for n in (3, 1, 2)])
+            put(
+                folder,
+                f"{name}.{language}{suffix}",
+                [f"{name} {language} {n} &apos;s" for n in (3, 1, 2)],
+            )
     there, back = read(tmp_path, config, *languages), read(tmp_path, config, *languages[::-1])
     for split, name in zip(SPLITS, names, strict=True):
-        expected = [tuple(f"{name} {language} {n} &apos;s" for language in languages) for n in (3, 1, 2)]
+        expected = [
+            tuple(f"{name} {language} {n} &apos;s" for language in languages) for n in (3, 1, 2)
+        ]
         assert rows(there.splits[split]) == expected
         assert rows(back.splits[split]) == [pair[::-1] for pair in expected]
     assert there.version == f"parallel_corpus/{config}/1.0.0" and there.classes == ()
-    with pytest.raises(UserError, match=f"unknown language of parallel_corpus/{config}.*'fr'.*choose from"):
+    with pytest.raises(
+        UserError, match=f"unknown language of parallel_corpus/{config}.*'fr'.*choose from"
+    ):
         read(tmp_path, config, "fr", languages[0])
 
 
 def test_corpus_of_tables(tmp_path: Path) -> None:
     for name in ("train10k", "tst2012", "tst2013"):
-        rows_of_table = ["en\tset\tvi", f"Hi .\tx\tChào {name} .", "\tx\tnot in English", "So ?\tx\t \u00a0"]
+        rows_of_table = [
+            "en\tset\tvi",
+            f"Hi .\tx\tChào {name} .",
+            "\tx\tnot in English",
+            "So ?\tx\t \u00a0",
+        ]
         put(tmp_path / "downloads" / "manual" / "iwslt15-envi", f"{name}.tsv.xz", rows_of_table)
     texts = read(tmp_path, "iwslt15_envi_part", "vi", "en")
     assert rows(texts.splits["validation"]) == [("Chào tst2012 .", "Hi .")]
@@ -79,7 +94,9 @@ def test_what_is_missing_or_uneven_in_a_corpus_is_named(tmp_path: Path) -> None:
     for name in ("train", "val", "test_2016_flickr"):
         for language, count in (("en", 3), ("de", 2)):
             put(tmp_path / "downloads" / "manual" / "multi30k", f"{name}.{language}", ["a"] * count)
-    with pytest.raises(UserError, match=r"numbers of lines differ: .*train\.en has 3, .*train\.de has 2"):
+    with pytest.raises(
+        UserError, match=r"numbers of lines differ: .*train\.en has 3, .*train\.de has 2"
+    ):
         read(tmp_path, "multi30k", "en", "de")
 
 
@@ -96,7 +113,10 @@ def own(folder: Path) -> dict[str, tuple[Path, Path]]:
         put(folder, "a.en", ["one", "", "two", "three"]),
         put(folder, "a.de.gz", ["eins", "x", " ", "drei"]),
     )
-    return {"train": train, "test": (put(folder, "t.en", ["世界"]), put(folder, "t.de", ["Welt\r"]))}
+    return {
+        "train": train,
+        "test": (put(folder, "t.en", ["世界"]), put(folder, "t.de", ["Welt\r"])),
+    }
 
 
 def test_two_files_of_ones_own(tmp_path: Path) -> None:
@@ -126,7 +146,9 @@ def test_pairs_are_held_out_by_their_source(tmp_path: Path) -> None:
     lines = [f"text {number % 300}" for number in range(600)]
     files = (put(tmp_path, "s", lines), put(tmp_path, "t", [str(number) for number in range(600)]))
     texts = parallel_from_files({"train": files}).with_validation(0.1)
-    train, validation = (set(texts.splits[split].source.tolist()) for split in ("train", "validation"))
+    train, validation = (
+        set(texts.splits[split].source.tolist()) for split in ("train", "validation")
+    )
     assert not train & validation and len(train | validation) == 300
 
 
@@ -135,11 +157,15 @@ def test_long_sentences_leave_training_alone(tmp_path: Path) -> None:
     pair = (put(tmp_path, "s", lines), put(tmp_path, "t", ["x", "y", "z " * 5, "z " * 4]))
     texts = parallel_from_files({"train": pair, "test": pair})
     train = texts.splits["train"]
-    lengths = [np.array([len(text.split()) for text in side]) for side in (train.source, train.target)]
+    lengths = [
+        np.array([len(text.split()) for text in side]) for side in (train.source, train.target)
+    ]
     short = without_long_pairs(texts, *lengths, limit=4)
     assert short.splits["train"].source.tolist() == [b"a b", b"d"]
     assert short.dropped == {"train": 2, "test": 0} and len(short.splits["test"]) == 4
-    with pytest.raises(UserError, match="each of the 4 training pairs has a side of more than 0 tokens"):
+    with pytest.raises(
+        UserError, match="each of the 4 training pairs has a side of more than 0 tokens"
+    ):
         without_long_pairs(texts, *lengths, limit=0)
 
 

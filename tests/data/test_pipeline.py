@@ -33,8 +33,16 @@ def stream(first_step=0, steps=30, examples=None, **changes):
 @pytest.mark.parametrize("shuffle_buffer", [5, 1000])
 def test_resuming_gives_the_undisturbed_stream(shuffle_buffer):
     whole = stream(shuffle_buffer=shuffle_buffer)
-    for first_step in (4, 6, 7, 23):  # within an epoch, at both sides of its end, and in a later one
-        assert stream(first_step, 6, shuffle_buffer=shuffle_buffer) == whole[first_step : first_step + 6]
+    for first_step in (
+        4,
+        6,
+        7,
+        23,
+    ):  # within an epoch, at both sides of its end, and in a later one
+        assert (
+            stream(first_step, 6, shuffle_buffer=shuffle_buffer)
+            == whole[first_step : first_step + 6]
+        )
 
 
 @pytest.mark.complete
@@ -42,7 +50,10 @@ def test_resuming_gives_the_undisturbed_stream(shuffle_buffer):
 def test_resuming_anywhere_gives_the_undisturbed_stream(shuffle_buffer):
     whole = stream(shuffle_buffer=shuffle_buffer)
     for first_step in range(1, 24):
-        assert stream(first_step, 6, shuffle_buffer=shuffle_buffer) == whole[first_step : first_step + 6]
+        assert (
+            stream(first_step, 6, shuffle_buffer=shuffle_buffer)
+            == whole[first_step : first_step + 6]
+        )
 
 
 def test_global_seed_does_not_move_the_stream():
@@ -53,7 +64,9 @@ def test_global_seed_does_not_move_the_stream():
 
 
 def test_seed_and_epoch_reshuffle():
-    epochs = [list(itertools.chain.from_iterable(stream()[start : start + 7])) for start in (0, 7, 14)]
+    epochs = [
+        list(itertools.chain.from_iterable(stream()[start : start + 7])) for start in (0, 7, 14)
+    ]
     other = list(itertools.chain.from_iterable(stream(seed=12)[:7]))
     assert len({tuple(epoch) for epoch in [*epochs, other]}) == 4
 
@@ -71,7 +84,9 @@ def test_an_epoch_uses_every_example_at_most_once_and_drops_less_than_a_batch(sh
 def lengths_stream(first_step=0, steps=30, shuffle_buffer=1000, seed=11):
     """Batches of (number, length); the examples' lengths come in no order."""
     numbers = np.arange(NUM_EXAMPLES)
-    examples = tf.data.Dataset.from_tensor_slices({"number": numbers, "length": numbers * 17 % NUM_EXAMPLES})
+    examples = tf.data.Dataset.from_tensor_slices(
+        {"number": numbers, "length": numbers * 17 % NUM_EXAMPLES}
+    )
     batches = training_batches(
         examples.skip,
         batch_size=BATCH,
@@ -89,7 +104,10 @@ def lengths_stream(first_step=0, steps=30, shuffle_buffer=1000, seed=11):
     [
         (14, (3, 7, 16)),
         (1000, (3, 7, 16)),
-        *(pytest.param(size, range(1, 17), marks=pytest.mark.complete) for size in (14, NUM_EXAMPLES, 1000)),
+        *(
+            pytest.param(size, range(1, 17), marks=pytest.mark.complete)
+            for size in (14, NUM_EXAMPLES, 1000)
+        ),
     ],
 )
 def test_like_lengths_share_a_batch_and_any_step_can_be_resumed(shuffle_buffer, first_steps):
@@ -101,7 +119,9 @@ def test_like_lengths_share_a_batch_and_any_step_can_be_resumed(shuffle_buffer, 
         assert len(set(epoch)) == 49
     if shuffle_buffer >= NUM_EXAMPLES:  # the whole epoch is one pool
         spans = [
-            (min(lengths), max(lengths)) for batch in whole[:7] for lengths in [[row[1] for row in batch]]
+            (min(lengths), max(lengths))
+            for batch in whole[:7]
+            for lengths in [[row[1] for row in batch]]
         ]
         assert spans != sorted(spans)
         assert all(high < low for (_, high), (low, _) in itertools.pairwise(sorted(spans)))
@@ -130,7 +150,9 @@ def test_only_what_is_still_to_come_is_read_and_encoded():
         return examples.skip(start)
 
     def encode(batch):
-        return tf.numpy_function(lambda ids: (encoded.append(tuple(ids)), ids)[1], [batch], tf.int64)
+        return tf.numpy_function(
+            lambda ids: (encoded.append(tuple(ids)), ids)[1], [batch], tf.int64
+        )
 
     settings = {"batch_size": BATCH, "seed": 11, "shuffle_buffer": 10}
     batches = training_batches(examples_from, first_step=7 * 1000 + 4, encode=encode, **settings)
@@ -149,7 +171,9 @@ def test_prepared_split_is_read_from_any_index_in_order(tmp_path, monkeypatch):
     whole = [example["expression"] for example in read(0).as_numpy_iterator()]
     assert len(whole) == builder.info.splits["train"].num_examples
     for start in (1, 399, 800, len(whole) - 1):
-        assert [example["expression"] for example in read(start).as_numpy_iterator()] == whole[start:]
+        assert [example["expression"] for example in read(start).as_numpy_iterator()] == whole[
+            start:
+        ]
 
     def batches(first_step):
         settings = {"batch_size": 100, "seed": 0, "shuffle_buffer": 300}
@@ -164,9 +188,16 @@ def test_prepared_split_is_read_from_any_index_in_order(tmp_path, monkeypatch):
 
 
 def test_structures_and_static_batch_size_survive():
-    examples = tf.data.Dataset.from_tensor_slices({"a": tf.range(9), "b": tf.strings.as_string(tf.range(9))})
+    examples = tf.data.Dataset.from_tensor_slices(
+        {"a": tf.range(9), "b": tf.strings.as_string(tf.range(9))}
+    )
     batches = training_batches(
-        examples.skip, batch_size=4, seed=0, first_step=0, encode=lambda batch: batch, shuffle_buffer=9
+        examples.skip,
+        batch_size=4,
+        seed=0,
+        first_step=0,
+        encode=lambda batch: batch,
+        shuffle_buffer=9,
     )
     assert batches.element_spec["b"] == tf.TensorSpec([4], tf.string)
     for batch in batches.take(5).as_numpy_iterator():
@@ -181,7 +212,10 @@ def test_structures_and_static_batch_size_survive():
         ({"first_step": -1}, "first_step must be at least 0; got -1"),
         ({"shuffle_buffer": 0}, "shuffle_buffer must be at least 1; got 0"),
         ({"examples": tf.data.Dataset.range(9).repeat()}, "cardinality .* got -1"),
-        ({"examples": tf.data.Dataset.range(9).filter(lambda value: value > 1)}, "cardinality .* got -2"),
+        (
+            {"examples": tf.data.Dataset.range(9).filter(lambda value: value > 1)},
+            "cardinality .* got -2",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(changes, complaint):
@@ -190,9 +224,15 @@ def test_impossible_settings_are_refused(changes, complaint):
 
 
 def test_evaluation_is_finite_in_order_and_keeps_the_last_short_batch():
-    batches = evaluation_batches(tf.data.Dataset.range(10), batch_size=4, encode=lambda batch: batch * 2)
+    batches = evaluation_batches(
+        tf.data.Dataset.range(10), batch_size=4, encode=lambda batch: batch * 2
+    )
     assert int(batches.cardinality()) == 3
-    assert [b.tolist() for b in batches.as_numpy_iterator()] == [[0, 2, 4, 6], [8, 10, 12, 14], [16, 18]]
+    assert [b.tolist() for b in batches.as_numpy_iterator()] == [
+        [0, 2, 4, 6],
+        [8, 10, 12, 14],
+        [16, 18],
+    ]
 
 
 def encoder(**lengths):
@@ -213,7 +253,9 @@ def test_decoder_sees_the_target_shifted_and_masks_what_the_loss_masks():
 
 def test_fixed_lengths_give_one_static_shape_for_any_batch():
     examples = tf.data.Dataset.from_tensor_slices({"q": ["a", "bcdefgh"], "a": ["", "1"]})
-    batches = evaluation_batches(examples, batch_size=1, encode=encoder(source_length=5, target_length=4))
+    batches = evaluation_batches(
+        examples, batch_size=1, encode=encoder(source_length=5, target_length=4)
+    )
     (x, y, weight) = batches.element_spec
     assert x["source"].shape.as_list() == [None, 5] and x["target"].shape.as_list() == [None, 4]
     assert y.shape.as_list() == weight.shape.as_list() == [None, 4]
@@ -236,7 +278,9 @@ def test_processes_that_need_the_same_data_write_them_once(tmp_path):
 
     with concurrent.futures.ThreadPoolExecutor() as threads:
         builders = [threads.submit(prepare, make_builder, tmp_path) for _ in range(3)]
-        sizes = {sum(split.num_examples for split in b.result().info.splits.values()) for b in builders}
+        sizes = {
+            sum(split.num_examples for split in b.result().info.splits.values()) for b in builders
+        }
     assert sizes == {config.num_expressions}
     again = len(made)
     assert prepare(make_builder, tmp_path).is_prepared()

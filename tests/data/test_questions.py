@@ -44,11 +44,14 @@ def write(file: Path, *lines: Any) -> Path:
 def test_squad_is_read_with_places_in_bytes(tmp_path: Path) -> None:
     context = "Él vive en Zürich."
     file = write(
-        tmp_path / "a.json", squad((context, [asked("x", "¿Dónde?", Zürich=11), asked("y", "¿Quién?", Él=0)]))
+        tmp_path / "a.json",
+        squad((context, [asked("x", "¿Dónde?", Zürich=11), asked("y", "¿Quién?", Él=0)])),
     )
     texts = questions_from_files({"train": file}).splits["train"]
     assert texts.starts.tolist() == [12, 0] and texts.ends.tolist() == [19, 3]
-    assert [p[s:e].decode() for p, s, e in zip(texts.passages, texts.starts, texts.ends, strict=True)] == [
+    assert [
+        p[s:e].decode() for p, s, e in zip(texts.passages, texts.starts, texts.ends, strict=True)
+    ] == [
         "Zürich",
         "Él",
     ]
@@ -100,7 +103,10 @@ def test_broken_squad_names_file_and_record(text: str, message: str, tmp_path: P
         ([LINE, {**LINE, "question": None}], "record 2: the question is None"),
         ([{**LINE, "answer_start": [10]}], r"record 1: the starts are \[10\]: 2, one an answer"),
         ([{**LINE, "answer_start": 10}], "record 1: the starts are 10"),
-        ([{**LINE, "answer_start": [9, 8]}], "record 1: the answer 'Zürich' is not in the passage at 9"),
+        (
+            [{**LINE, "answer_start": [9, 8]}],
+            "record 1: the answer 'Zürich' is not in the passage at 9",
+        ),
         ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
         ([{**LINE, "context": 3}], "record 1: the passages must be texts"),
     ],
@@ -112,7 +118,11 @@ def test_broken_lines_name_file_and_record(lines: list[Any], message: str, tmp_p
 
 
 def test_answers_are_looked_for_where_no_place_is_given(tmp_path: Path) -> None:
-    found = {"question": "q", "passages": ["Nothing here.", "In ZÜRICH it is"], "answers": ["Zürich"]}
+    found = {
+        "question": "q",
+        "passages": ["Nothing here.", "In ZÜRICH it is"],
+        "answers": ["Zürich"],
+    }
     missing = {**found, "passages": ["Nothing here."]}
     file = write(tmp_path / "own.jsonl", found, missing)
     read = questions_from_files({"train": file, "test": file})
@@ -121,7 +131,9 @@ def test_answers_are_looked_for_where_no_place_is_given(tmp_path: Path) -> None:
     texts = read.splits["train"]
     assert texts.passages[0][texts.starts[0] : texts.ends[0]].decode() == "ZÜRICH"
     write(tmp_path / "none.jsonl", missing)
-    with pytest.raises(UserError, match="no passage of the training split of none.jsonl.* has its answer"):
+    with pytest.raises(
+        UserError, match="no passage of the training split of none.jsonl.* has its answer"
+    ):
         questions_from_files({"train": tmp_path / "none.jsonl"})
     with pytest.raises(UserError, match="own.csv has a form that cannot be read"):
         questions_from_files({"train": tmp_path / "own.csv"})
@@ -188,8 +200,13 @@ def test_every_corpus_is_built_from_its_files(config: str, tmp_path: Path) -> No
         write(manual / f"squad/{ours}-v1.1.json", squad(("a b", [asked("x", "q", b=2)])))
         write(manual / f"squad11/{ours}.jsonl", LINE)
         questions, contexts = quasar(tmp_path)
-        write(manual / f"quasar-t/questions/{quasars}_questions.json", questions.read_text().rstrip())
-        write(manual / f"quasar-t/contexts/short/{quasars}_contexts.json", contexts.read_text().rstrip())
+        write(
+            manual / f"quasar-t/questions/{quasars}_questions.json", questions.read_text().rstrip()
+        )
+        write(
+            manual / f"quasar-t/contexts/short/{quasars}_contexts.json",
+            contexts.read_text().rstrip(),
+        )
         search_qa(manual / "searchqa" / searched)
     read = questions_from_tfds(prepare(make, tmp_path), {"train": "train", "test": "test"})
     train, test = read.splits["train"], read.splits["test"]

@@ -15,7 +15,9 @@ def read(folder: Path, name: str, content: str) -> list[tuple[int, dict[str, str
 
 
 def test_tsv_parts_rows_at_newlines_alone_and_quotes_nothing(tmp_path: Path) -> None:
-    rows = read(tmp_path, "a.tsv", 'label\tid\ttext\n1\tx\the said "no\n2\ty\tone\u0085line\n3\tz\t\r\n')
+    rows = read(
+        tmp_path, "a.tsv", 'label\tid\ttext\n1\tx\the said "no\n2\ty\tone\u0085line\n3\tz\t\r\n'
+    )
     assert rows == [
         (2, {"text": 'he said "no', "label": "1"}),
         (3, {"text": "one\u0085line", "label": "2"}),
@@ -30,7 +32,9 @@ def test_csv_fields_may_be_quoted_and_hold_newlines(tmp_path: Path) -> None:
 
 def test_jsonl_gives_texts_and_numbers(tmp_path: Path) -> None:
     rows = read(
-        tmp_path, "a.jsonl", '{"text": "a\\nb", "label": 1, "x": []}\n\n{"text": "", "label": "no"}\n'
+        tmp_path,
+        "a.jsonl",
+        '{"text": "a\\nb", "label": 1, "x": []}\n\n{"text": "", "label": "no"}\n',
     )
     assert rows == [(1, {"text": "a\nb", "label": "1"}), (3, {"text": "", "label": "no"})]
 
@@ -89,7 +93,11 @@ def test_compressed(tmp_path: Path) -> None:
         ),
         ("a.tsv", "", "a.tsv, line 1: the columns are none"),
         ("a.tsv", "text\tlabel\n", "a.tsv has no rows"),
-        ("a.tsv", "text\tlabel\na\tb\nc\n", r"a.tsv, line 3: 1 fields: 2 would be right \('text', 'label'\)"),
+        (
+            "a.tsv",
+            "text\tlabel\na\tb\nc\n",
+            r"a.tsv, line 3: 1 fields: 2 would be right \('text', 'label'\)",
+        ),
         ("a.tsv", "text\tlabel\na\tb\tc\n", "a.tsv, line 2: 3 fields"),
         ("a.csv", 'text,label\na,"b\n', "a.csv, line 2: unexpected end of data"),
         ("a.csv", "text,label\na,b\na,b,c\n", "a.csv, line 3: 3 fields"),
@@ -117,7 +125,9 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_a_byte_order_mark_was_part_of_the_first_column(tmp_path: Path) -> None:
-    assert read(tmp_path, "a.tsv", "\ufefftext\tlabel\nwho\tHUM\n") == [(2, {"text": "who", "label": "HUM"})]
+    assert read(tmp_path, "a.tsv", "\ufefftext\tlabel\nwho\tHUM\n") == [
+        (2, {"text": "who", "label": "HUM"})
+    ]
 
 
 def test_a_csv_field_of_more_than_128_kibibytes_was_refused(tmp_path: Path) -> None:
@@ -127,7 +137,9 @@ def test_a_csv_field_of_more_than_128_kibibytes_was_refused(tmp_path: Path) -> N
 
 def test_half_a_surrogate_pair_ended_in_a_traceback(tmp_path: Path) -> None:
     line = '{"text": "\\ud800", "label": "HUM"}\n'
-    with pytest.raises(UserError, match="a.jsonl, line 1: half a surrogate pair, which is no character"):
+    with pytest.raises(
+        UserError, match="a.jsonl, line 1: half a surrogate pair, which is no character"
+    ):
         read(tmp_path, "a.jsonl", line)
     ((_, row),) = read(tmp_path, "a.jsonl", line.replace("\\ud800", "\\ud83d\\ude00"))
     assert row["text"] == "\U0001f600"

@@ -24,7 +24,9 @@ def put(folder: Path, name: str, content: str) -> Path:
 
 
 def rows(pairs: TextPairs) -> list[tuple[Any, ...]]:
-    return list(zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True))
+    return list(
+        zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True)
+    )
 
 
 def questions(pairs: TextPairs) -> dict[bytes, list[tuple[bytes, int]]]:
@@ -40,10 +42,14 @@ def questions(pairs: TextPairs) -> dict[bytes, list[tuple[bytes, int]]]:
 
 def test_pairs_of_a_table(tmp_path: Path) -> None:
     train = put(
-        tmp_path, "train.csv", 'label,first,second\nyes,a,b\n-,c,d\n no,"",e\n-,f,g\nyes,"h,""i""",\n'
+        tmp_path,
+        "train.csv",
+        'label,first,second\nyes,a,b\n-,c,d\n no,"",e\n-,f,g\nyes,"h,""i""",\n',
     )
     test = put(
-        tmp_path, "test.jsonl", '{"first": "x", "second": "y", "label": "no", "gold": ["no", "yes"]}\n'
+        tmp_path,
+        "test.jsonl",
+        '{"first": "x", "second": "y", "label": "no", "gold": ["no", "yes"]}\n',
     )
     read = pairs_from_files({"train": train, "test": test})
     assert read.classes == ("no", "yes")
@@ -62,9 +68,13 @@ def test_pairs_of_parallel_files(tmp_path: Path) -> None:
         "label": put(tmp_path, "labels.txt", "1\n0\n-\n"),
     }
     read = pairs_from_files({"train": files})
-    assert rows(read.splits["train"]) == [(b"a", b"x", 1), (b"", b"y", 0)] and read.dropped == {"train": 1}
+    assert rows(read.splits["train"]) == [(b"a", b"x", 1), (b"", b"y", 0)] and read.dropped == {
+        "train": 1
+    }
     put(tmp_path, "labels.txt", "1\n0\n2\n\n")
-    with pytest.raises(UserError, match="premises.txt has 3, .*hypotheses.txt has 3, .*labels.txt has 4"):
+    with pytest.raises(
+        UserError, match="premises.txt has 3, .*hypotheses.txt has 3, .*labels.txt has 4"
+    ):
         pairs_from_files({"train": files})
     put(tmp_path, "labels.txt", "1\n\n2\n")
     with pytest.raises(UserError, match="labels.txt, line 2: the label is empty"):
@@ -78,7 +88,10 @@ def test_pairs_of_parallel_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("first\tlabel\na\tb\n", "train.tsv, line 1: the columns are 'first', 'label': 'first', 'second'"),
+        (
+            "first\tlabel\na\tb\n",
+            "train.tsv, line 1: the columns are 'first', 'label': 'first', 'second'",
+        ),
         ("first\tsecond\tlabel\na\tb\n", "train.tsv, line 2: 2 fields: 3 would be right"),
         ("first\tsecond\tlabel\na\tb\t \n", "train.tsv, line 2: the label is empty"),
         ("first\tsecond\tlabel\na\tb\tx\n", "train.tsv has the label 'x' alone"),
@@ -191,7 +204,10 @@ class PremisesWithGaps(tfds.core.GeneratorBasedBuilder):
     VERSION = tfds.core.Version("1.0.0")
 
     def _info(self) -> tfds.core.DatasetInfo:
-        text, label = tfds.features.Text(), tfds.features.ClassLabel(names=["entailment", "neutral"])
+        text, label = (
+            tfds.features.Text(),
+            tfds.features.ClassLabel(names=["entailment", "neutral"]),
+        )
         features = tfds.features.FeaturesDict({"premise": text, "hypothesis": text, "label": label})
         return tfds.core.DatasetInfo(builder=self, features=features)
 
@@ -209,11 +225,17 @@ def test_pairs_of_tfds(tmp_path: Path) -> None:
     read = pairs_from_tfds(
         builder, {"train": "train", "validation": "validation_matched"}, "premise", "hypothesis"
     )
-    assert sorted(rows(read.splits["train"])) == [(b"p0", b"h0", 0), (b"p1", b"h1", 1), (b"p3", b"h3", 1)]
+    assert sorted(rows(read.splits["train"])) == [
+        (b"p0", b"h0", 0),
+        (b"p1", b"h1", 1),
+        (b"p3", b"h3", 1),
+    ]
     assert rows(read.splits["validation"]) == [(b"p0", b"h0", 1)]
     assert read.dropped == {"train": 1, "validation": 0}
     assert read.classes == ("entailment", "neutral") and read.version == "premises_with_gaps/1.0.0"
-    with pytest.raises(UserError, match="the split test of premises_with_gaps/1.0.0 has no gold labels"):
+    with pytest.raises(
+        UserError, match="the split test of premises_with_gaps/1.0.0 has no gold labels"
+    ):
         pairs_from_tfds(builder, {"test": "test"}, "premise", "hypothesis")
 
 

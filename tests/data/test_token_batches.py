@@ -20,7 +20,9 @@ def stream(first_step=0, steps=40, lengths=LENGTHS, seed=5, **changes):
         encode=lambda batch, length: (batch["row"], length),
         **(SETTINGS | changes),
     )
-    return [(rows.tolist(), int(length)) for rows, length in batches.take(steps).as_numpy_iterator()]
+    return [
+        (rows.tolist(), int(length)) for rows, length in batches.take(steps).as_numpy_iterator()
+    ]
 
 
 def epochs(batches):
@@ -61,7 +63,9 @@ def test_no_length_is_left_out_though_it_fills_no_batch():
 def test_resuming_anywhere_gives_the_undisturbed_stream(row_multiple):
     whole = stream(row_multiple=row_multiple)
     for first_step in (1, 5, 11, 12, 13, 26, 33):
-        assert stream(first_step, 6, row_multiple=row_multiple) == whole[first_step : first_step + 6]
+        assert (
+            stream(first_step, 6, row_multiple=row_multiple) == whole[first_step : first_step + 6]
+        )
 
 
 def test_seed_alone_moves_the_stream():

@@ -17,7 +17,13 @@ CASES = [
         "coda_learned",
         layers.CoDA,
         PAIR,
-        {"units": 13, "share_projections": False, "use_bias": True, "alpha": "learned", "beta": "learned"},
+        {
+            "units": 13,
+            "share_projections": False,
+            "use_bias": True,
+            "alpha": "learned",
+            "beta": "learned",
+        },
     ),
     LayerCase(
         "coda_centered",
@@ -28,7 +34,9 @@ CASES = [
     ),
     LayerCase("multi_head_coda", layers.MultiHeadCoDA, SELF, HEADS),
     LayerCase("multi_head_coda_cross", layers.MultiHeadCoDA, CROSS, HEADS),
-    LayerCase("multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, {"use_causal_mask": True}),
+    LayerCase(
+        "multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, {"use_causal_mask": True}
+    ),
     LayerCase(
         "multi_head_coda_centered",
         layers.MultiHeadCoDA,
@@ -55,7 +63,13 @@ CASES = [
         "multi_head_coda_learned",
         layers.MultiHeadCoDA,
         CROSS,
-        {**HEADS, "alpha": "learned", "beta": "learned", "scaling": "paper", "similarity": "sigmoid"},
+        {
+            **HEADS,
+            "alpha": "learned",
+            "beta": "learned",
+            "scaling": "paper",
+            "similarity": "sigmoid",
+        },
     ),
     LayerCase(
         "multi_head_coda_sizes",
@@ -86,7 +100,9 @@ CASES = [
         {"num_heads": TARGET, "key_dim": 1, "use_gate": True},
         largest_input=OPEN_GATES,
     ),
-    LayerCase("multi_head_sigmoid", layers.MultiHeadSigmoid, CROSS, HEADS, largest_input=OPEN_GATES),
+    LayerCase(
+        "multi_head_sigmoid", layers.MultiHeadSigmoid, CROSS, HEADS, largest_input=OPEN_GATES
+    ),
     LayerCase(
         "multi_head_sigmoid_causal",
         layers.MultiHeadSigmoid,
@@ -97,7 +113,9 @@ CASES = [
     ),
     LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
     LayerCase("multi_head_softmax_cross", layers.MultiHeadSoftmax, CROSS, HEADS),
-    LayerCase("multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, {"use_causal_mask": True}),
+    LayerCase(
+        "multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, {"use_causal_mask": True}
+    ),
     *(
         LayerCase(f"pooling_{mode}", layers.MaskedPooling, POOLED, {"mode": mode}, has_scores=False)
         for mode in ("mean", "sum", "max")
@@ -124,7 +142,12 @@ CASES += [
     LayerCase("multi_head_gated", layers.MultiHeadGated, SELF, HEADS, noisy=True),
     LayerCase("multi_head_gated_cross", layers.MultiHeadGated, CROSS, HEADS, noisy=True),
     LayerCase(
-        "multi_head_gated_causal", layers.MultiHeadGated, SELF, HEADS, {"use_causal_mask": True}, noisy=True
+        "multi_head_gated_causal",
+        layers.MultiHeadGated,
+        SELF,
+        HEADS,
+        {"use_causal_mask": True},
+        noisy=True,
     ),
 ]
 
@@ -133,7 +156,11 @@ RESIDUAL = {"has_scores": False, "empty_rows_are_zero": False}
 CASES += [
     LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
     LayerCase(
-        "encoder_softmax", layers.TransformerEncoder, SINGLE, {**BLOCK, "attention": "softmax"}, **RESIDUAL
+        "encoder_softmax",
+        layers.TransformerEncoder,
+        SINGLE,
+        {**BLOCK, "attention": "softmax"},
+        **RESIDUAL,
     ),
     LayerCase(
         "encoder_gated",
@@ -144,11 +171,19 @@ CASES += [
         **RESIDUAL,
     ),
     LayerCase(
-        "encoder_conflict", layers.TransformerEncoder, SINGLE, {**BLOCK, "attention": "conflict"}, **RESIDUAL
+        "encoder_conflict",
+        layers.TransformerEncoder,
+        SINGLE,
+        {**BLOCK, "attention": "conflict"},
+        **RESIDUAL,
     ),
     LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **RESIDUAL),
     LayerCase(
-        "decoder_conflict", layers.TransformerDecoder, DECODER, {**BLOCK, "attention": "conflict"}, **RESIDUAL
+        "decoder_conflict",
+        layers.TransformerDecoder,
+        DECODER,
+        {**BLOCK, "attention": "conflict"},
+        **RESIDUAL,
     ),
     LayerCase(
         "decoder_centered",
@@ -177,7 +212,11 @@ CASES += [
         {
             **NETWORK,
             "attention": "coda",
-            "attention_options": {"alpha": "learned", "gate_range": "centered", "center_similarity": True},
+            "attention_options": {
+                "alpha": "learned",
+                "gate_range": "centered",
+                "center_similarity": True,
+            },
         },
         largest_input=OPEN_GATES,
         drops=False,
@@ -200,17 +239,29 @@ CASES += [
         ONE_WAY,
         {
             "attention": "coda",
-            "attention_options": {"alpha": "learned", "gate_range": "centered", "center_similarity": True},
+            "attention_options": {
+                "alpha": "learned",
+                "gate_range": "centered",
+                "center_similarity": True,
+            },
         },
         largest_input=OPEN_GATES,
     ),
     LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
     LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
-    LayerCase("conflict_signed", layers.ConflictAttention, ONE_WAY, {"difference": "signed", **NETWORK}),
-    LayerCase("conflict_squared", layers.ConflictAttention, ONE_WAY, {"difference": "squared", **NETWORK}),
+    LayerCase(
+        "conflict_signed", layers.ConflictAttention, ONE_WAY, {"difference": "signed", **NETWORK}
+    ),
+    LayerCase(
+        "conflict_squared", layers.ConflictAttention, ONE_WAY, {"difference": "squared", **NETWORK}
+    ),
     # Its rows hold u itself.
     LayerCase(
-        "attention_conflict", layers.AttentionConflict, ONE_WAY, extra_outputs=1, empty_rows_are_zero=False
+        "attention_conflict",
+        layers.AttentionConflict,
+        ONE_WAY,
+        extra_outputs=1,
+        empty_rows_are_zero=False,
     ),
     LayerCase("multi_head_conflict", layers.MultiHeadConflict, SELF, HEADS),
     LayerCase(
@@ -232,7 +283,12 @@ CASES += [
 READING = {"largest_input": 4.0}
 CASES += [
     LayerCase(
-        "factorization", layers.FactorizationMachine, SINGLE, {"factors": 3}, has_scores=False, **READING
+        "factorization",
+        layers.FactorizationMachine,
+        SINGLE,
+        {"factors": 3},
+        has_scores=False,
+        **READING,
     ),
     LayerCase(
         "connector",
@@ -264,7 +320,11 @@ CASES += [
         "gated_context_query_coda",
         layers.GatedContextQueryAttention,
         ONE_WAY,
-        {**NETWORK, "attention": "coda", "attention_options": {"alpha": "learned", "gate_range": "centered"}},
+        {
+            **NETWORK,
+            "attention": "coda",
+            "attention_options": {"alpha": "learned", "gate_range": "centered"},
+        },
         empty_rows_are_zero=False,
         largest_input=OPEN_GATES,
     ),
@@ -277,7 +337,12 @@ CASES += [
         largest_input=OPEN_GATES,
     ),
     LayerCase(
-        "recurrent_pointer", layers.RecurrentSpanPointer, SINGLE, NETWORK, has_scores=False, longest=64
+        "recurrent_pointer",
+        layers.RecurrentSpanPointer,
+        SINGLE,
+        NETWORK,
+        has_scores=False,
+        longest=64,
     ),
     # Without a question it points nonetheless.
     LayerCase(

@@ -58,14 +58,18 @@ def _call_decoder(layer, sequences, masks, **options):
 
 SELF = Style(_call_self, lambda shapes: (shapes[0], shapes[0]), ("query_mask",), (TARGET,), (0,))
 CROSS = Style(_call_cross, tuple, ("query_mask", "value_mask"), (TARGET, SOURCE), (0,))
-PAIR = Style(_call_pair, lambda shapes: (list(shapes),), ("mask[0]", "mask[1]"), (TARGET, SOURCE), (0, 1))
+PAIR = Style(
+    _call_pair, lambda shapes: (list(shapes),), ("mask[0]", "mask[1]"), (TARGET, SOURCE), (0, 1)
+)
 SINGLE = Style(_call_single, tuple, ("mask",), (TARGET,), (0,))
 DECODER = Style(_call_decoder, tuple, ("decoder_mask", "encoder_mask"), (TARGET, SOURCE), (0,))
 ONE_WAY = dataclasses.replace(PAIR, owners=(0,))
 POOLED = dataclasses.replace(SINGLE, owners=(None,))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)  # a case is itself alone, so what was made of it can be kept
+@dataclasses.dataclass(
+    frozen=True, eq=False
+)  # a case is itself alone, so what was made of it can be kept
 class LayerCase:
     """One layer with one set of arguments.
 
@@ -129,11 +133,15 @@ class LayerCase:
             self.style.call(layer, list(sequences), list(masks), **{**self.options, **options})
         )
 
-    def sequences(self, seed: int = 1, lengths: Any = None, batch: int = BATCH, scale: float = 1.0) -> list:
+    def sequences(
+        self, seed: int = 1, lengths: Any = None, batch: int = BATCH, scale: float = 1.0
+    ) -> list:
         """Unit normals (batch, length, FEATURES), one array a sequence."""
         random = np.random.default_rng(seed)
         lengths = self.style.lengths if lengths is None else lengths
-        return [(scale * random.normal(size=(batch, n, FEATURES))).astype("float32") for n in lengths]
+        return [
+            (scale * random.normal(size=(batch, n, FEATURES))).astype("float32") for n in lengths
+        ]
 
     def masks(self) -> list:
         """A mask with holes, a mask of lengths, and a last example whose last sequence is all padding."""
@@ -157,7 +165,10 @@ def constructor_parameters(layer: type) -> set[str]:
     for base in layer.__mro__[: layer.__mro__.index(keras.layers.Layer)]:
         if "__init__" in vars(base):
             for name, parameter in inspect.signature(base.__init__).parameters.items():
-                if name != "self" and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                if name != "self" and parameter.kind not in (
+                    parameter.VAR_POSITIONAL,
+                    parameter.VAR_KEYWORD,
+                ):
                     names.add(name)
     return names
 

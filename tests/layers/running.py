@@ -9,7 +9,9 @@ from tools import run_with_gradients, to_numpy
 
 def outputs(case, layer, sequences, masks=None, **options):
     """The outputs as arrays."""
-    with_gradients_off = keras.tree.map_structure(keras.ops.stop_gradient, list(map(as_tensor, sequences)))
+    with_gradients_off = keras.tree.map_structure(
+        keras.ops.stop_gradient, list(map(as_tensor, sequences))
+    )
     return to_numpy([detach(x) for x in case.run(layer, with_gradients_off, masks, **options)])
 
 

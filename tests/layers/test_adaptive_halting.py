@@ -43,7 +43,9 @@ def test_every_position_goes_its_own_way(threshold):
     halting, kernel, turn, x = make(threshold=threshold)
     got = run(halting, lambda x: ops.tanh(ops.matmul(x, turn)), x)
     want = [by_definition(position, kernel, turn, threshold) for position in x.reshape(-1, D)]
-    for name, values in zip(("output", "state", "steps", "remainder"), zip(*want, strict=True), strict=True):
+    for name, values in zip(
+        ("output", "state", "steps", "remainder"), zip(*want, strict=True), strict=True
+    ):
         values = np.stack(values).reshape(B, T, -1)
         np.testing.assert_allclose(got[name], values, atol=1e-5, err_msg=name)
     assert not got["running"].any()
@@ -63,7 +65,9 @@ def test_the_cost_counts_real_positions_in_training_only():
     assert not halting.losses
     run(halting, lambda x: ops.tanh(ops.matmul(x, turn)), x, mask=mask, training=True)
     (loss,) = halting.losses
-    assert float(loss) == pytest.approx(0.5 * (got["steps"] + got["remainder"])[mask].mean(), rel=1e-5)
+    assert float(loss) == pytest.approx(
+        0.5 * (got["steps"] + got["remainder"])[mask].mean(), rel=1e-5
+    )
 
 
 def test_nothing_but_padding_costs_nothing():
@@ -80,7 +84,9 @@ def test_a_weight_of_zero_adds_no_loss():
 
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 def test_sums_are_not_rounded_to_16_bits(policy):
-    halting = AdaptiveHalting(initial_bias=-9.0, dtype=policy)  # p = 1.2e-4, lost beside 1/2 in bfloat16
+    halting = AdaptiveHalting(
+        initial_bias=-9.0, dtype=policy
+    )  # p = 1.2e-4, lost beside 1/2 in bfloat16
     halting.build((None, None, D))
     x = ops.zeros((1, 1, D), dtype=halting.compute_dtype)
     got = run(halting, lambda x: x, x, steps=3)
@@ -91,7 +97,8 @@ def test_sums_are_not_rounded_to_16_bits(policy):
 def test_the_first_bias_says_how_early_positions_halt():
     x = np.zeros((1, 1, D), "float32")
     steps = [
-        run(AdaptiveHalting(initial_bias=bias), lambda x: x, x)["steps"].item() for bias in (-3.0, 1.0, 9.0)
+        run(AdaptiveHalting(initial_bias=bias), lambda x: x, x)["steps"].item()
+        for bias in (-3.0, 1.0, 9.0)
     ]
     assert steps == [4, 2, 1]
 
@@ -100,7 +107,11 @@ def test_arguments_survive_the_config():
     layer = AdaptiveHalting(threshold=0.5, initial_bias=2.0, ponder_weight=0.25, name="renamed")
     config = AdaptiveHalting.from_config(layer.get_config()).get_config()
     assert config == layer.get_config()
-    assert (config["threshold"], config["initial_bias"], config["ponder_weight"]) == (0.5, 2.0, 0.25)
+    assert (config["threshold"], config["initial_bias"], config["ponder_weight"]) == (
+        0.5,
+        2.0,
+        0.25,
+    )
 
 
 def test_bad_arguments_are_named():

@@ -16,7 +16,9 @@ class DistanceMean(keras.layers.Layer):
         self.dense = keras.layers.Dense(query_shape[-1])
         self.dense.build(value_shape)
 
-    def call(self, query, value, query_mask=None, value_mask=None, use_causal_mask=False, training=None):
+    def call(
+        self, query, value, query_mask=None, value_mask=None, use_causal_mask=False, training=None
+    ):
         distance = ops.arange(query.shape[1])[:, None] - ops.arange(value.shape[1])[None]
         weights = 1.0 / (1.0 + ops.cast(ops.abs(distance), "float32"))
         weights = ops.where(distance < 0, 0.0, weights) if use_causal_mask else weights
@@ -69,7 +71,9 @@ def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked)
         np.testing.assert_allclose(ops.convert_to_numpy(row)[:, 0], want[:, index], atol=1e-5)
 
 
-@pytest.mark.parametrize("layer", [MultiHeadCoDA(2, 3, bias_initializer="ones"), MultiHeadSoftmax(2, 3)])
+@pytest.mark.parametrize(
+    "layer", [MultiHeadCoDA(2, 3, bias_initializer="ones"), MultiHeadSoftmax(2, 3)]
+)
 def test_a_query_with_nothing_to_attend_gets_zeros(layer):
     layer.build((B, T, D), (B, S, E))
     cache = start_attention_cache(layer, ops.zeros((B, T, D)), ops.ones((B, S, E)))

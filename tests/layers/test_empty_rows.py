@@ -5,7 +5,12 @@ import pytest
 from layer_case import randomize
 from tools import to_numpy
 
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadConflict, MultiHeadGated, MultiHeadSoftmax
+from keras_quasiattn.layers import (
+    MultiHeadCoDA,
+    MultiHeadConflict,
+    MultiHeadGated,
+    MultiHeadSoftmax,
+)
 
 every_layer = pytest.mark.parametrize(
     "layer_type", [MultiHeadCoDA, MultiHeadConflict, MultiHeadGated, MultiHeadSoftmax]
@@ -64,7 +69,9 @@ def test_queries_whose_window_holds_no_key(layer_type, is_causal):
 @every_layer
 def test_no_keys_under_a_broadcast_mask(layer_type):
     layer = make(layer_type)
-    assert zero_rows(layer(normal(3, 5, 11), normal(3, 0, 11), attention_mask=np.ones((5, 1), "bool"))).all()
+    assert zero_rows(
+        layer(normal(3, 5, 11), normal(3, 0, 11), attention_mask=np.ones((5, 1), "bool"))
+    ).all()
 
 
 @every_layer
@@ -78,4 +85,6 @@ def test_two_dimensional_positions(layer_type):
     np.testing.assert_array_equal(empty, np.cumsum(real, axis=2) == 0)
     layer = make(layer_type, rank=4)  # over both at once
     empty = zero_rows(layer(x, x, value_mask=real))
-    np.testing.assert_array_equal(empty, np.broadcast_to(~real.any(axis=(1, 2), keepdims=True), (3, 2, 5)))
+    np.testing.assert_array_equal(
+        empty, np.broadcast_to(~real.any(axis=(1, 2), keepdims=True), (3, 2, 5))
+    )

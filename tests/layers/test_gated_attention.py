@@ -23,7 +23,9 @@ def normal(*shape, seed=0):
 
 
 def arrays(structure):
-    return to_numpy([x.detach() if hasattr(x, "detach") else x for x in keras.tree.flatten(structure)])
+    return to_numpy(
+        [x.detach() if hasattr(x, "detach") else x for x in keras.tree.flatten(structure)]
+    )
 
 
 def make(*args, shapes=((None, None, D),), **options):
@@ -87,7 +89,9 @@ def test_sampled_gates_are_seeded_and_as_frequent_as_their_probability():
 
 
 def test_the_temperature_falls_exponentially_over_training_calls_only():
-    layer = GatedAttention("feed_forward", 4, temperature=2.0, final_temperature=0.5, annealing_steps=4)
+    layer = GatedAttention(
+        "feed_forward", 4, temperature=2.0, final_temperature=0.5, annealing_steps=4
+    )
     layer.build((None, None, D))
     seen = []
     for _ in range(6):
@@ -111,7 +115,9 @@ def test_cold_gates_are_nearly_binary():
 @pytest.mark.parametrize("training", [True, False])
 def test_the_cost_is_the_mean_share_of_open_gates_of_texts_that_have_words(training):
     layer = make("feed_forward", 4, open_gate_cost=0.5)
-    _, gates, _ = arrays(layer(normal(B, T, D), mask=MASK, training=training, return_attention_scores=True))
+    _, gates, _ = arrays(
+        layer(normal(B, T, D), mask=MASK, training=training, return_attention_scores=True)
+    )
     expected = 0.5 * np.mean([gates[0].sum() / 7, gates[1].sum() / 4])
     (loss,) = arrays(layer.losses)
     np.testing.assert_allclose(loss, expected, rtol=1e-5)
@@ -201,7 +207,10 @@ def test_the_gates_of_a_layer_may_read_another_sequence():
 def test_attached_masks_reach_a_layer_of_two_sequences():
     ids = np.where(MASK, 1 + np.arange(T), 0)
     embed = keras.layers.Embedding(T + 1, E, mask_zero=True)
-    states, layer = normal(B, T, D), make("feed_forward", 4, shapes=((None, None, D), (None, None, E)))
+    states, layer = (
+        normal(B, T, D),
+        make("feed_forward", 4, shapes=((None, None, D), (None, None, E))),
+    )
     words = embed(ids)
     expected = arrays(layer(states, arrays(words)[0], mask=MASK))[0]
     np.testing.assert_allclose(arrays(layer(states, words))[0], expected, atol=1e-6)
@@ -247,7 +256,9 @@ def test_multi_head_gates_close_keys():
         open_keys = (scores > 0).any(axis=2)
         if threshold == 0:  # the weights after those of the gates are the projections
             softmax.set_weights(arrays([w.value for w in layer.weights[2:]]))
-            np.testing.assert_allclose(output, arrays(softmax(x, x, attention_mask=mask))[0], atol=1e-5)
+            np.testing.assert_allclose(
+                output, arrays(softmax(x, x, attention_mask=mask))[0], atol=1e-5
+            )
         elif threshold == 1:
             np.testing.assert_array_equal(open_keys.sum(-1)[:2], 1)
         else:
@@ -264,7 +275,10 @@ def test_multi_head_cost_and_metrics():
     first = arrays(layer.losses)
     assert 0 < first[0] < 0.5
     if keras.backend.backend() != "jax":
-        assert [metric.name for metric in layer.gates.metrics] == ["heads_density", "heads_open_gate_cost"]
+        assert [metric.name for metric in layer.gates.metrics] == [
+            "heads_density",
+            "heads_open_gate_cost",
+        ]
     # Padding of the queries and of the keys changes neither: the same draws, two positions more.
     wider = MultiHeadGated(2, 3, open_gate_cost=0.5, seed=1)
     wider.build((None, None, D), (None, None, D))
@@ -302,10 +316,14 @@ def test_one_feature_is_enough():
 
 
 def test_wrong_shapes_are_named():
-    with pytest.raises(ValueError, match=r"`network` must yield one logit a position.*\(None, None, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"`network` must yield one logit a position.*\(None, None, 2\)"
+    ):
         GatedAttention(keras.layers.Dense(2)).build((None, None, D))
     for layer in (GatedAttention(), SoftAttention(), LocalAttention()):
-        with pytest.raises(ValueError, match=r"`inputs` must have shape \(batch, length, width\).*\(3, 5\)"):
+        with pytest.raises(
+            ValueError, match=r"`inputs` must have shape \(batch, length, width\).*\(3, 5\)"
+        ):
             layer(np.ones((3, 5), "float32"))
     with pytest.raises(ValueError, match="`window` must be a positive integer.*window=0"):
         LocalAttention(window=0)

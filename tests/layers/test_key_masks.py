@@ -7,10 +7,17 @@ from layer_case import randomize
 from running import assert_close, detach
 from tools import to_numpy
 
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadConflict, MultiHeadGated, MultiHeadSoftmax
+from keras_quasiattn.layers import (
+    MultiHeadCoDA,
+    MultiHeadConflict,
+    MultiHeadGated,
+    MultiHeadSoftmax,
+)
 
 LAYERS = [MultiHeadCoDA, MultiHeadConflict, MultiHeadGated, MultiHeadSoftmax]
-MASK = np.array([[True] * 5 + [False] * 2, [False, True, False, True, True, True, True], [False] * 7])
+MASK = np.array(
+    [[True] * 5 + [False] * 2, [False, True, False, True, True, True, True], [False] * 7]
+)
 
 
 def normal(*shape, seed):
@@ -36,7 +43,9 @@ def call(layer, *arguments, **options):
 def test_a_key_that_its_mask_hides_is_as_if_deleted(layer):
     output, scores = call(layer, QUERY, VALUE, KEY, key_mask=MASK)
     for b, real in enumerate(MASK):
-        alone, its_scores = call(layer, QUERY[b : b + 1], VALUE[b : b + 1, real], KEY[b : b + 1, real])
+        alone, its_scores = call(
+            layer, QUERY[b : b + 1], VALUE[b : b + 1, real], KEY[b : b + 1, real]
+        )
         assert_close([output[b], scores[b][..., real]], [alone[0], its_scores[0]])
     assert not np.moveaxis(scores, -1, 1)[~MASK].any()
 
@@ -55,5 +64,6 @@ def test_a_mask_that_keys_carry_is_used(layer):
 def test_what_hidden_keys_hold_never_matters(layer):
     spoiled = np.where(MASK[..., None], KEY, np.nan)
     assert_close(
-        call(layer, QUERY, VALUE, spoiled, key_mask=MASK), call(layer, QUERY, VALUE, KEY, key_mask=MASK)
+        call(layer, QUERY, VALUE, spoiled, key_mask=MASK),
+        call(layer, QUERY, VALUE, KEY, key_mask=MASK),
     )

@@ -24,7 +24,9 @@ every_argument = pytest.mark.parametrize(
 
 
 def with_non_default(case: LayerCase):
-    return LayerCase(case.name, case.layer, case.style, NON_DEFAULT[case.layer], has_scores=case.has_scores)
+    return LayerCase(
+        case.name, case.layer, case.style, NON_DEFAULT[case.layer], has_scores=case.has_scores
+    )
 
 
 def answers(model, inputs):
@@ -134,7 +136,9 @@ def test_symbolic_shapes_are_the_true_ones(case, known, dtype, with_scores):
             assert spec.shape == array.shape
         else:
             assert len(spec.shape) == array.ndim
-            assert all(one in (None, other) for one, other in zip(spec.shape, array.shape, strict=True))
+            assert all(
+                one in (None, other) for one, other in zip(spec.shape, array.shape, strict=True)
+            )
             if not with_scores:
                 assert spec.shape[-1] == array.shape[-1]
     shapes = [(BATCH, length, FEATURES) for length in case.style.lengths]
@@ -146,6 +150,8 @@ def test_symbolic_shapes_are_the_true_ones(case, known, dtype, with_scores):
 def test_scores_of_multi_head_layers_are_heads_by_target_by_source():
     for case in CASES:
         if "num_heads" in case.parameters and case.has_scores:
-            scores = outputs(case, shared_layer(case), case.sequences(), return_attention_scores=True)[-1]
+            scores = outputs(
+                case, shared_layer(case), case.sequences(), return_attention_scores=True
+            )[-1]
             target, source = case.style.lengths[0], case.style.lengths[-1]
             assert scores.shape == (BATCH, case.arguments["num_heads"], target, source)

@@ -74,8 +74,12 @@ def test_every_layer_answers_without_keras(cases, tmp_path):
         archive.track(layer)
         count = len(case.style.lengths)
         names = [f"sequence_{i}" for i in range(count)] + [f"mask_{i}" for i in range(count)]
-        signature = {name: tf.TensorSpec((None, None, FEATURES), name=name) for name in names[:count]}
-        signature |= {name: tf.TensorSpec((None, None), tf.bool, name=name) for name in names[count:]}
+        signature = {
+            name: tf.TensorSpec((None, None, FEATURES), name=name) for name in names[:count]
+        }
+        signature |= {
+            name: tf.TensorSpec((None, None), tf.bool, name=name) for name in names[count:]
+        }
         archive.add_endpoint(case.name, server(case, layer, names), input_signature=[signature])
         for size, (sequences, masks) in questions_of(case).items():
             for name, array in zip(names, [*sequences, *masks], strict=True):

@@ -30,7 +30,9 @@ def test_masked_is_deleted(case):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     masked = masked_outputs(case)
     deleted = [
-        outputs(case, layer, [x[b, mask[b]][None] for x, mask in zip(sequences, masks, strict=True)])
+        outputs(
+            case, layer, [x[b, mask[b]][None] for x, mask in zip(sequences, masks, strict=True)]
+        )
         for b in range(BATCH)
     ]
     expected = [deleted[b][i][0] for i in range(len(masked)) for b in range(BATCH)]
@@ -126,7 +128,9 @@ def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
         sequences = case.sequences(lengths=lengths, batch=0)
         for masks in (None, [np.ones(x.shape[:2], "bool") for x in sequences]):
             result = outputs(case, layer, sequences, masks)
-            for output, full, owner in zip(result, plain_outputs(case), case.style.owners, strict=True):
+            for output, full, owner in zip(
+                result, plain_outputs(case), case.style.owners, strict=True
+            ):
                 length = full.shape[1:2] if owner is None else (lengths[owner],)
                 assert output.shape == (0, *length, *full.shape[2:])
             cotangents = [np.ones(x.shape) for x in result]
@@ -134,7 +138,9 @@ def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
                 assert not gradient.any()
 
 
-@pytest.mark.parametrize("size", [2, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 3))])
+@pytest.mark.parametrize(
+    "size", [2, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 3))]
+)
 @pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_sizes_that_coincide_mean_nothing(case, size):
     """Heads, their size, batch and lengths alike: between unequal primes a bias of one axis is never another's."""
@@ -150,7 +156,9 @@ def test_sizes_that_coincide_mean_nothing(case, size):
 
 
 @pytest.mark.parametrize("spoilt", [np.nan, np.inf, 1e30])
-@pytest.mark.parametrize("case", [case for case in CASES if case.options.get("use_causal_mask")], ids=str)
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.options.get("use_causal_mask")], ids=str
+)
 def test_nan_ahead_of_a_causal_mask_reached_earlier_rows(case, spoilt):
     layer, (x,) = shared_layer(case), case.sequences()
     clean = plain_outputs(case)[0]
@@ -216,7 +224,9 @@ def two_layers_and_pooling(case, source):
     embedding = keras.layers.Embedding(13, FEATURES, mask_zero=source == "embedding")
     embedding.build()
     embedding.set_weights([table])
-    arguments = {**case.arguments, "use_bias": True} if "use_bias" in case.parameters else case.arguments
+    arguments = (
+        {**case.arguments, "use_bias": True} if "use_bias" in case.parameters else case.arguments
+    )
     layers = [case.layer(**arguments) for _ in range(2)]
 
     def function(tokens):
@@ -249,7 +259,9 @@ def test_two_layers_and_pooling_give_what_the_unpadded_input_gives(case):
         assert_close([x[b : b + 1] for x in padded], arrays(function(short)))
 
 
-@pytest.mark.parametrize("source", ["masking", pytest.param("embedding", marks=pytest.mark.complete)])
+@pytest.mark.parametrize(
+    "source", ["masking", pytest.param("embedding", marks=pytest.mark.complete)]
+)
 @pytest.mark.long
 @cases_with_sequences
 def test_the_same_two_layers_in_a_model_give_the_same(case, source):

@@ -21,7 +21,9 @@ from running import (
 from tools import to_numpy
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
-cases_with_scores = pytest.mark.parametrize("case", [case for case in CASES if case.has_scores], ids=str)
+cases_with_scores = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.has_scores], ids=str
+)
 random_cases = pytest.mark.parametrize(
     "case", one_of_each_first([case for case in CASES if case.random_arguments or case.noisy])
 )
@@ -166,5 +168,7 @@ def test_global_random_state_is_left_alone(case):
     assert len(states) == len(layer.variables) - len(layer.weights)
     # Recurrent layers have a generator for a dropout that they do not have here.
     # On PyTorch `keras.layers.Dropout`, in blocks without a seed of their own, leaves its generator unused.
-    if "seed" in case.parameters or ("dropout" in case.parameters and keras.backend.backend() != "torch"):
+    if "seed" in case.parameters or (
+        "dropout" in case.parameters and keras.backend.backend() != "torch"
+    ):
         assert all(state[1] > 0 for path, state in states.items() if "gate_network" not in path)

@@ -30,7 +30,9 @@ def rounded(array, policy):
 def exact(case: LayerCase, policy=None):
     """The case in float64, with the inputs and weights of its shared layer, rounded as `policy` rounds them."""
     reference = case.make(dtype="float64")
-    for weight, source in zip(reference.weights, to_numpy(weights(shared_layer(case))), strict=True):
+    for weight, source in zip(
+        reference.weights, to_numpy(weights(shared_layer(case))), strict=True
+    ):
         weight.assign(rounded(source, policy) if policy else source.astype("float64"))
     sequences = [rounded(x, policy) if policy else x.astype("float64") for x in case.sequences()]
     return outputs(case, reference, sequences, case.masks())
@@ -64,7 +66,9 @@ def test_error_is_that_of_rounded_inputs(case, policy):
 def test_float64_is_computed_in_float64(case):
     layer = case.make(dtype="float64")
     recurrent = (keras.layers.LSTM, keras.layers.GRU, keras.layers.GRUCell)
-    if keras.backend.backend() != "tensorflow" and any(isinstance(x, recurrent) for x in sublayers(layer)):
+    if keras.backend.backend() != "tensorflow" and any(
+        isinstance(x, recurrent) for x in sublayers(layer)
+    ):
         pytest.skip(
             "Keras' LSTM and GRU multiply by `keras.ops.matmul`, which rounds float64 on JAX and PyTorch"
         )
@@ -75,7 +79,8 @@ def test_float64_is_computed_in_float64(case):
 
     def moved(sign):
         tensors = [
-            as_tensor(np.asarray(x + sign * step, x.dtype)) for x, step in zip(arrays, steps, strict=True)
+            as_tensor(np.asarray(x + sign * step, x.dtype))
+            for x, step in zip(arrays, steps, strict=True)
         ]
         return to_numpy([detach(x) for x in function(*tensors)])
 
@@ -89,7 +94,9 @@ def test_float64_is_computed_in_float64(case):
 @pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_pure_float16_is_finite(case):
     layer = case.make(dtype="float16")
-    for result in outputs(case, layer, [x.astype("float16") for x in case.sequences()], case.masks()):
+    for result in outputs(
+        case, layer, [x.astype("float16") for x in case.sequences()], case.masks()
+    ):
         assert result.dtype == "float16" and np.isfinite(result).all()
 
 

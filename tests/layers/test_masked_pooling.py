@@ -42,7 +42,9 @@ def test_integers_are_not_rounded_back():
 
 
 def test_wrong_arguments_are_named():
-    with pytest.raises(ValueError, match=r"`mode` must be one of 'mean', 'sum', 'max'.*mode='median'"):
+    with pytest.raises(
+        ValueError, match=r"`mode` must be one of 'mean', 'sum', 'max'.*mode='median'"
+    ):
         MaskedPooling("median")
     with pytest.raises(ValueError, match=r"`inputs` must have shape.*\(3, 5\)"):
         MaskedPooling()(np.ones((3, 5), "float32"))

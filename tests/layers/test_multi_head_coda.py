@@ -47,7 +47,9 @@ def test_constructor_takes_the_same_arguments_in_the_same_order():
 
 @every_layer
 def test_call_takes_the_same_arguments_in_the_same_order(layer_type):
-    theirs, ours = (inspect.signature(t.call).parameters.values() for t in (MultiHeadAttention, layer_type))
+    theirs, ours = (
+        inspect.signature(t.call).parameters.values() for t in (MultiHeadAttention, layer_type)
+    )
     assert [(p.name, p.default) for p in ours] == [(p.name, p.default) for p in theirs]
 
 
@@ -92,7 +94,9 @@ SAME_CALLS = [
 def test_softmax_is_keras_attention(options, call, scores):
     query, value = normal(3, 5, FEATURES), normal(3, 7, FEATURES, seed=1)
     # Always with scores: without them Keras' layer cannot have a value_dim of its own on JAX.
-    theirs = built(MultiHeadAttention, **options)(query, value, return_attention_scores=True, **call)
+    theirs = built(MultiHeadAttention, **options)(
+        query, value, return_attention_scores=True, **call
+    )
     ours = built(MultiHeadSoftmax, **options)(query, value, return_attention_scores=scores, **call)
     ours, theirs = numbers(ours if scores else [ours]), numbers(theirs if scores else theirs[:1])
     for one, other in zip(theirs, ours, strict=True):
@@ -105,7 +109,9 @@ def test_softmax_is_keras_attention_over_any_axes(axes):
     query = normal(3, 2, 5, FEATURES)
     value = query if free else normal(3, 7, 2, FEATURES)
     # Keras takes a negative axis to be one of the projected tensor, which has an axis more.
-    theirs = built(MultiHeadAttention, query.shape, value.shape, attention_axes=2 if axes == (-2,) else axes)
+    theirs = built(
+        MultiHeadAttention, query.shape, value.shape, attention_axes=2 if axes == (-2,) else axes
+    )
     ours = built(MultiHeadSoftmax, query.shape, value.shape, attention_axes=axes)
     expected, expected_scores = numbers(theirs(query, value, return_attention_scores=True))
     got, scores = numbers(ours(query, value, return_attention_scores=True))
@@ -132,7 +138,9 @@ def test_scaling_is_what_it_says(scaling, factors, learned):
         kernel, bias = (numbers(weight.value) for weight in dense.weights)
         return np.einsum("btd,dnh->bnth", x, kernel) + bias[:, None]
 
-    alpha, beta = (np.reshape(t, (-1, 1, 1)) * f for t, f in zip(temperatures, factors, strict=True))
+    alpha, beta = (
+        np.reshape(t, (-1, 1, 1)) * f for t, f in zip(temperatures, factors, strict=True)
+    )
     pooled = ops.coda_attention(
         heads(query, layer.query_dense),
         heads(value, layer.key_dense),
@@ -232,7 +240,10 @@ def test_int8_exports(layer_type, tmp_path, tensorflow_only):
         ({"num_heads": 2.0}, "`num_heads`.*num_heads=2.0"),
         ({"key_dim": -1}, "`key_dim`.*key_dim=-1"),
         ({"value_dim": "3"}, "`value_dim`.*value_dim='3'"),
-        ({"flash_attention": True}, "`flash_attention` must be None or False.*flash_attention=True"),
+        (
+            {"flash_attention": True},
+            "`flash_attention` must be None or False.*flash_attention=True",
+        ),
         ({"sliding_window": 0}, "`sliding_window`.*sliding_window=0"),
         ({"attention_axes": "time"}, "`attention_axes`.*attention_axes=time"),
         ({"dropout": 1.0}, r"`dropout` must be .*dropout=1.0"),
@@ -273,16 +284,36 @@ def test_wrong_coda_options_are_named(options):
     [
         ([(3, FEATURES), (3, FEATURES)], {}, r"`query` must have shape.*\(3, 11\)"),
         ([(3, 5, FEATURES), (3, 2, 5, FEATURES)], {}, r"`value` must have shape.*\(3, 2, 5, 11\)"),
-        ([(3, 5, FEATURES), (3, 7, FEATURES), (3, FEATURES)], {}, r"`key` must have shape.*\(3, 11\)"),
+        (
+            [(3, 5, FEATURES), (3, 7, FEATURES), (3, FEATURES)],
+            {},
+            r"`key` must have shape.*\(3, 11\)",
+        ),
         (
             [(3, 5, FEATURES), (3, 7, FEATURES), (3, 5, FEATURES)],
             {},
             r"`value` and `key`.*\(3, 7, 11\).*\(3, 5, 11\)",
         ),
-        ([(3, 5, None), (3, 7, FEATURES)], {}, r"last dimension of `query` must be known.*\(3, 5, None\)"),
-        ([(3, 5, FEATURES)] * 2, {"attention_axes": 2}, r"`attention_axes` must lie between.*\(2,\)"),
-        ([(3, 5, FEATURES)] * 2, {"attention_axes": 0}, r"`attention_axes` must lie between.*\(0,\)"),
-        ([(3, 5, 2, FEATURES)] * 2, {"sliding_window": 2}, r"`sliding_window` needs attention over one axis"),
+        (
+            [(3, 5, None), (3, 7, FEATURES)],
+            {},
+            r"last dimension of `query` must be known.*\(3, 5, None\)",
+        ),
+        (
+            [(3, 5, FEATURES)] * 2,
+            {"attention_axes": 2},
+            r"`attention_axes` must lie between.*\(2,\)",
+        ),
+        (
+            [(3, 5, FEATURES)] * 2,
+            {"attention_axes": 0},
+            r"`attention_axes` must lie between.*\(0,\)",
+        ),
+        (
+            [(3, 5, 2, FEATURES)] * 2,
+            {"sliding_window": 2},
+            r"`sliding_window` needs attention over one axis",
+        ),
     ],
 )
 def test_wrong_shapes_are_named(layer_type, shapes, options, message):
@@ -296,6 +327,9 @@ def test_wrong_calls_are_named(layer_type):
     with pytest.raises(ValueError, match="`use_causal_mask` needs attention over one axis"):
         layer_type(HEADS, HEAD_SIZE)(x, x, use_causal_mask=True)
     x = x[:, 0]
-    for name, mask in (("key_mask", np.ones((3, 5))), ("attention_mask", np.ones((3, 5, 5), "float32"))):
+    for name, mask in (
+        ("key_mask", np.ones((3, 5))),
+        ("attention_mask", np.ones((3, 5, 5), "float32")),
+    ):
         with pytest.raises(ValueError, match=f"`{name}` must be boolean"):
             layer_type(HEADS, HEAD_SIZE)(x, x, x, **{name: mask})

@@ -55,7 +55,9 @@ def test_softmax_alignment_of_sentences():
 
 def test_coda_of_sentences():
     options = {"alpha": 0.5, "beta": 0.25, "gate_range": "centered", "scaling": "none"}
-    layer = made(layers.DecomposableAttention(13, attention="coda", attention_options=options), [A, B])
+    layer = made(
+        layers.DecomposableAttention(13, attention="coda", attention_options=options), [A, B]
+    )
     del options["scaling"]
     weights = reference.coda_weights(*(network(layer, x) for x in (A, B)), both_real(), **options)
     got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
@@ -65,9 +67,13 @@ def test_coda_of_sentences():
 
 def test_coda_with_a_projection_for_distances():
     layer = made(layers.CoDA(4, share_projections=False, activation="tanh"), [A, B])
-    projections = arrays(layer.similarity_projection.kernel.value, layer.distance_projection.kernel.value)
+    projections = arrays(
+        layer.similarity_projection.kernel.value, layer.distance_projection.kernel.value
+    )
     (e_a, e_b), (n_a, n_b) = ([np.tanh(x @ kernel) for x in (A, B)] for kernel in projections)
-    weights = reference.coda_weights(e_a, e_b, both_real(), distance=(n_a, n_b), alpha=1 / 4, beta=1 / 4)
+    weights = reference.coda_weights(
+        e_a, e_b, both_real(), distance=(n_a, n_b), alpha=1 / 4, beta=1 / 4
+    )
     got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
     for one, other in zip(got, (weights @ B, np.swapaxes(weights, 1, 2) @ A, weights), strict=True):
         close(one, other)
@@ -134,11 +140,20 @@ def test_dot_product_heads_are_those_of_softmax_attention():
         (lambda: layers.DecomposableAttention(0), "`units` must be a positive integer.*units=0"),
         (lambda: layers.DecomposableAttention(num_layers=0), "`num_layers` must be.*num_layers=0"),
         (lambda: layers.DecomposableAttention(dropout=1.0), "`dropout` must be.*dropout=1.0"),
-        (lambda: layers.IntraSentenceAttention(max_distance=-1), "`max_distance` must be.*max_distance=-1"),
+        (
+            lambda: layers.IntraSentenceAttention(max_distance=-1),
+            "`max_distance` must be.*max_distance=-1",
+        ),
         (lambda: layers.IntraSentenceAttention(signed="yes"), "`signed` must be.*signed='yes'"),
         (lambda: layers.AlignmentAttention(0), "`units` must be a positive integer.*units=0"),
-        (lambda: layers.ConflictAttention(difference="cubed"), "`difference` must be.*difference='cubed'"),
-        (lambda: layers.AttentionConflict(difference="cubed"), "`difference` must be.*difference='cubed'"),
+        (
+            lambda: layers.ConflictAttention(difference="cubed"),
+            "`difference` must be.*difference='cubed'",
+        ),
+        (
+            lambda: layers.AttentionConflict(difference="cubed"),
+            "`difference` must be.*difference='cubed'",
+        ),
         (
             lambda: layers.MultiHeadConflict(2, 3, conflict_heads=3),
             "`conflict_heads` must be at most `num_heads`.*conflict_heads=3, num_heads=2",
@@ -157,17 +172,23 @@ def test_one_unit_is_enough():
     assert 1 in layer.weights[0].shape
 
 
-@pytest.mark.parametrize("layer_type", [layers.CoDA, layers.DecomposableAttention, layers.AttentionConflict])
+@pytest.mark.parametrize(
+    "layer_type", [layers.CoDA, layers.DecomposableAttention, layers.AttentionConflict]
+)
 def test_bad_inputs(layer_type):
     with pytest.raises(ValueError, match=r"`inputs` must be a list \[a, b\].*\(3, 11\)"):
         layer_type().build([(3, 5, 11), (3, 11)])
-    with pytest.raises(ValueError, match="`inputs` a and b must have .* known number of features.*None"):
+    with pytest.raises(
+        ValueError, match="`inputs` a and b must have .* known number of features.*None"
+    ):
         layer_type().build([(3, 5, 11), (3, 5, None)])
     with pytest.raises(ValueError, match=r"`mask` must be a list \[mask_a, mask_b\]"):
         layer_type()([A, B], mask=MASKS[0])
 
 
-@pytest.mark.parametrize("layer_type", [layers.DecomposableAttention, layers.IntraSentenceAttention])
+@pytest.mark.parametrize(
+    "layer_type", [layers.DecomposableAttention, layers.IntraSentenceAttention]
+)
 def test_dropout_is_in_the_network(layer_type):
     inputs = A if layer_type is layers.IntraSentenceAttention else [A, B]
     layer = made(layer_type(13, dropout=0.5), inputs)

@@ -25,7 +25,10 @@ def test_every_layer_with_scores_is_seen(case):
         np.testing.assert_allclose(got, expected, atol=1e-5)
     assert "call" not in vars(layer)
     name, last = list(maps[-1].matrices.items())[-1]
-    values, visible = to_numpy(last.values), True if last.visible is None else to_numpy(last.visible)
+    values, visible = (
+        to_numpy(last.values),
+        True if last.visible is None else to_numpy(last.visible),
+    )
     values = np.where(visible, values, 0)
     if name == "weights_second":  # seen from the second sequence
         values = np.swapaxes(values, -1, -2)
@@ -80,4 +83,6 @@ def test_a_graph_that_does_not_know_the_lengths(tensorflow_only):
     def weights(a, b):
         return probe(layer, a, b)[1][0].matrices["weights"].values
 
-    np.testing.assert_allclose(weights(A, B), layer(A, B, return_attention_scores=True)[1], atol=1e-5)
+    np.testing.assert_allclose(
+        weights(A, B), layer(A, B, return_attention_scores=True)[1], atol=1e-5
+    )

@@ -69,10 +69,14 @@ def test_laws_of_layers(data):
         assert x.shape[0] == batch and (owner is None or x.shape[1] == lengths[owner])
         assert np.isfinite(x).all()
 
-    law = data.draw(some.sampled_from(["padding content", "padded", "permuted", "alone", "implementations"]))
+    law = data.draw(
+        some.sampled_from(["padding content", "padded", "permuted", "alone", "implementations"])
+    )
     whole = [np.ones(x.shape[:2], "bool") for x in sequences] if masks is None else masks
     if law == "padding content":
-        spoiled = [np.where(mask[..., None], x, np.nan) for x, mask in zip(sequences, whole, strict=True)]
+        spoiled = [
+            np.where(mask[..., None], x, np.nan) for x, mask in zip(sequences, whole, strict=True)
+        ]
         assert_close(outputs(case, layer, spoiled, masks), result)
     elif law == "padded":
         more = [data.draw(some.integers(1, 1 if ON_JAX else 3)) for _ in sequences]
@@ -82,7 +86,9 @@ def test_laws_of_layers(data):
     elif law == "permuted":
         order = np.random.default_rng(0).permutation(batch)
         moved = [None if masks is None else mask[order] for mask in whole]
-        permuted = outputs(case, layer, [x[order] for x in sequences], None if masks is None else moved)
+        permuted = outputs(
+            case, layer, [x[order] for x in sequences], None if masks is None else moved
+        )
         assert_close(permuted, [x[order] for x in result])
     elif law == "alone" and batch:
         one = data.draw(some.integers(0, batch - 1))
@@ -106,7 +112,10 @@ def test_coda_is_its_definition_in_float64(data):
     leading, (target, source), (features, width) = (
         tuple(draw(SIZES) for _ in range(2)),
         (draw(SIZES), draw(SIZES)),
-        (draw(some.sampled_from([2] if ON_JAX else [1, 2, 3, 5])), draw(some.sampled_from([1, 2, 3]))),
+        (
+            draw(some.sampled_from([2] if ON_JAX else [1, 2, 3, 5])),
+            draw(some.sampled_from([1, 2, 3])),
+        ),
     )
     random = np.random.default_rng(draw(some.integers(0, 2**16)))
     query, key, value = (

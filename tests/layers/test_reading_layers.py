@@ -76,7 +76,9 @@ def by_example(function, count=1):
 
 @pytest.mark.parametrize("use_intra", [False, True])
 def test_connector(use_intra):
-    layer = made(layers.BidirectionalAttentionConnector(3, use_intra=use_intra, dtype="float64"), [A, B])
+    layer = made(
+        layers.BidirectionalAttentionConnector(3, use_intra=use_intra, dtype="float64"), [A, B]
+    )
     kernels, rest = in_order(layer)[:2], in_order(layer)[2:]
     machines = [rest[start : start + 3] for start in range(0, len(rest), 3)]
     assert len(machines) == (6 if use_intra else 3)
@@ -125,7 +127,9 @@ def test_factorization_machine_refuses_other_features():
 @pytest.mark.parametrize("coda", [False, True], ids=["softmax", "coda"])
 def test_gated_context_query_attention(coda, other):
     options = {"alpha": 0.5, "beta": 0.25, "gate_range": "centered"} if coda else {}
-    given = {"attention": "coda", "attention_options": {**options, "scaling": "none"}} if coda else {}
+    given = (
+        {"attention": "coda", "attention_options": {**options, "scaling": "none"}} if coda else {}
+    )
     layer = made(layers.GatedContextQueryAttention(4, dtype="float64", **given), [A, other])
     # CoDA has one F for both, where they are as wide.
     query = layer.context_projection if coda and other is B else layer.query_projection
@@ -161,7 +165,12 @@ def test_recurrent_span_pointer():
         parts = [h @ kernel for h, (kernel,) in zip((start, end), ends, strict=True)]
         return np.concatenate(parts, -1)
 
-    check(lambda a, b: [layer(a, mask=MASKS[0]) + 0 * b[:, :1, :2]], by_example(logits), [A, B], OF_KERAS)
+    check(
+        lambda a, b: [layer(a, mask=MASKS[0]) + 0 * b[:, :1, :2]],
+        by_example(logits),
+        [A, B],
+        OF_KERAS,
+    )
 
 
 def test_attentive_span_pointer():
@@ -182,10 +191,22 @@ def test_attentive_span_pointer():
     ("make", "message"),
     [
         (lambda: layers.FactorizationMachine(0), "`factors` must be a positive integer.*factors=0"),
-        (lambda: layers.BidirectionalAttentionConnector(use_intra=2), "`use_intra` must be one of.*2"),
-        (lambda: layers.BidirectionalAttentionConnector()([A, WIDE]), "the same, known number of features"),
-        (lambda: layers.GatedContextQueryAttention(4, attention="dot"), "`attention` must be one of .*dot"),
-        (lambda: layers.GatedContextQueryAttention(4, dropout=1.0), "`dropout` must be a number in"),
+        (
+            lambda: layers.BidirectionalAttentionConnector(use_intra=2),
+            "`use_intra` must be one of.*2",
+        ),
+        (
+            lambda: layers.BidirectionalAttentionConnector()([A, WIDE]),
+            "the same, known number of features",
+        ),
+        (
+            lambda: layers.GatedContextQueryAttention(4, attention="dot"),
+            "`attention` must be one of .*dot",
+        ),
+        (
+            lambda: layers.GatedContextQueryAttention(4, dropout=1.0),
+            "`dropout` must be a number in",
+        ),
         (lambda: layers.RecurrentSpanPointer(0), "`units` must be a positive integer"),
         (lambda: layers.AttentiveSpanPointer(2.5), "`units` must be a positive integer"),
     ],

@@ -17,8 +17,12 @@ import keras_quasiattn.models  # noqa: F401 (both register what they define)
 SAVED = Path(__file__).with_name("saved")
 
 
-@pytest.mark.parametrize(("name", "inputs"), [("layers", ("a", "b")), ("transformer", ("source", "target"))])
-def test_a_model_of_an_earlier_version_answers_as_it_did(name: str, inputs: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("name", "inputs"), [("layers", ("a", "b")), ("transformer", ("source", "target"))]
+)
+def test_a_model_of_an_earlier_version_answers_as_it_did(
+    name: str, inputs: tuple[str, str]
+) -> None:
     model = keras.saving.load_model(SAVED / f"{name}.keras")
     with np.load(SAVED / f"{name}.npz") as arrays:
         given = {one: arrays[one] for one in inputs}

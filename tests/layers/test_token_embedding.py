@@ -16,7 +16,9 @@ def test_one_table_both_ways(policy):
     logits = layer(vectors, reverse=True)
     assert keras.backend.standardize_dtype(logits.dtype) == "float32"
     want = ops.convert_to_numpy(vectors).astype("float32") @ table.T
-    np.testing.assert_allclose(ops.convert_to_numpy(logits), want, atol=1e-6 if policy == "float32" else 1e-3)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(logits), want, atol=1e-6 if policy == "float32" else 1e-3
+    )
 
 
 def test_symbolic_types_are_the_real_ones():

@@ -58,7 +58,9 @@ def test_later_positions_change_nothing(attention, options):
     x, z = random(B, T, D), random(B, S, E, seed=1)
     changed = x.copy()
     changed[:, 3:] = 9 * random(B, T - 3, D, seed=2)
-    np.testing.assert_allclose(numpy(block(x, z))[:, :3], numpy(block(changed, z))[:, :3], atol=2e-6)
+    np.testing.assert_allclose(
+        numpy(block(x, z))[:, :3], numpy(block(changed, z))[:, :3], atol=2e-6
+    )
     assert np.abs(numpy(block(x, z))[:, 3:] - numpy(block(changed, z))[:, 3:]).max() > 0.1
 
 
@@ -70,7 +72,9 @@ def test_centring_in_cross_attention_stays_within_a_row_for_a_template_too():
     x, z = random(B, T, D), random(B, S, E, seed=1)
     changed = x.copy()
     changed[:, 3:] *= -4
-    np.testing.assert_allclose(numpy(block(x, z))[:, :3], numpy(block(changed, z))[:, :3], atol=2e-6)
+    np.testing.assert_allclose(
+        numpy(block(x, z))[:, :3], numpy(block(changed, z))[:, :3], atol=2e-6
+    )
 
 
 def test_implicit_masks_count_travel_on_and_yield_to_explicit_ones():
@@ -109,7 +113,9 @@ def test_an_empty_source_adds_nothing(attention, options):
 def test_steps_give_what_one_call_gives(attention, options, policy):
     block = TransformerDecoder(7, 2, attention, options, dropout=0.5, dtype=policy)
     x, z = random(B, T, D), random(B, S, E, seed=1)
-    mask = np.array([[True, True, True, False, False], [True] * T, [True, False, True, False, True]])
+    mask = np.array(
+        [[True, True, True, False, False], [True] * T, [True, False, True, False, True]]
+    )
     source_mask = np.array([[True] * S, [True] * 3 + [False] * 4, [False] * S])
     want = numpy(ops.cast(block(x, z, decoder_mask=mask, encoder_mask=source_mask), "float32"))
     cache = block.start_cache(ops.convert_to_tensor(z), T + 2, source_mask)
@@ -139,13 +145,17 @@ NON_DEFAULT = {
 def test_every_constructor_argument_survives_save_and_load(tmp_path):
     parameters = inspect.signature(TransformerDecoder.__init__).parameters
     assert set(parameters) - {"self", "kwargs"} == set(NON_DEFAULT)
-    assert not [n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]]
+    assert not [
+        n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]
+    ]
     inputs = [keras.Input((None, D)), keras.Input((None, E))]
     model = keras.Model(inputs, TransformerDecoder(**NON_DEFAULT)(*inputs))
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
     arrays = [random(B, T, D), random(B, S, E, seed=1)]
-    np.testing.assert_allclose(model.predict(arrays, verbose=0), loaded.predict(arrays, verbose=0), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(arrays, verbose=0), loaded.predict(arrays, verbose=0), atol=1e-6
+    )
     config = loaded.layers[-1].get_config()
     for name, value in NON_DEFAULT.items():
         assert config[name] == value, name

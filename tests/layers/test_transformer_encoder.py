@@ -58,7 +58,9 @@ def test_a_row_of_padding_adds_no_attention_and_stays_finite(attention, options)
     mask = np.array([[False] * T, [True] * T])
     out = numpy(block(x, mask=mask))
     assert np.isfinite(out).all()
-    np.testing.assert_allclose(out[0], numpy(block.feed_forward(np.zeros_like(x[:1])))[0], atol=1e-6)
+    np.testing.assert_allclose(
+        out[0], numpy(block.feed_forward(np.zeros_like(x[:1])))[0], atol=1e-6
+    )
 
 
 def test_the_block_is_pre_norm_with_two_residuals():
@@ -93,20 +95,28 @@ def save_and_load(layer, path, *lengths):
     model.save(path)
     loaded = keras.saving.load_model(path)
     arrays = [random(2, length, D, seed=length) for length in lengths]
-    np.testing.assert_allclose(model.predict(arrays, verbose=0), loaded.predict(arrays, verbose=0), atol=1e-6)
+    np.testing.assert_allclose(
+        model.predict(arrays, verbose=0), loaded.predict(arrays, verbose=0), atol=1e-6
+    )
     return loaded.layers[-1]
 
 
 def test_every_constructor_argument_survives_save_and_load(tmp_path):
     parameters = inspect.signature(TransformerEncoder.__init__).parameters
     assert set(parameters) - {"self", "kwargs"} == set(NON_DEFAULT)
-    assert not [n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]]
+    assert not [
+        n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]
+    ]
     layer = TransformerEncoder(**NON_DEFAULT)
     loaded = save_and_load(layer, tmp_path / "model.keras", 4)
     config = loaded.get_config()
     for name, value in NON_DEFAULT.items():
         assert config[name] == value, name
-    assert loaded.attention.key_dim == 5 and loaded.attention.use_bias and loaded.attention.dropout == 0.25
+    assert (
+        loaded.attention.key_dim == 5
+        and loaded.attention.use_bias
+        and loaded.attention.dropout == 0.25
+    )
     assert loaded.attention_norm.epsilon == loaded.feed_forward.norm.epsilon == 1e-3
 
 

@@ -33,7 +33,11 @@ def figures(strategy: tf.distribute.Strategy, rows: np.ndarray) -> list[float]:
     for _ in range(2):  # the second time from an empty state
         values += model.evaluate(data, verbose=0)[1:]
     history = model.fit(data, validation_data=data, verbose=0).history
-    return [*values, history["val_mean_average_precision"][0], history["val_mean_reciprocal_rank"][0]]
+    return [
+        *values,
+        history["val_mean_average_precision"][0],
+        history["val_mean_reciprocal_rank"][0],
+    ]
 
 
 mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])

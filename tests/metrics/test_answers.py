@@ -32,7 +32,12 @@ def test_normalization(text: str, normal: str) -> None:
     [
         ("the Denver Broncos.", "Denver Broncos", 1, 1),
         ("Broncos", "Denver Broncos", 0, 2 / 3),
-        ("in 1964 in", "in in in", 0, 2 / 3),  # each word as often as both have it: 2 of 3 and 2 of 3
+        (
+            "in 1964 in",
+            "in in in",
+            0,
+            2 / 3,
+        ),  # each word as often as both have it: 2 of 3 and 2 of 3
         ("cat", "dog", 0, 0),
         ("the", "cat", 0, 0),
     ],
@@ -43,7 +48,9 @@ def test_scores_by_hand(prediction: str, reference: str, exact: float, f1: float
 
 
 def test_the_best_reference_counts_for_each_figure() -> None:
-    scores = answer_scores(["big red dog", "x"], [["dog", "red big dog", "big red dogs"], ["y", "x y"]])
+    scores = answer_scores(
+        ["big red dog", "x"], [["dog", "red big dog", "big red dogs"], ["y", "x y"]]
+    )
     # F1: of the first 1 (the words of the second reference), of the second 2/3.
     assert scores == pytest.approx({"exact_match": 0.0, "f1": (1 + 2 / 3) / 2})
 

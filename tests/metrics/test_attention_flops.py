@@ -27,7 +27,9 @@ def test_counts_by_hand():
     assert attention_flops("none", lengths, 4) == 0
     assert attention_flops("soft", lengths, 4) == 2 * 4 * 53
     assert attention_flops("gated", lengths, 4, open_counts=[1, 0, 10]) == 2 * 4 * 11
-    assert attention_flops("gated", lengths, 4, open_counts=lengths) == attention_flops("soft", lengths, 4)
+    assert attention_flops("gated", lengths, 4, open_counts=lengths) == attention_flops(
+        "soft", lengths, 4
+    )
     assert attention_flops("local", lengths, 4, window=10) == 2 * 4 * (3 + 21)
     assert attention_flops("soft", [], 4) == 0
 
@@ -38,7 +40,9 @@ def test_auxiliary_counts_are_the_multiplications_of_the_networks_matrices():
     for network in ("bilstm", "feed_forward", "self_attention"):
         layer = GatedAttention(network, 3)
         layer.build((None, None, 5))
-        kernels = sum(int(np.prod(w.shape)) for w in layer.gate_network.weights if "bias" not in w.path)
+        kernels = sum(
+            int(np.prod(w.shape)) for w in layer.gate_network.weights if "bias" not in w.path
+        )
         pairs = 2 * 3 * 7**2 if network == "self_attention" else 0
         assert auxiliary_flops(network, [7], 5, 3) == 7 * kernels + pairs
     local = LocalAttention()

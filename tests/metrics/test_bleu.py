@@ -2,7 +2,10 @@ import pytest
 
 from keras_quasiattn.metrics import bleu
 
-REFERENCES = ["A dog, brown and big, runs on the green grass.", "Two men are standing near the bushes."]
+REFERENCES = [
+    "A dog, brown and big, runs on the green grass.",
+    "Two men are standing near the bushes.",
+]
 
 
 def test_a_copy_is_perfect_and_nothing_is_nothing():

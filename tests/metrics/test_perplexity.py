@@ -25,13 +25,19 @@ def test_no_tokens_are_refused(tokens):
 def test_the_metric_of_a_set_is_the_function_of_its_sums():
     logits = np.random.default_rng(0).normal(size=(3, 4, 6)).astype("float32")
     targets = np.array([[2, 3, 1, 0], [5, 1, 0, 0], [1, 0, 0, 0]])
-    losses = np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    losses = (
+        np.log(np.exp(logits).sum(-1)) - np.take_along_axis(logits, targets[..., None], -1)[..., 0]
+    )
     metric = SequencePerplexity()
     for rows in (slice(0, 1), slice(1, 3)):
         metric.update_state(targets[rows], logits[rows])
-    assert float(metric.result()) == pytest.approx(perplexity(losses[targets != 0].sum(), 6), rel=1e-5)
+    assert float(metric.result()) == pytest.approx(
+        perplexity(losses[targets != 0].sum(), 6), rel=1e-5
+    )
     weight = (targets == 1).astype("float32") * 0.5  # a position counts or does not
     metric.reset_state()
     metric.update_state(targets, logits, weight)
-    assert float(metric.result()) == pytest.approx(perplexity(losses[targets == 1].sum(), 3), rel=1e-5)
+    assert float(metric.result()) == pytest.approx(
+        perplexity(losses[targets == 1].sum(), 3), rel=1e-5
+    )
     assert SequencePerplexity.from_config(metric.get_config()).get_config() == metric.get_config()

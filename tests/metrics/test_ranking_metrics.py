@@ -27,7 +27,9 @@ NAMES = list(FIGURES)
 def metric_of(figure, capacity, **settings):
     if figure == "recall":
         return RecallAtK(3, capacity=capacity, **settings)
-    return {"map": MeanAveragePrecision, "mrr": MeanReciprocalRank}[figure](capacity=capacity, **settings)
+    return {"map": MeanAveragePrecision, "mrr": MeanReciprocalRank}[figure](
+        capacity=capacity, **settings
+    )
 
 
 def reference(name, labels, groups, scores, questions="positive", ties="worst"):
@@ -69,7 +71,9 @@ def test_any_order_and_any_batches_give_the_definition(name, questions, ties, se
     metric = metric_of(name, size + 9, questions=questions, ties=ties)
     cuts = np.sort(random.integers(0, size, 5))
     found = measured(metric, labels, groups, scores, random.permutation(size), cuts)
-    assert found == pytest.approx(reference(name, labels, groups, scores, questions, ties), abs=1e-6)
+    assert found == pytest.approx(
+        reference(name, labels, groups, scores, questions, ties), abs=1e-6
+    )
     metric.reset_state()
     assert float(metric.result()) == 0.0
 
@@ -80,9 +84,13 @@ def test_logits_of_two_classes_score_as_their_difference(name):
     labels, groups = random.integers(0, 2, 40), random.integers(0, 5, 40)
     logits = random.normal(size=(40, 2)).astype("float32")
     expected = reference(name, labels, groups, logits[:, 1] - logits[:, 0])
-    assert measured(metric_of(name, 40), labels, groups, logits) == pytest.approx(expected, abs=1e-6)
+    assert measured(metric_of(name, 40), labels, groups, logits) == pytest.approx(
+        expected, abs=1e-6
+    )
     column = (logits[:, 1] - logits[:, 0])[:, None]
-    assert measured(metric_of(name, 40), labels, groups, column) == pytest.approx(expected, abs=1e-6)
+    assert measured(metric_of(name, 40), labels, groups, column) == pytest.approx(
+        expected, abs=1e-6
+    )
 
 
 def test_low_precision_logits_are_compared_as_they_are():
@@ -118,7 +126,10 @@ def test_beyond_the_capacity_there_is_no_figure(number):
 def test_every_capacity_sorts_within_32_bits(capacity):
     """From 32,768 examples on question and score need more bits than one key has."""
     random = np.random.default_rng(0)
-    labels, groups = random.integers(0, 2, capacity), random.integers(0, capacity // 8 + 1, capacity)
+    labels, groups = (
+        random.integers(0, 2, capacity),
+        random.integers(0, capacity // 8 + 1, capacity),
+    )
     scores = random.integers(0, max(capacity // 2, 2), capacity).astype("float32")
     metric = MeanAveragePrecision(capacity=capacity)
     start = time.monotonic()
@@ -142,7 +153,9 @@ def test_figures_of_shared_words(data, expected):
     scores = np.array([len(question & sentence) for question, sentence in words])
     order = np.random.default_rng(0).permutation(len(rows))
     found = [
-        measured(metric_of(name, len(rows), questions="both", ties=ties), labels, groups, scores, order)
+        measured(
+            metric_of(name, len(rows), questions="both", ties=ties), labels, groups, scores, order
+        )
         for name in ("map", "mrr")
         for ties in ("worst", "best")
     ]
@@ -157,7 +170,9 @@ def test_metric_within_fit_and_evaluate(jit_compile, tmp_path):
     labels, groups = random.integers(0, 2, count), random.integers(0, 9, count)
     counted = np.stack([labels, groups, np.arange(count)], axis=1)
     passed_over = np.stack([labels, groups, np.full(count, -1)], axis=1)
-    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1, "linear", kernel_initializer="ones")])
+    model = keras.Sequential(
+        [keras.Input((1,)), keras.layers.Dense(1, "linear", kernel_initializer="ones")]
+    )
     model.compile(
         keras.optimizers.SGD(0.0),
         _squared_error,
@@ -204,8 +219,14 @@ def test_config_round_trip(name):
     ("make", "complaint"),
     [
         (lambda: MeanAveragePrecision(capacity=0), "capacity must be at least 1; got 0"),
-        (lambda: MeanReciprocalRank(capacity=1, ties="file"), "ties must be one of worst, best; got 'file'"),
-        (lambda: MeanReciprocalRank(capacity=1, questions="all"), "questions must be one of positive, both"),
+        (
+            lambda: MeanReciprocalRank(capacity=1, ties="file"),
+            "ties must be one of worst, best; got 'file'",
+        ),
+        (
+            lambda: MeanReciprocalRank(capacity=1, questions="all"),
+            "questions must be one of positive, both",
+        ),
         (lambda: RecallAtK(0, capacity=1), "k must be at least 1; got 0"),
     ],
 )

@@ -112,7 +112,10 @@ def test_metric_within_fit_and_evaluate(tmp_path):
     model = keras.Sequential([keras.Input((None,), dtype="int32"), embedding])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(
-        "sgd", loss, metrics=[SequenceAccuracy()], weighted_metrics=[SequenceAccuracy(name="weighted")]
+        "sgd",
+        loss,
+        metrics=[SequenceAccuracy()],
+        weighted_metrics=[SequenceAccuracy(name="weighted")],
     )
     weight = np.ones((3, 4), "float32")
     weight[2] = 0

@@ -78,7 +78,8 @@ def test_a_wide_beam_finds_the_best_of_all_sequences(alpha):
 def test_the_length_penalty_prefers_longer_answers():
     _, step, cache = random_model(200, seed=2)
     lengths = [
-        (numpy(beam_search(step, cache, L, beam_width=16, alpha=alpha)[0]) != 0).sum() for alpha in (0.0, 3.0)
+        (numpy(beam_search(step, cache, L, beam_width=16, alpha=alpha)[0]) != 0).sum()
+        for alpha in (0.0, 3.0)
     ]
     assert lengths[0] < lengths[1]
 
@@ -143,7 +144,9 @@ def test_greedy_takes_the_likeliest_token_and_stops_at_the_end():
     for row, (sequence, gained) in enumerate(zip(numpy(tokens), numpy(total), strict=True)):
         before, last, want = 0, END, []
         for index in range(L):
-            token = 1 + int(np.argmax(table[row, index, before, last][1:]))  # 0 is padding and never chosen
+            token = 1 + int(
+                np.argmax(table[row, index, before, last][1:])
+            )  # 0 is padding and never chosen
             want.append(token)
             before, last = last, token
             if token == END:
@@ -156,7 +159,10 @@ def test_greedy_takes_the_likeliest_token_and_stops_at_the_end():
 
 def test_beam_of_one_without_penalty_is_greedy():
     _, step, cache = random_model(100, seed=4)
-    greedy, beam = greedy_search(step, cache, L), beam_search(step, cache, L, beam_width=1, alpha=0.0)
+    greedy, beam = (
+        greedy_search(step, cache, L),
+        beam_search(step, cache, L, beam_width=1, alpha=0.0),
+    )
     np.testing.assert_array_equal(numpy(greedy[0]), numpy(beam[0]))
     np.testing.assert_allclose(numpy(greedy[1]), numpy(beam[1]), atol=1e-5)
 
@@ -217,7 +223,9 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("attention,form", sampled(itertools.product(["softmax", "coda"], FORMS), 3))
+@pytest.mark.parametrize(
+    "attention,form", sampled(itertools.product(["softmax", "coda"], FORMS), 3)
+)
 def test_log_probabilities_are_those_of_a_full_pass(attention, form):
     keras.utils.set_random_seed(7)
     model = Transformer(9, 2, 12, 20, 2, attention=attention, **FORMS[form])

@@ -12,7 +12,13 @@ from keras_quasiattn.models import Seq2Seq, Transformer, beam_search, greedy_sea
 pytestmark = pytest.mark.usefixtures("tensorflow_only")
 
 LENGTH = 6
-SMALL = {"vocabulary_size": 9, "num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2}
+SMALL = {
+    "vocabulary_size": 9,
+    "num_layers": 2,
+    "hidden_dim": 12,
+    "intermediate_dim": 20,
+    "num_heads": 2,
+}
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 MODELS = {
     "softmax": ("softmax", {}),
@@ -40,7 +46,9 @@ every_model = pytest.mark.parametrize(
 def make(attention, **options):
     keras.utils.set_random_seed(3)
     if attention.startswith("recurrent"):
-        model = Seq2Seq(9, attention.removeprefix("recurrent_") or None, embedding_dim=6, units=5, **options)
+        model = Seq2Seq(
+            9, attention.removeprefix("recurrent_") or None, embedding_dim=6, units=5, **options
+        )
         # Spread the logits, or an untrained model says one thing to every source.
         model.set_weights([8 * w for w in model.get_weights()])
     else:
@@ -61,7 +69,9 @@ def searches(model):
 
     def beam(source):
         length = tf.shape(source)[1] + 1
-        tokens, total = beam_search(model.step, model.start_cache(source, length), length, beam_width=3)
+        tokens, total = beam_search(
+            model.step, model.start_cache(source, length), length, beam_width=3
+        )
         return {"tokens": tokens, "total": total}
 
     return {"greedy": greedy, "beam": beam}
@@ -70,7 +80,11 @@ def searches(model):
 def tokens_of(model, source):
     """By both searches: of all sources, and of one that is shorter."""
     texts = (source, source[1:2, :3])
-    return [search(text)["tokens"].numpy().tolist() for search in searches(model).values() for text in texts]
+    return [
+        search(text)["tokens"].numpy().tolist()
+        for search in searches(model).values()
+        for text in texts
+    ]
 
 
 def export(model, folder):

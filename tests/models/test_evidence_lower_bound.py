@@ -68,7 +68,8 @@ def test_one_component_gives_value_and_gradient_of_all_in_expectation() -> None:
     parts = [value_and_gradients(component) for component in range(COMPONENTS)]
     for position, expected in enumerate(whole):
         mean = sum(
-            q[:, c].reshape(-1, *[1] * (expected.ndim - 1)) * parts[c][position] for c in range(COMPONENTS)
+            q[:, c].reshape(-1, *[1] * (expected.ndim - 1)) * parts[c][position]
+            for c in range(COMPONENTS)
         )
         np.testing.assert_allclose(mean, expected, atol=1e-5)
     # One draw alone is another gradient, or this would show nothing.

@@ -55,7 +55,11 @@ def test_keras_still_mistakes_a_layer_for_one_that_is_gone(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "make",
-    [classifier, functional, *(pytest.param(make, marks=pytest.mark.long) for make in (seq2seq, reader))],
+    [
+        classifier,
+        functional,
+        *(pytest.param(make, marks=pytest.mark.long) for make in (seq2seq, reader)),
+    ],
 )
 def test_a_model_loads_though_its_parts_lie_where_others_have_lain(make, tmp_path: Path) -> None:
     """Keras takes what it serializes at one address, while it loads, for one object, even if the first is long gone."""

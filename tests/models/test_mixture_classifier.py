@@ -34,7 +34,9 @@ def test_the_answer_is_the_mean_of_the_components_and_their_loss_the_exact_objec
     model = make("mixture")
     components = to_numpy(model.component_log_probabilities(FIRST, SECOND))
     np.testing.assert_allclose(np.exp(components).sum(-1), 1, atol=1e-5)
-    assert np.abs(components - components.mean(1, keepdims=True)).max() > 1e-3, "components must differ"
+    assert np.abs(components - components.mean(1, keepdims=True)).max() > 1e-3, (
+        "components must differ"
+    )
     np.testing.assert_allclose(answer(model), np.log(np.exp(components).mean(1)), atol=1e-5)
     model.compile("sgd", LOSS)
     marginal = np.log(np.exp(likelihood(model)).mean(1))
@@ -46,7 +48,9 @@ def test_posterior_is_bayes_rule() -> None:
     p = np.exp(likelihood(model))
     expected = p / p.sum(1, keepdims=True)
     for labels in (LABELS, LABELS[:, None], ROWS):
-        np.testing.assert_allclose(to_numpy(model.posterior(FIRST, SECOND, labels)), expected, atol=1e-5)
+        np.testing.assert_allclose(
+            to_numpy(model.posterior(FIRST, SECOND, labels)), expected, atol=1e-5
+        )
 
 
 @pytest.mark.parametrize("kind", ["elbo", "reinforce"])
@@ -68,7 +72,9 @@ def test_the_loss_of_training_is_a_bound_and_that_of_evaluation_exact(kind: str)
 def test_the_label_reaches_the_inference_network() -> None:
     model = make("elbo", kl_weight=0.0)
     model.compile("sgd", LOSS)
-    inferred = [variable for variable in model.trainable_variables if variable.path.startswith("inference/")]
+    inferred = [
+        variable for variable in model.trainable_variables if variable.path.startswith("inference/")
+    ]
     kernel = next(variable for variable in inferred if "aggregate" in variable.path)
     assert kernel.shape[0] == 2 * 8 + CLASSES
 
@@ -120,7 +126,9 @@ def test_training_runs_every_component_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(
         type(model),
         "component_log_probabilities",
-        lambda self, *arguments, **options: calls.append(1) or original(self, *arguments, **options),
+        lambda self, *arguments, **options: (
+            calls.append(1) or original(self, *arguments, **options)
+        ),
     )
     loss_in_training(model)
     assert len(calls) == 1

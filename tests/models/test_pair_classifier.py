@@ -29,7 +29,9 @@ def test_one_pair_after_the_paper() -> None:
     v1 = relu_network(np.concatenate([a, beta], 1), compare).sum(0)
     v2 = relu_network(np.concatenate([b, alpha], 1), compare).sum(0)
     logits = relu_network(np.concatenate([v1, v2]), aggregate) @ last[0] + last[1]
-    np.testing.assert_allclose(answer(model, first[None], second[None])[0], logits, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        answer(model, first[None], second[None])[0], logits, rtol=1e-4, atol=1e-5
+    )
 
 
 @pytest.mark.parametrize("kind", ["softmax", "intra", "coda"])
@@ -51,7 +53,12 @@ def test_explained_logits_are_those_of_the_model(kind: str) -> None:
 @pytest.mark.parametrize(("intra_attention", "published"), [(False, 380_000), (True, 580_000)])
 def test_as_many_parameters_as_published_for_snli(intra_attention: bool, published: int) -> None:
     model = PairClassifier(
-        10, 3, projection_dim=200, intra_attention=intra_attention, train_embedding=False, attention="softmax"
+        10,
+        3,
+        projection_dim=200,
+        intra_attention=intra_attention,
+        train_embedding=False,
+        attention="softmax",
     )
     count = sum(int(np.prod(weight.shape)) for weight in model.trainable_weights)
     assert abs(count - published) < 0.01 * published

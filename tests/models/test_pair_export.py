@@ -17,4 +17,6 @@ def test_every_model_answers_without_keras(tmp_path):
         for both in texts.values():
             (got,) = without_keras.ask(tmp_path / name, pair(*both)).values()
             assert np.isfinite(got).all()
-            np.testing.assert_allclose(got, answer(model, *both), rtol=1e-5, atol=1e-5, err_msg=name)
+            np.testing.assert_allclose(
+                got, answer(model, *both), rtol=1e-5, atol=1e-5, err_msg=name
+            )

@@ -18,7 +18,10 @@ def kinds(*chosen: str, among: Iterable[str] = KINDS) -> pytest.MarkDecorator:
     """For those kinds; for the others of `among` in the ring `complete`."""
     return pytest.mark.parametrize(
         "kind",
-        [pytest.param(kind, marks=[] if kind in chosen else pytest.mark.complete) for kind in among],
+        [
+            pytest.param(kind, marks=[] if kind in chosen else pytest.mark.complete)
+            for kind in among
+        ],
     )
 
 
@@ -50,7 +53,9 @@ def test_every_text_and_every_class_matters(kind: str) -> None:
         assert (np.abs(answer(model, *texts) - base) > 1e-4).any()
 
 
-@kinds("coda", "both", "mixture", among=("softmax", "coda", "intra", "both", "mixture", "reinforce"))
+@kinds(
+    "coda", "both", "mixture", among=("softmax", "coda", "intra", "both", "mixture", "reinforce")
+)
 def test_a_gradient_reaches_every_weight_and_the_loss_falls(kind: str) -> None:
     model = make(kind, **({} if kind in MIXTURES else {"dropout": 0.0}))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -69,7 +74,9 @@ def test_a_gradient_reaches_every_weight_and_the_loss_falls(kind: str) -> None:
 def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
     changed: dict[str, Any] = {"train_embedding": False, "name": "mine"}
     model = make(kind, **changed)
-    assert model.embedding.embeddings.path not in {variable.path for variable in model.trainable_variables}
+    assert model.embedding.embeddings.path not in {
+        variable.path for variable in model.trainable_variables
+    }
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras", compile=False)
     assert loaded.get_config() == model.get_config()
@@ -116,9 +123,13 @@ def test_compiled_by_xla(kind: str) -> None:
             )
 
 
-@kinds("coda", "both", "mixture", among=[kind for kind in KINDS if kind not in ("elbo", "reinforce")])
+@kinds(
+    "coda", "both", "mixture", among=[kind for kind in KINDS if kind not in ("elbo", "reinforce")]
+)
 def test_dropout_is_on_in_training_alone(kind: str) -> None:
-    model = lively(make(kind, **({"common": {"dropout": 0.5}} if kind in MIXTURES else {"dropout": 0.5})))
+    model = lively(
+        make(kind, **({"common": {"dropout": 0.5}} if kind in MIXTURES else {"dropout": 0.5}))
+    )
     np.testing.assert_array_equal(answer(model), answer(model))
     noisy = [to_numpy(model(pair(), training=True)) for _ in range(2)]
     assert (noisy[0] != noisy[1]).any()

@@ -59,7 +59,9 @@ def make(kind: str, **changed: Any) -> Reader:
     return made
 
 
-def inputs(model: Reader, passage: np.ndarray = PASSAGE, question: np.ndarray = QUESTION) -> dict[str, Any]:
+def inputs(
+    model: Reader, passage: np.ndarray = PASSAGE, question: np.ndarray = QUESTION
+) -> dict[str, Any]:
     """What the model takes: of each word the bytes n, n + 1 and nothing more, and the form n."""
     given = {}
     for side, ids in (("passage", passage), ("question", question)):
@@ -88,11 +90,16 @@ def test_padding_changes_nothing_and_empty_texts_have_finite_logits(kind: str) -
     # Longer, and once more the first row with another question.
     changed = QUESTION[:1].copy()
     changed[0, 1] = 11
-    passages, questions = np.concatenate([PASSAGE, PASSAGE[:1]]), np.concatenate([QUESTION, changed])
+    passages, questions = (
+        np.concatenate([PASSAGE, PASSAGE[:1]]),
+        np.concatenate([QUESTION, changed]),
+    )
     longer = answer(model, np.pad(passages, ((0, 0), (0, 2))), np.pad(questions, ((0, 0), (0, 3))))
     np.testing.assert_allclose(longer[:4, :5], whole, atol=1e-5)
     assert np.abs(longer[4, :5] - whole[0]).max() > 1e-4
-    np.testing.assert_allclose(answer(model, PASSAGE[1:2, :3], QUESTION[1:2]), whole[1:2, :3], atol=1e-5)
+    np.testing.assert_allclose(
+        answer(model, PASSAGE[1:2, :3], QUESTION[1:2]), whole[1:2, :3], atol=1e-5
+    )
 
 
 @pytest.mark.parametrize(
@@ -170,8 +177,15 @@ def test_words_are_told_of_matches_and_their_frequency() -> None:
     )
     forms = np.array([[40, 41, 40, 43, 42]]), np.array([[43, 40, 42]])  # 42 stands at padding
     ids = np.array([[1, 1, 3, 4, 0]]), np.array([[1, 5, 0]])
-    given = {"passage": ids[0], "question": ids[1], "passage_forms": forms[0], "question_forms": forms[1]}
-    shown = keras.ops.convert_to_numpy(model({name: x.astype("int32") for name, x in given.items()}))
+    given = {
+        "passage": ids[0],
+        "question": ids[1],
+        "passage_forms": forms[0],
+        "question_forms": forms[1],
+    }
+    shown = keras.ops.convert_to_numpy(
+        model({name: x.astype("int32") for name, x in given.items()})
+    )
     np.testing.assert_allclose(shown[0, :4, 0], [1, 0, 1, 1])
     np.testing.assert_allclose(shown[0, :4, 1], [0.5, 0.25, 0.5, 0.25])
 

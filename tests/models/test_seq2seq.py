@@ -12,7 +12,12 @@ from keras_quasiattn.models import Seq2Seq, beam_search, greedy_search
 
 V, B, S, T = 11, 4, 6, 4
 SMALL = {"vocabulary_size": V, "embedding_dim": 6, "units": 5, "num_layers": 1}
-CENTERED = {"gate_range": "centered", "center_similarity": True, "alpha": "learned", "scaling": "none"}
+CENTERED = {
+    "gate_range": "centered",
+    "center_similarity": True,
+    "alpha": "learned",
+    "scaling": "none",
+}
 ATTENTIONS = {
     "none": {"num_layers": 2},
     "softmax": {"attention": "softmax", "num_layers": 2},
@@ -144,7 +149,9 @@ def test_one_training_step_moves_every_weight(attention):
 @pytest.mark.parametrize("attention", ["none", "softmax"])
 def test_losses_leave_target_padding_out(attention):
     model, inputs = make(attention), ids()
-    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True)
+    model.compile(
+        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True
+    )
     real = inputs["target"] != 0
     loss = float(np.ravel(model.test_on_batch(inputs, np.where(real, 4, 0)))[0])
     log_probability = numpy(ops.log_softmax(model(inputs), axis=-1))[..., 4]

@@ -75,7 +75,13 @@ def test_weights_leave_padding_out(batch) -> None:
 
 def test_mask_of_the_models_logits_makes_it_the_mean_over_real_tokens(batch) -> None:
     ids, _, mask = batch
-    sizes = {"num_layers": 1, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2, "dropout": 0.0}
+    sizes = {
+        "num_layers": 1,
+        "hidden_dim": 8,
+        "intermediate_dim": 8,
+        "num_heads": 2,
+        "dropout": 0.0,
+    }
     model = Transformer(vocabulary_size=11, **sizes)
     target = np.where(mask, ids + 1, 0).clip(max=10)
     logits = model({"source": ids, "target": target})

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 from pair_kinds import FIRST, SECOND, answer, lively, make, to_numpy
 
-HEADS = {"none": [], "attention": ["attention"], "conflict": ["conflict"], "both": ["attention", "conflict"]}
+HEADS = {
+    "none": [],
+    "attention": ["attention"],
+    "conflict": ["conflict"],
+    "both": ["attention", "conflict"],
+}
 
 
 @pytest.mark.parametrize("interaction", HEADS)
@@ -10,7 +15,9 @@ def test_explained_weights_are_of_the_heads_that_there_are(interaction: str) -> 
     model = lively(make(interaction))
     explained = {name: to_numpy(x) for name, x in model.explain(FIRST, SECOND).items()}
     np.testing.assert_allclose(explained.pop("logits"), answer(model), atol=1e-6)
-    assert set(explained) == {f"{head}_{side}" for head in HEADS[interaction] for side in ("first", "second")}
+    assert set(explained) == {
+        f"{head}_{side}" for head in HEADS[interaction] for side in ("first", "second")
+    }
     real = (FIRST != 0)[:, :, None] & (SECOND != 0)[:, None, :]
     for name, weights in explained.items():
         shown = real if name.endswith("first") else real.swapaxes(1, 2)
@@ -29,7 +36,8 @@ def test_one_encoder_and_one_interaction_serve_both_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "shown_in"), [({"pooling": "mean"}, "logits"), ({"difference": "squared"}, "conflict_first")]
+    ("changed", "shown_in"),
+    [({"pooling": "mean"}, "logits"), ({"difference": "squared"}, "conflict_first")],
 )
 def test_pooling_and_difference_matter(changed: dict[str, str], shown_in: str) -> None:
     model, other = lively(make("both")), make("both", **changed)

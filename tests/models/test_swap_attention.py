@@ -30,11 +30,16 @@ class Own(keras.layers.MultiHeadAttention):
 
 def build(attention: type, **options: Any) -> keras.Model:
     """Self-attention under masks, a causal one in a nested model that is called twice, and one across."""
-    ids, states = keras.Input((None,), dtype="int32", name="ids"), keras.Input((None, 8), name="states")
+    ids, states = (
+        keras.Input((None,), dtype="int32", name="ids"),
+        keras.Input((None, 8), name="states"),
+    )
     x = keras.layers.Embedding(9, 8, mask_zero=True, name="embedding")(ids)
     x = attention(2, 4, name="itself", use_bias=False, **options)(x, x)
     inner = keras.Input((None, 8))
-    causal = attention(1, 8, name="causal", use_gate=True, **options)(inner, inner, use_causal_mask=True)
+    causal = attention(1, 8, name="causal", use_gate=True, **options)(
+        inner, inner, use_causal_mask=True
+    )
     nested = keras.Model(inner, causal, name="nested")
     x = nested(nested(x))
     x = attention(2, 4, output_shape=5, name="across", **options)(x, value=states)
@@ -73,7 +78,9 @@ def test_learned_factors_start_where_they_do_and_the_copy_trains_and_saves(tmp_p
 
 def test_sequential_models_and_precision_are_kept() -> None:
     inner = keras.Input((4, 8))
-    attended = keras.layers.MultiHeadAttention(2, 4, dtype="mixed_bfloat16", name="attention")(inner, inner)
+    attended = keras.layers.MultiHeadAttention(2, 4, dtype="mixed_bfloat16", name="attention")(
+        inner, inner
+    )
     model = keras.Sequential(
         [keras.Input((4, 8)), keras.Model(inner, attended, name="part"), keras.layers.Dense(2)]
     )
@@ -87,10 +94,16 @@ def test_what_cannot_be_swapped_is_named() -> None:
     y = Own(2, 4, name="mine")(Block(name="block")(y), y)
     with pytest.warns(UserWarning, match=r"as they are: block \(Block\), mine \(Own\)"):
         copy = swap_attention(keras.Model(x, y))
-    assert [type(copy.get_layer(name)) for name in ("plain", "block", "mine")] == [MultiHeadCoDA, Block, Own]
+    assert [type(copy.get_layer(name)) for name in ("plain", "block", "mine")] == [
+        MultiHeadCoDA,
+        Block,
+        Own,
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        swap_attention(keras.Model(x, MultiHeadCoDA(2, 4)(keras.layers.MultiHeadAttention(2, 4)(x, x), x)))
+        swap_attention(
+            keras.Model(x, MultiHeadCoDA(2, 4)(keras.layers.MultiHeadAttention(2, 4)(x, x), x))
+        )
 
 
 def test_errors_say_what_was_wrong() -> None:

@@ -70,7 +70,9 @@ def test_explained_logits_are_those_of_the_model(kind: str) -> None:
     if kind in ("gated", "soft", "local"):
         weights = np.asarray(explained["weights"])
         assert (
-            weights.shape == IDS.shape and not weights[IDS == 0].any() and (weights[:2].sum(axis=1) > 0).all()
+            weights.shape == IDS.shape
+            and not weights[IDS == 0].any()
+            and (weights[:2].sum(axis=1) > 0).all()
         )
     assert ("gates" in explained) == (kind == "gated")
     if kind == "gated":
@@ -104,7 +106,9 @@ def test_last_states_come_from_both_ends() -> None:
 
 def test_embedding_that_is_not_trained_stays() -> None:
     model = make("soft", train_embedding=False)
-    assert model.embedding.embeddings.path not in {variable.path for variable in model.trainable_variables}
+    assert model.embedding.embeddings.path not in {
+        variable.path for variable in model.trainable_variables
+    }
 
 
 def test_logits_are_float32_in_half_precision() -> None:

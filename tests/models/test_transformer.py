@@ -36,8 +36,16 @@ two_forms = pytest.mark.parametrize(
         for name, form in FORMS.items()
     ],
 )
-some_models = pytest.mark.parametrize("attention,form", sampled(itertools.product(ATTENTIONS, FORMS), 4))
-SMALL = {"vocabulary_size": V, "num_layers": 2, "hidden_dim": 12, "intermediate_dim": 20, "num_heads": 2}
+some_models = pytest.mark.parametrize(
+    "attention,form", sampled(itertools.product(ATTENTIONS, FORMS), 4)
+)
+SMALL = {
+    "vocabulary_size": V,
+    "num_layers": 2,
+    "hidden_dim": 12,
+    "intermediate_dim": 20,
+    "num_heads": 2,
+}
 
 
 def ids(seed=0):
@@ -94,7 +102,8 @@ def test_explained_logits_are_the_models_and_padding_weighs_nothing(form):
 
 def test_steps_give_the_full_pass_for_any_attention_layer():
     model = Transformer(
-        **{**SMALL, "num_heads": None}, attention=keras.layers.MultiHeadAttention(2, 5, sliding_window=3)
+        **{**SMALL, "num_heads": None},
+        attention=keras.layers.MultiHeadAttention(2, 5, sliding_window=3),
     )
     inputs = ids()
     inputs["source"][2] = 3
@@ -145,7 +154,9 @@ def test_universal_shares_one_block_and_counts_its_steps():
 
 def test_an_adaptive_model_that_never_halts_early_is_the_universal_one():
     plain = Transformer(**SMALL, universal=True)
-    patient = Transformer(**SMALL, universal=True, adaptive=True, halting_options={"initial_bias": -40.0})
+    patient = Transformer(
+        **SMALL, universal=True, adaptive=True, halting_options={"initial_bias": -40.0}
+    )
     weights = {weight.path: weight for weight in plain.weights}
     for weight in patient.weights:
         if weight.path in weights:
@@ -193,7 +204,9 @@ NON_DEFAULT = {
 def test_every_constructor_argument_survives_save_and_load(tmp_path):
     parameters = inspect.signature(Transformer.__init__).parameters
     assert set(parameters) - {"self", "kwargs"} == set(NON_DEFAULT)
-    assert not [n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]]
+    assert not [
+        n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]
+    ]
     model = Transformer(**NON_DEFAULT, name="reader", dtype="mixed_bfloat16")
     model.save(tmp_path / "model.keras")
     loaded = keras.saving.load_model(tmp_path / "model.keras")
@@ -201,9 +214,9 @@ def test_every_constructor_argument_survives_save_and_load(tmp_path):
     for name, value in NON_DEFAULT.items():
         assert config[name] == value, name
     assert loaded.name == "reader" and loaded.dtype_policy.name == "mixed_bfloat16"
-    assert loaded.encoder_blocks[0].attention.use_bias and loaded.encoder_blocks[0].dtype_policy.name == (
-        "mixed_bfloat16"
-    )
+    assert loaded.encoder_blocks[0].attention.use_bias and loaded.encoder_blocks[
+        0
+    ].dtype_policy.name == ("mixed_bfloat16")
     inputs = {name: value % 9 for name, value in ids().items()}
     np.testing.assert_array_equal(numpy(model(inputs)), numpy(loaded(inputs)))
 
@@ -251,7 +264,9 @@ def test_one_training_step_moves_every_weight(form):
 
 def test_losses_leave_target_padding_out():
     model = Transformer(**SMALL)
-    model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True)
+    model.compile(
+        "sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), run_eagerly=True
+    )
     inputs = ids()
     labels = np.where(inputs["target"] != 0, 4, 0)
     loss = float(np.ravel(model.test_on_batch(inputs, labels))[0])
@@ -275,7 +290,13 @@ def test_named_sizes_are_tensor2tensors():
     peaks = {size: training["learning_rate"] for size, training in TRANSFORMER_TRAINING.items()}
     wanted = {"tiny": 1.98e-3, "small": 1.4e-3, "base": 9.9e-4, "base_single_gpu": 7.9e-4}
     assert peaks == pytest.approx(wanted, rel=5e-3)
-    small = {"vocabulary_size": 5, "hidden_dim": 4, "intermediate_dim": 3, "num_heads": 1, "num_layers": 1}
+    small = {
+        "vocabulary_size": 5,
+        "hidden_dim": 4,
+        "intermediate_dim": 3,
+        "num_heads": 1,
+        "num_layers": 1,
+    }
     for size in TRANSFORMER_SIZES.values():
         model = Transformer(**{**size, **small})
         assert (model.universal, model.adaptive) == (

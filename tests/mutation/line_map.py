@@ -29,7 +29,11 @@ def make_map(target: Path, suite: Path | None, processes: int, arguments: list[s
     with workplaces(1, suite) as (place,):
         notes, data = place.scratch / "notes", place.scratch / "coverage"
         folders = sorted({sources.removesuffix("/decoding.py") for sources, _, _ in ROOMS.values()})
-        options = ["--cov-context=test", "--cov-report=", *(f"--cov={folder}" for folder in folders)]
+        options = [
+            "--cov-context=test",
+            "--cov-report=",
+            *(f"--cov={folder}" for folder in folders),
+        ]
         spread = ["-n", str(processes), "--dist", "worksteal"]
         variables = {NOTES: str(notes), "COVERAGE_FILE": str(data)}
         place.pytest([*options, *spread, *arguments], variables, output=sys.stdout)
@@ -47,9 +51,13 @@ def make_map(target: Path, suite: Path | None, processes: int, arguments: list[s
                 tests = set()
                 for test, _, when in (context.rpartition("|") for context in contexts if context):
                     # A shared fixture runs in the test that asks first; those that only look at it answer for it too.
-                    tests |= {test}.union(*(users[name] for name in found["shared"][test] if when == "setup"))
+                    tests |= {test}.union(
+                        *(users[name] for name in found["shared"][test] if when == "setup")
+                    )
                 rows[row] = sorted(numbers[test] for test in tests & numbers.keys())
-    target.write_text(json.dumps({"suite": suite and str(suite), "tests": found["tests"], "lines": lines}))
+    target.write_text(
+        json.dumps({"suite": suite and str(suite), "tests": found["tests"], "lines": lines})
+    )
     print(f"{len(numbers)} tests. Skipped or failed, and left out:", *found["failed"], sep="\n")
 
 
@@ -69,7 +77,9 @@ def covering(mutation: MutationSpec, seen: dict[str, Any]) -> dict[str, float]:
     spans = [whole] if by_numba else [(row, mutation.end_pos[0]), *around, whole]
     rows, names, found = seen["lines"].get(path, {}), list(seen["tests"]), set()
     for span in sorted(spans, key=lambda span: span[1] - span[0]):
-        found = {names[n] for row in inside if span[0] <= row <= span[1] for n in rows.get(str(row), ())}
+        found = {
+            names[n] for row in inside if span[0] <= row <= span[1] for n in rows.get(str(row), ())
+        }
         if found:
             break
     if not found or (span == whole and not by_numba):
@@ -81,7 +91,9 @@ def rows_of(node: ast.AST) -> tuple[int, int]:
     """First and last row of a statement, decorators included; of anything else, none."""
     if not isinstance(node, ast.stmt):
         return 0, -1
-    return min([node.lineno, *(of.lineno for of in getattr(node, "decorator_list", ()))]), node.end_lineno
+    return min(
+        [node.lineno, *(of.lineno for of in getattr(node, "decorator_list", ()))]
+    ), node.end_lineno
 
 
 def by_function(tests: dict[str, float]) -> dict[str, float]:

@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 
 GRACE = 120  # seconds a single test may take beyond ten times what it took when the map was made
-PLAN, NOTES = "MUTANTS_PLAN", "MUTANTS_NOTES"  # the variables of the environment that name the plugins' files
+PLAN, NOTES = (
+    "MUTANTS_PLAN",
+    "MUTANTS_NOTES",
+)  # the variables of the environment that name the plugins' files
 STARTED = time.monotonic()
 
 
@@ -65,7 +68,11 @@ class Timekeeper:
 
     def pytest_sessionfinish(self) -> None:
         if not self.is_worker:
-            passed = {test: round(took, 3) for test, took in self.seconds.items() if test not in self.failed}
+            passed = {
+                test: round(took, 3)
+                for test, took in self.seconds.items()
+                if test not in self.failed
+            }
             notes = {"tests": passed, "shared": self.shared, "failed": sorted(self.failed)}
             Path(os.environ[NOTES]).write_text(json.dumps(notes))
 
@@ -113,13 +120,17 @@ class Judge:
             lambda item: item.nodeid != first,
             lambda item: function_of(item.nodeid) != function_of(first),
         )
-        items[:] = sorted([*leading, *rest], key=lambda item: [is_later(item) for is_later in tried])
+        items[:] = sorted(
+            [*leading, *rest], key=lambda item: [is_later(item) for is_later in tried]
+        )
         self.note(planned=len(items))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.note(running=item.nodeid)
-        faulthandler.dump_traceback_later(GRACE + 10 * self.price(item), exit=True, file=sys.__stderr__)
+        faulthandler.dump_traceback_later(
+            GRACE + 10 * self.price(item), exit=True, file=sys.__stderr__
+        )
         ended = yield
         faulthandler.cancel_dump_traceback_later()
         self.note(running=None, ran=self.notes["ran"] + 1)

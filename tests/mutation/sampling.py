@@ -61,7 +61,9 @@ class Behaviour(ast.NodeTransformer):
         return None if "overload" in names else self.generic_visit(node)
 
     def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+        return (
+            None if ast.unparse(node.test).endswith("TYPE_CHECKING") else self.generic_visit(node)
+        )
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
         if isinstance(node.exc, ast.Call):
@@ -111,7 +113,9 @@ def sample(session: Path, seed: int) -> None:
     with contextlib.chdir(ROOT), use_db(":memory:") as everything, use_db(session) as database:
         rooms = [Path(sources) for sources, _, _ in ROOMS.values()]
         files = [
-            path for room in rooms for path in ([room] if room.is_file() else sorted(room.rglob("*.py")))
+            path
+            for room in rooms
+            for path in ([room] if room.is_file() else sorted(room.rglob("*.py")))
         ]
         init([path for path in files if not path.name.endswith(OTHER_BACKENDS)], everything, {})
         for item in everything.work_items:

@@ -33,9 +33,13 @@ class Workplace:
             shutil.rmtree(self.tree / "tests")
             copy_files(suite, self.tree, "tests", "setup.cfg")
         self.scratch.mkdir()
-        (folder / "plugin" / "mutation").mkdir(parents=True)  # another suite may not have the plugin
+        (folder / "plugin" / "mutation").mkdir(
+            parents=True
+        )  # another suite may not have the plugin
         shutil.copy(plugin.__file__, folder / "plugin" / "mutation")
-        if (ROOT.parent / "shared").exists():  # data that some tests look for next to the repository
+        if (
+            ROOT.parent / "shared"
+        ).exists():  # data that some tests look for next to the repository
             (folder / "shared").symlink_to(ROOT.parent / "shared")
         path = [
             self.tree,
@@ -51,12 +55,16 @@ class Workplace:
             "NUMBA_CACHE_DIR": str(folder / "numba"),
         }
         code = "from importlib.util import find_spec; print(find_spec('keras_quasiattn').origin)"
-        asked = warm.run([sys.executable, "-c", code], text=True, env=self.environment, cwd=self.tree)
+        asked = warm.run(
+            [sys.executable, "-c", code], text=True, env=self.environment, cwd=self.tree
+        )
         imported = asked.stdout.strip()
         if Path(imported) != self.tree / "keras_quasiattn/__init__.py":
             sys.exit(f"Tests would import {imported or 'nothing'}, not the copy in {self.tree}")
 
-    def start(self, command: list[str], variables: dict[str, str], output: IO[str] | None) -> warm.Process:
+    def start(
+        self, command: list[str], variables: dict[str, str], output: IO[str] | None
+    ) -> warm.Process:
         """Starts a process that sees the copy and nothing of the original."""
         if self.is_closed:
             raise RuntimeError("This copy is about to go")
@@ -83,7 +91,16 @@ class Workplace:
         output: IO[str] | None = None,
     ) -> int | None:
         """Runs pytest with the plugin; its exit status, or None if it had to be ended."""
-        fixed = ["-m", "pytest", "-p", "mutation.plugin", "-p", "no:cacheprovider", "-p", "no:randomly"]
+        fixed = [
+            "-m",
+            "pytest",
+            "-p",
+            "mutation.plugin",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:randomly",
+        ]
         command = [sys.executable, *fixed, f"--basetemp={self.scratch / 'pytest'}", *options]
         try:
             return self.start(command, variables, output).wait(seconds)
@@ -99,13 +116,21 @@ class Workplace:
 
         The killer is a test, a file of tests that cannot be imported, or "pytest" where that itself did not start.
         """
-        plan, notes, arguments, log = (self.scratch / name for name in ("plan", "notes", "arguments", "log"))
+        plan, notes, arguments, log = (
+            self.scratch / name for name in ("plan", "notes", "arguments", "log")
+        )
         shutil.rmtree(self.scratch)
         self.scratch.mkdir()
         plan.write_text(json.dumps({"tests": tests, "first": first, "limit": limit}))
         files = sorted({test.partition("::")[0] for test in tests})
         arguments.write_text("\n".join(file for file in files if (self.tree / file).exists()))
-        found: dict[str, Any] = {"ran": 0, "planned": 0, "failed": None, "running": None, "stopped": False}
+        found: dict[str, Any] = {
+            "ran": 0,
+            "planned": 0,
+            "failed": None,
+            "running": None,
+            "stopped": False,
+        }
         if not arguments.read_text():
             return {**found, "killer": None, "how": "no test"}
         variables = {PLAN: str(plan), NOTES: str(notes)}
@@ -113,12 +138,18 @@ class Workplace:
             # Numba looks whether the file that holds a function changed, not what that function calls.
             variables["NUMBA_CACHE_DIR"] = str(self.scratch / "numba")
         with log.open("w") as output:
-            code = self.pytest(["-x", "-q", "--tb=short", f"@{arguments}"], variables, limit + GRACE, output)
+            code = self.pytest(
+                ["-x", "-q", "--tb=short", f"@{arguments}"], variables, limit + GRACE, output
+            )
         if notes.exists():
             found |= json.loads(notes.read_text())
         if code in (0, 5) or (code == 2 and found["stopped"] and not found["failed"]):
             ran = f"{found['ran']} of {found['planned']} tests"
-            return {**found, "killer": None, "how": f"{ran}, then time was up" if found["stopped"] else ran}
+            return {
+                **found,
+                "killer": None,
+                "how": f"{ran}, then time was up" if found["stopped"] else ran,
+            }
         if found["failed"]:
             return {**found, "killer": found["failed"], "how": "failed"}
         ended = "took too long" if code in (None, 1) else f"ended pytest with {code}"

@@ -26,7 +26,11 @@ def both(inputs, implementation, **options):
 
     def function(query, key, value, *factors):
         factors = dict(zip(("alpha", "beta"), factors, strict=False))
-        return [ops.coda_attention(query, key, value, implementation=implementation, **factors, **options)]
+        return [
+            ops.coda_attention(
+                query, key, value, implementation=implementation, **factors, **options
+            )
+        ]
 
     shape = (*inputs[0].shape[:-1], inputs[2].shape[-1])
     return run_with_gradients(function, inputs, [normals(*shape, seed=9)])
@@ -66,7 +70,11 @@ def test_full_masks_with_empty_rows(implementation, gate_range, causal):
     mask = np.random.default_rng(3).random((2, 1, 11, 37)) < 0.6
     mask[:, :, 4] = False
     inputs = [normals(2, 3, 11, 6), normals(2, 3, 37, 6, seed=1), normals(2, 3, 37, 4, seed=2)]
-    options = {"mask": mask, "gate_range": gate_range, "center_similarity": gate_range == "centered"}
+    options = {
+        "mask": mask,
+        "gate_range": gate_range,
+        "center_similarity": gate_range == "centered",
+    }
     assert_same(inputs, implementation, alpha=0.3, beta=0.1, is_causal=causal, **options)
     (output,), gradients = both(inputs, implementation, is_causal=causal, **options)
     assert not output[:, :, 4].any() and not gradients[0][:, :, 4].any()
@@ -133,7 +141,8 @@ def test_a_distance_of_its_own_and_both_directions(implementation):
 
     cotangents = [normals(2, 9, 5, seed=6), normals(2, 35, 3, seed=7)]
     expected, got = (
-        run_with_gradients(function(name), arrays, cotangents) for name in ("reference", implementation)
+        run_with_gradients(function(name), arrays, cotangents)
+        for name in ("reference", implementation)
     )
     for want, have in zip(expected[0] + expected[1], got[0] + got[1], strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
@@ -143,7 +152,9 @@ def test_a_distance_of_its_own_and_both_directions(implementation):
 @pytest.mark.parametrize("lengths", [(0, 7), (7, 0), (1, 1)])
 def test_pairs_with_an_empty_side(lengths, implementation):
     arrays = [normals(3, length, 5) for length in lengths]
-    results = [ops.coda_pair(*arrays, implementation=name) for name in ("reference", implementation)]
+    results = [
+        ops.coda_pair(*arrays, implementation=name) for name in ("reference", implementation)
+    ]
     for want, have in zip(*results, strict=True):
         np.testing.assert_allclose(
             keras.ops.convert_to_numpy(have), keras.ops.convert_to_numpy(want), rtol=1e-9
@@ -182,7 +193,9 @@ def test_error_is_no_larger_than_the_plain_low_precision_computations(dtype, imp
 def test_a_large_common_offset_cancels():
     x, y = normals(1, 9, 16, dtype="float32"), normals(1, 35, 16, dtype="float32", seed=1)
     near, far = (
-        keras.ops.convert_to_numpy(ops.pairwise_l1(x + shift, y + shift, implementation="blockwise"))
+        keras.ops.convert_to_numpy(
+            ops.pairwise_l1(x + shift, y + shift, implementation="blockwise")
+        )
         for shift in (np.float32(0), np.float32(1024))
     )
     np.testing.assert_allclose(far, near, rtol=1e-4)
@@ -211,7 +224,9 @@ def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
     np.testing.assert_allclose(step(*x)[0], expected, rtol=2e-4, atol=2e-5)
     definition = step.get_concrete_function(*x).graph
     graphs = (
-        [definition, *definition._functions.values()] if hasattr(definition, "_functions") else [definition]
+        [definition, *definition._functions.values()]
+        if hasattr(definition, "_functions")
+        else [definition]
     )
     shapes = [
         tensor.shape
@@ -233,13 +248,19 @@ def test_lengths_unknown_before_run_time(implementation, centered):
 
     x = tf.TensorSpec((None, None, None, 3), tf.float64)
     mask = tf.TensorSpec((None, 1, 1, None), tf.bool)
-    options = {"beta": 0.1, "center_similarity": centered, "gate_range": "centered" if centered else "scaled"}
+    options = {
+        "beta": 0.1,
+        "center_similarity": centered,
+        "gate_range": "centered" if centered else "scaled",
+    }
 
     @tf.function(input_signature=[x, x, x, mask])
     def step(query, key, value, mask):
         with tf.GradientTape() as tape:
             tape.watch((query, key, value))
-            output = ops.coda_attention(query, key, value, mask, implementation=implementation, **options)
+            output = ops.coda_attention(
+                query, key, value, mask, implementation=implementation, **options
+            )
         return [output, *tape.gradient(output, (query, key, value))]
 
     for batch, target, source in ((2, 5, 7), (1, 33, 129), (3, 1, 1)):
@@ -250,7 +271,9 @@ def test_lengths_unknown_before_run_time(implementation, centered):
         )
         real = (np.arange(source) < max(1, source - 2))[None, None, None].repeat(batch, 0)
         outputs, gradients = run_with_gradients(
-            lambda *tensors: [ops.coda_attention(*tensors, real, implementation="reference", **options)],  # noqa: B023
+            lambda *tensors: [
+                ops.coda_attention(*tensors, real, implementation="reference", **options)
+            ],  # noqa: B023
             [query, key, value],
             [np.ones((batch, 2, target, 3))],
         )
@@ -295,7 +318,9 @@ def test_long_causal_problems_with_masks_on_rows_keys_and_pairs(implementation):
         np.arange(300)[None] < lengths,
         np.random.default_rng(3).random((2, 150, 300)) < 0.5,
     ):
-        assert_same(inputs, implementation, mask=mask, is_causal=True, gate_range="centered", beta=0.1)
+        assert_same(
+            inputs, implementation, mask=mask, is_causal=True, gate_range="centered", beta=0.1
+        )
 
 
 @pytest.mark.parametrize("implementation", FAST)

@@ -10,7 +10,9 @@ from tools import CODA_IMPLEMENTATIONS
 from keras_quasiattn import layers, ops
 from keras_quasiattn.ops.coda import choice
 
-compiled = pytest.mark.skipif("compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`")
+compiled = pytest.mark.skipif(
+    "compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`"
+)
 LENGTH = 70  # above the few pairs for which "auto" takes the definition
 
 
@@ -81,7 +83,9 @@ def test_a_graph_that_does_not_know_the_lengths_chooses_when_it_runs(target, sou
 
 def test_factors_that_vary_along_keys_take_tiles():
     factor = np.ones((LENGTH, LENGTH))
-    assert chosen(LENGTH, LENGTH, beta=factor) == chosen(LENGTH, LENGTH, alpha=factor) == "blockwise"
+    assert (
+        chosen(LENGTH, LENGTH, beta=factor) == chosen(LENGTH, LENGTH, alpha=factor) == "blockwise"
+    )
     # Tiles begin beyond one tile of keys for as many queries.
     assert [chosen(target, 32, beta=np.ones((target, 32))) for target in (32, 33)] == [
         "reference",
@@ -93,7 +97,9 @@ def test_factors_that_vary_along_keys_take_tiles():
             ops.coda_attention(x, x, x, beta=factor, implementation="compiled")
 
 
-@pytest.mark.skipif("compiled" in CODA_IMPLEMENTATIONS, reason="only where there are no compiled loops")
+@pytest.mark.skipif(
+    "compiled" in CODA_IMPLEMENTATIONS, reason="only where there are no compiled loops"
+)
 def test_compiled_is_an_error_where_it_does_not_exist():
     x = normals(2, LENGTH, 5)
     with pytest.raises(ValueError, match="implementation='compiled'"):
@@ -135,8 +141,12 @@ def test_asking_for_compiled_loops_under_xla_is_an_error_that_says_so():
     import tensorflow as tf
 
     x = tf.constant(normals(2, LENGTH, 4))
-    run = tf.function(lambda: ops.coda_attention(x, x, x, implementation="compiled"), jit_compile=True)
-    with pytest.raises(ValueError, match="implementation='compiled'.*a graph that XLA does not compile"):
+    run = tf.function(
+        lambda: ops.coda_attention(x, x, x, implementation="compiled"), jit_compile=True
+    )
+    with pytest.raises(
+        ValueError, match="implementation='compiled'.*a graph that XLA does not compile"
+    ):
         run()
 
 
@@ -164,7 +174,9 @@ def test_fit_uses_compiled_loops_but_neither_export_nor_xla_does(tmp_path, monke
     for name in ("forward", "backward"):
         original = getattr(Passes, name)
         monkeypatch.setattr(
-            Passes, name, lambda *given, name=name, run=original: (calls.append(name), run(*given))[1]
+            Passes,
+            name,
+            lambda *given, name=name, run=original: (calls.append(name), run(*given))[1],
         )
     inputs = keras.Input((None, 8))
     model = keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs))

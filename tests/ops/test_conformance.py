@@ -17,7 +17,9 @@ def check(expected, got, names):
 
 def parameters(prefix):
     rows = [pytest.param(*row, id=row[0]) for row in cases(prefix)]
-    return rows or [pytest.param(*[None] * 5, marks=pytest.mark.skip(reason="no conformance vectors here"))]
+    return rows or [
+        pytest.param(*[None] * 5, marks=pytest.mark.skip(reason="no conformance vectors here"))
+    ]
 
 
 @pytest.mark.parametrize("implementation", ["reference", "blockwise"])
@@ -111,12 +113,19 @@ def test_decomposable(name, config, inputs, outputs, gradients):
     if "intra" in name:
         signed, beyond = config["signed"], config["max_distance"] + 1
         assert len(inputs["bias"]) == (2 * beyond + 1 if signed else beyond + 1)
-        got = ops.intra_attention(inputs["f"], inputs["a"], inputs["bias"], inputs["mask"], signed=signed)
-        check({"output": outputs["output"] * inputs["mask"][..., None]}, to_numpy([got]), ["output"])
+        got = ops.intra_attention(
+            inputs["f"], inputs["a"], inputs["bias"], inputs["mask"], signed=signed
+        )
+        check(
+            {"output": outputs["output"] * inputs["mask"][..., None]}, to_numpy([got]), ["output"]
+        )
         return
     a, b, mask_a, mask_b = (inputs[name] for name in ("a", "b", "mask_a", "mask_b"))
     got = ops.alignment_pair(inputs["fa"], inputs["fb"], mask_a, mask_b, value_a=a, value_b=b)
-    real = {"beta": outputs["beta"] * mask_a[..., None], "alpha": outputs["alpha"] * mask_b[..., None]}
+    real = {
+        "beta": outputs["beta"] * mask_a[..., None],
+        "alpha": outputs["alpha"] * mask_b[..., None],
+    }
     check(real, to_numpy(list(got)), ["beta", "alpha"])
     got = [
         ops.alignment_attention(inputs["fa"], inputs["fb"], b, mask_b),

@@ -69,7 +69,9 @@ def test_gumbel_gate_and_gated_softmax(size, temperature):
     gates = gating.gumbel_gate(probability, noise, temperature)
     close(to_numpy(ops.gumbel_gate(probability, noise, temperature)), gates)
     scores = gating.scores(states, kernel)
-    close(to_numpy(ops.gated_softmax(scores, gates, mask)), gating.gated_softmax(scores, gates, mask))
+    close(
+        to_numpy(ops.gated_softmax(scores, gates, mask)), gating.gated_softmax(scores, gates, mask)
+    )
 
 
 def test_gates_at_the_ends_are_finite_and_so_are_their_gradients():
@@ -168,7 +170,9 @@ def test_soft_and_local_attention(size, masked):
     center = np.random.default_rng(1).random(size[0])
     for window in (1, 3, 10):
         got = ops.local_attention(states, kernel, center, given, window=window, return_scores=True)
-        for one, other in zip(got, gating.local_attention(states, kernel, center, mask, window), strict=True):
+        for one, other in zip(
+            got, gating.local_attention(states, kernel, center, mask, window), strict=True
+        ):
             close(to_numpy(one), other)
 
 

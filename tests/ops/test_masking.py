@@ -37,7 +37,9 @@ def test_combine_masks_broadcasts_and_skips_none():
 def test_causal_and_window_masks(shape):
     rows, columns = np.indices(shape)
     np.testing.assert_array_equal(to_numpy(masking.causal_mask(*shape)), columns <= rows)
-    np.testing.assert_array_equal(to_numpy(masking.sliding_window_mask(*shape, 2)), abs(rows - columns) < 2)
+    np.testing.assert_array_equal(
+        to_numpy(masking.sliding_window_mask(*shape, 2)), abs(rows - columns) < 2
+    )
 
 
 def test_pair_mask():
@@ -72,5 +74,7 @@ def test_masked_mean():
     np.testing.assert_array_equal(
         to_numpy(masking.masked_mean(tensor(x), None, -1)), x.mean(-1, keepdims=True)
     )
-    columns = to_numpy(masking.masked_mean(tensor(x), tensor(mask[:, :1]), (-2, -1)))  # broadcasts to x
+    columns = to_numpy(
+        masking.masked_mean(tensor(x), tensor(mask[:, :1]), (-2, -1))
+    )  # broadcasts to x
     np.testing.assert_array_equal(columns, [[[2.0]], [[0.0]]])

@@ -44,7 +44,9 @@ def test_numbers(size, implementation):
 def test_gradients(size, implementation):
     skip_where_jax_traces(implementation)
     states, kernel, gates = examples(size)
-    cotangents = [np.random.default_rng(1).normal(size=shape) for shape in ((size[0], size[2]), size[:2])]
+    cotangents = [
+        np.random.default_rng(1).normal(size=shape) for shape in ((size[0], size[2]), size[:2])
+    ]
 
     def function(implementation):
         return lambda h, w: ops.open_positions_attention(
@@ -53,7 +55,9 @@ def test_gradients(size, implementation):
 
     _, got = run_with_gradients(function(implementation), [states, kernel], cotangents)
     _, expected = run_with_gradients(
-        lambda h, w: ops.soft_attention(h, w, gates, return_scores=True), [states, kernel], cotangents
+        lambda h, w: ops.soft_attention(h, w, gates, return_scores=True),
+        [states, kernel],
+        cotangents,
     )
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
@@ -83,7 +87,9 @@ def test_closed_positions_do_not_matter(implementation):
 def test_large_scores(implementation, dtype):
     states, kernel, gates = examples((3, 7, 5), dtype)
     kernel = (300 * kernel).astype(dtype)
-    got = to_numpy(ops.open_positions_attention(states, kernel, gates, implementation=implementation))
+    got = to_numpy(
+        ops.open_positions_attention(states, kernel, gates, implementation=implementation)
+    )
     assert got.dtype == dtype
     # Scores this large leave one position to each row.
     best = np.argmax(
@@ -100,7 +106,9 @@ def test_gathered_computes_the_open_rows_alone(monkeypatch):
     seen = []
     original = open_positions.position_scores
     monkeypatch.setattr(
-        open_positions, "position_scores", lambda h, w: (seen.append(tuple(h.shape)), original(h, w))[1]
+        open_positions,
+        "position_scores",
+        lambda h, w: (seen.append(tuple(h.shape)), original(h, w))[1],
     )
     ops.open_positions_attention(states, kernel, gates)
     assert seen == [(gates.sum(), 5)]
@@ -109,15 +117,23 @@ def test_gathered_computes_the_open_rows_alone(monkeypatch):
 def test_graph_of_unknown_batch_and_length(tensorflow_only):
     import tensorflow as tf
 
-    signature = [tf.TensorSpec((None, None, 5)), tf.TensorSpec((5,)), tf.TensorSpec((None, None), tf.bool)]
+    signature = [
+        tf.TensorSpec((None, None, 5)),
+        tf.TensorSpec((5,)),
+        tf.TensorSpec((None, None), tf.bool),
+    ]
     function = tf.function(
-        lambda h, w, g: ops.open_positions_attention(h, w, g, return_scores=True, implementation="gathered"),
+        lambda h, w, g: ops.open_positions_attention(
+            h, w, g, return_scores=True, implementation="gathered"
+        ),
         input_signature=signature,
     )
     for size in ((3, 7, 5), (2, 4, 5), (1, 0, 5), (0, 3, 5)):
         states, kernel, gates = examples(size, "float32")
         for one, other in zip(
-            function(states, kernel, gates), gating.soft_attention(states, kernel, gates), strict=True
+            function(states, kernel, gates),
+            gating.soft_attention(states, kernel, gates),
+            strict=True,
         ):
             np.testing.assert_allclose(one, other, atol=1e-6)
     assert function.experimental_get_tracing_count() == 1
@@ -136,7 +152,9 @@ def test_static_shapes_take_the_reference_and_refuse_gathered(jitted):
             import tensorflow as tf
 
             # One function in another, as Keras compiles a model.
-            return tf.function(lambda *x: tf.function(function, jit_compile=True)(*x))(states, kernel, gates)
+            return tf.function(lambda *x: tf.function(function, jit_compile=True)(*x))(
+                states, kernel, gates
+            )
         import jax
 
         return jax.jit(function)(states, kernel, gates)

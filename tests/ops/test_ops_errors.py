@@ -23,7 +23,11 @@ every_attention = pytest.mark.parametrize("op", ATTENTIONS, ids=["coda", "softma
         ((X[0, 0], X, X), {}, r"`query` must have shape \(\.\.\., length, features\).*\(3,\)"),
         ((X, X[0, 0], X), {}, r"`key` must have shape.*\(3,\)"),
         ((X, X[..., :2], X), {}, r"`query` and `key` must have the same.*\(2, 5, 3\).*\(2, 5, 2\)"),
-        ((X, X, X[:, :4]), {}, r"`value` must have shape.*length of `key`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        (
+            (X, X, X[:, :4]),
+            {},
+            r"`value` must have shape.*length of `key`.*\(2, 4, 3\).*\(2, 5, 3\)",
+        ),
         ((X, X, X[0, 0]), {}, r"`value` must have shape.*\(3,\)"),
         ((X, X, X, np.ones((5, 5))), {}, "`mask` must be boolean.*float64"),
         ((X, X, X), {"dropout": 1.0}, r"`dropout` must be in \[0, 1\).*dropout=1.0"),
@@ -53,12 +57,24 @@ def test_unknown_options(option):
     [
         ({"a": X[0, 0]}, r"`a` must have shape.*\(3,\)"),
         ({"b": X[..., :2]}, r"`a` and `b` must have the same.*\(2, 5, 2\)"),
-        ({"distance_a": X[..., :2]}, r"`distance_a` and `distance_b` must have the same.*\(2, 5, 2\)"),
+        (
+            {"distance_a": X[..., :2]},
+            r"`distance_a` and `distance_b` must have the same.*\(2, 5, 2\)",
+        ),
         ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
         ({"mask_b": np.ones((2, 5), "float32")}, "`mask_b` must be boolean.*float32"),
-        ({"value_a": X[:, :4]}, r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)"),
-        ({"value_b": X[:, :4]}, r"`value_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)"),
-        ({"distance_b": X[:, :4]}, r"`distance_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        (
+            {"value_a": X[:, :4]},
+            r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
+        ),
+        (
+            {"value_b": X[:, :4]},
+            r"`value_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
+        ),
+        (
+            {"distance_b": X[:, :4]},
+            r"`distance_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
+        ),
     ],
 )
 def test_coda_pair(arguments, message):
@@ -67,7 +83,9 @@ def test_coda_pair(arguments, message):
 
 
 def test_pairwise_l1():
-    with pytest.raises(ValueError, match=r"`x` and `y` must have the same number.*\(2, 5, 3\).*\(2, 5, 2\)"):
+    with pytest.raises(
+        ValueError, match=r"`x` and `y` must have the same number.*\(2, 5, 3\).*\(2, 5, 2\)"
+    ):
         ops.pairwise_l1(X, X[..., :2])
     with pytest.raises(ValueError, match=r"`y` must have shape.*\(3,\)"):
         ops.pairwise_l1(X, X[0, 0])
@@ -87,7 +105,10 @@ PAIRS = [
     [
         ({"u": X[0, 0]}, r"`u` must have shape.*\(3,\)"),
         ({"v": X[..., :2]}, r"`u` and `v` must have the same.*\(2, 5, 3\).*\(2, 5, 2\)"),
-        ({"values": X[:, :4]}, r"`values` must have shape.*length of `v`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        (
+            {"values": X[:, :4]},
+            r"`values` must have shape.*length of `v`.*\(2, 4, 3\).*\(2, 5, 3\)",
+        ),
         ({"mask_v": np.ones((2, 5))}, "`mask_v` must be boolean.*float64"),
     ],
 )
@@ -101,7 +122,10 @@ def test_alignment_and_conflict(op, arguments, message):
     [
         ({"b": X[..., :2]}, r"`a` and `b` must have the same.*\(2, 5, 2\)"),
         ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
-        ({"value_a": X[:, :4]}, r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)"),
+        (
+            {"value_a": X[:, :4]},
+            r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
+        ),
     ],
 )
 def test_alignment_pair(arguments, message):
@@ -112,7 +136,9 @@ def test_alignment_pair(arguments, message):
 def test_conflict():
     with pytest.raises(ValueError, match=r"`score_kernel` must have shape \(3,\).*\(2,\)"):
         ops.conflict_attention(X, X, np.ones(2), X)
-    with pytest.raises(ValueError, match=r"`score_kernels` must have shape \(3, C\).* 2 heads.*\(3, 3\)"):
+    with pytest.raises(
+        ValueError, match=r"`score_kernels` must have shape \(3, C\).* 2 heads.*\(3, 3\)"
+    ):
         ops.multi_head_conflict_attention(X, X, X, np.ones((3, 3)))
     with pytest.raises(ValueError, match="`difference` must be one of .*difference='relu'"):
         ops.conflict_attention(X, X, np.ones(3), X, None, "relu")

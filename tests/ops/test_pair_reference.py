@@ -45,7 +45,10 @@ def test_alignment_pair(size):
     a, b, value_b = arrays(size)
     value_a = a * a
     for masks in ((None, None), pair_of_masks(size), (None, sequence_mask(size[1]))):
-        full = [np.ones(x.shape[:-1], "bool") if m is None else m for x, m in zip((a, b), masks, strict=True)]
+        full = [
+            np.ones(x.shape[:-1], "bool") if m is None else m
+            for x, m in zip((a, b), masks, strict=True)
+        ]
         to_b = reference.softmax_weights(a, b, both_real(*full))
         to_a = reference.softmax_weights(b, a, both_real(*full[::-1]))
         got = ops.alignment_pair(a, b, *masks, value_a=value_a, value_b=value_b, return_scores=True)
@@ -65,7 +68,10 @@ def test_conflict_attention(size, difference):
         got = ops.conflict_attention(u, v, kernel, values, mask, difference, return_scores=True)
         for one, other in zip(to_numpy(list(got)), (weights @ values, weights), strict=True):
             close(one, other)
-        close(to_numpy(ops.conflict_attention(u, v, kernel, values, mask, difference)), weights @ values)
+        close(
+            to_numpy(ops.conflict_attention(u, v, kernel, values, mask, difference)),
+            weights @ values,
+        )
 
 
 def multi_head_conflict_weights(query, key, kernels, difference, mask, is_causal=False):
@@ -74,7 +80,9 @@ def multi_head_conflict_weights(query, key, kernels, difference, mask, is_causal
     for index, head in enumerate(range(query.shape[1] - count, query.shape[1])):
         heads = None if mask is None else np.broadcast_to(mask, weights.shape)[:, head]
         u, v = np.tanh(query[:, head]), np.tanh(key[:, head])
-        weights[:, head] = reference.conflict_weights(u, v, kernels[:, index], difference, heads, is_causal)
+        weights[:, head] = reference.conflict_weights(
+            u, v, kernels[:, index], difference, heads, is_causal
+        )
     return weights
 
 
@@ -83,7 +91,9 @@ MULTI_HEAD_PRODUCT = itertools.product(
 )
 
 
-@pytest.mark.parametrize("size,difference,count,seen,masked", sampled(MULTI_HEAD_PRODUCT, 40), ids=str)
+@pytest.mark.parametrize(
+    "size,difference,count,seen,masked", sampled(MULTI_HEAD_PRODUCT, 40), ids=str
+)
 def test_multi_head_conflict_attention(size, difference, count, seen, masked):
     query, key, value = arrays(size)
     kernels = np.random.default_rng(2).normal(size=(size[2], count))
@@ -110,7 +120,9 @@ def test_intra_attention(size, signed):
         for mask in (None, sequence_mask(size[0])):
             full = np.ones(features.shape[:-1], "bool") & (True if mask is None else mask)
             weights = reference.intra_weights(features, bias, full, signed)
-            got = ops.intra_attention(features, values, bias, mask, signed=signed, return_scores=True)
+            got = ops.intra_attention(
+                features, values, bias, mask, signed=signed, return_scores=True
+            )
             for one, other in zip(to_numpy(list(got)), (weights @ values, weights), strict=True):
                 close(one, other)
 
@@ -131,7 +143,9 @@ def test_alignment_gradients(side):
         return reference.softmax_weights(x, y, both_real(masks[side], masks[1 - side])) @ value
 
     check_gradients(
-        lambda a, b, value_b: ops.alignment_pair(a, b, *masks, value_a=a * a, value_b=value_b)[side],
+        lambda a, b, value_b: ops.alignment_pair(a, b, *masks, value_a=a * a, value_b=value_b)[
+            side
+        ],
         truth,
         inputs,
     )

@@ -16,7 +16,9 @@ RANDOM = np.random.default_rng(0)
 def test_values_and_gradients(rows, units):
     x, kernel = RANDOM.normal(size=(*rows, 4)), RANDOM.normal(size=(4, *units))
     upstream = RANDOM.normal(size=(*rows, *units))
-    outputs, (of_x, of_kernel) = run_with_gradients(lambda *pair: [project(*pair)], [x, kernel], [upstream])
+    outputs, (of_x, of_kernel) = run_with_gradients(
+        lambda *pair: [project(*pair)], [x, kernel], [upstream]
+    )
     close = {"rtol": 1e-12, "atol": 1e-12}
     np.testing.assert_allclose(outputs[0], x @ kernel, **close)
     width = kernel.size // 4
@@ -26,7 +28,9 @@ def test_values_and_gradients(rows, units):
     np.testing.assert_allclose(of_kernel, of_columns.reshape(kernel.shape), **close)
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow's gradient of an einsum")
+@pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="TensorFlow's gradient of an einsum"
+)
 @pytest.mark.parametrize(
     ("made", "inputs"),
     [

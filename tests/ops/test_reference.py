@@ -31,13 +31,19 @@ OPTIONS = [
 
 def name_of(option):
     """Of a dictionary of options, the values."""
-    return "-".join(str(value) for value in option.values()) if isinstance(option, dict) else str(option)
+    return (
+        "-".join(str(value) for value in option.values())
+        if isinstance(option, dict)
+        else str(option)
+    )
 
 
 def some_options(seed):
     """A third of the product of options and implementations, with every option on every implementation."""
     product = itertools.product(OPTIONS, CODA_IMPLEMENTATIONS)
-    return pytest.mark.parametrize("options,implementation", sampled(product, 36, seed), ids=name_of)
+    return pytest.mark.parametrize(
+        "options,implementation", sampled(product, 36, seed), ids=name_of
+    )
 
 
 def some_sizes(seed):
@@ -51,13 +57,20 @@ def test_pairwise_l1(size):
     x, y, _ = arrays(size)
     weights = np.random.default_rng(2).normal(size=size[2])
     close(to_numpy(ops.pairwise_l1(x, y)), reference.pairwise_l1(x, y))
-    close(to_numpy(ops.pairwise_l1(x[:, :1], y, weights)), reference.pairwise_l1(x[:, :1], y, weights))
+    close(
+        to_numpy(ops.pairwise_l1(x[:, :1], y, weights)), reference.pairwise_l1(x[:, :1], y, weights)
+    )
 
 
 @some_options(seed=0)
 def test_coda_attention_options(options, implementation):
     query, key, value = arrays((5, 7, 11))
-    for mask in (None, some_mask((5, 7)), some_mask((5, 7))[:, :, :1], some_mask((5, 7))[:, :, :, :1]):
+    for mask in (
+        None,
+        some_mask((5, 7)),
+        some_mask((5, 7))[:, :, :1],
+        some_mask((5, 7))[:, :, :, :1],
+    ):
         check_coda((query, key, value), mask, options, implementation)
 
 
@@ -120,7 +133,9 @@ def test_coda_pair(size, implementation):
                     implementation=implementation,
                     **options,
                 )
-                for got, truth in zip(to_numpy(list(result)), expected[: 2 + return_scores], strict=True):
+                for got, truth in zip(
+                    to_numpy(list(result)), expected[: 2 + return_scores], strict=True
+                ):
                     close(got, truth)
 
 
@@ -131,7 +146,9 @@ def test_softmax_attention(size, is_causal):
     for mask in (None, some_mask(size)):
         weights = reference.softmax_weights(query, key, mask, scale=0.3, is_causal=is_causal)
         output, scores = to_numpy(
-            ops.softmax_attention(query, key, value, mask, scale=0.3, is_causal=is_causal, return_scores=True)
+            ops.softmax_attention(
+                query, key, value, mask, scale=0.3, is_causal=is_causal, return_scores=True
+            )
         )
         close(scores, weights)
         close(output, weights @ value)

@@ -38,7 +38,9 @@ def test_calls_in_turn_are_those_calls(count):
         return [one for found in rematerialize_in_turn(calls, pairs(*texts)) for one in found]
 
     upstreams = [RANDOM.normal(size=one.shape) for one in together(*map(keras.ops.array, INPUTS))]
-    expected, found = (run_with_gradients(function, INPUTS, upstreams) for function in (together, in_turn))
+    expected, found = (
+        run_with_gradients(function, INPUTS, upstreams) for function in (together, in_turn)
+    )
     for one, other in zip([*expected[0], *expected[1]], [*found[0], *found[1]], strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
     assert rematerialize_in_turn([], []) == []
@@ -54,7 +56,11 @@ def test_weights_learn_in_a_graph_what_they_learn_together():
 
     def gradients(in_turn):
         with tf.GradientTape() as tape:
-            found = rematerialize_in_turn(calls, [(x, y)] * 3) if in_turn else [call(x, y) for call in calls]
+            found = (
+                rematerialize_in_turn(calls, [(x, y)] * 3)
+                if in_turn
+                else [call(x, y) for call in calls]
+            )
             total = tf.add_n([tf.reduce_sum(one**2) for both in found for one in both])
         return tape.gradient(total, weights)
 

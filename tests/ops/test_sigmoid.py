@@ -17,7 +17,9 @@ def test_sigmoid_attention(size, score_bias):
     for mask, is_causal in ((None, False), (some_mask(size), False), (some_mask(size), True)):
         options = {"scale": 0.3, "score_bias": score_bias, "is_causal": is_causal}
         weights = reference.sigmoid_weights(query, key, mask, **options)
-        got = to_numpy(ops.sigmoid_attention(query, key, value, mask, return_scores=True, **options))
+        got = to_numpy(
+            ops.sigmoid_attention(query, key, value, mask, return_scores=True, **options)
+        )
         close(got[0], weights @ value)
         close(got[1], weights)
         close(to_numpy(ops.sigmoid_attention(query, key, value, mask, **options)), weights @ value)
@@ -50,7 +52,8 @@ def test_its_name_is_enough():
     ):
         outputs = layer(*inputs)
         assert all(
-            np.isfinite(to_numpy(one)).all() for one in (outputs if isinstance(outputs, list) else [outputs])
+            np.isfinite(to_numpy(one)).all()
+            for one in (outputs if isinstance(outputs, list) else [outputs])
         )
 
 

@@ -6,7 +6,14 @@ from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
 from keras_quasiattn.layers.shared.probe import AttentionMap, probe
 from keras_quasiattn.ops.recording import Recorded
 from keras_quasiattn.report.figures import heat_map
-from keras_quasiattn.report.heat_maps import Example, block_size, encoded, from_answer, heat_maps, pooled
+from keras_quasiattn.report.heat_maps import (
+    Example,
+    block_size,
+    encoded,
+    from_answer,
+    heat_maps,
+    pooled,
+)
 
 FIRST, SECOND = ["a", "b", "c"], ["v", "w"]
 
@@ -19,7 +26,11 @@ def one(
 
 def test_an_axis_has_the_tokens_of_the_side_of_its_length() -> None:
     sides = [(4, FIRST), (3, SECOND)]
-    for rows, columns, expected in ((4, 3, (FIRST, SECOND)), (3, 4, (SECOND, FIRST)), (4, 4, (FIRST, FIRST))):
+    for rows, columns, expected in (
+        (4, 3, (FIRST, SECOND)),
+        (3, 4, (SECOND, FIRST)),
+        (4, 4, (FIRST, FIRST)),
+    ):
         (shown,) = heat_maps(
             [one(np.arange(rows * columns, dtype="float32").reshape(1, rows, columns))], sides
         )
@@ -76,7 +87,9 @@ def test_answers_bring_their_maps() -> None:
         "weights_first": [[0.1, 0.9], [0.5, 0.5], [1, 0]],
         "weights_second": [[0.2, 0.3, 0.5], [0, 0, 1]],
     }
-    first, second = from_answer({"label": "a", "first_tokens": FIRST, "second_tokens": SECOND, **weights})
+    first, second = from_answer(
+        {"label": "a", "first_tokens": FIRST, "second_tokens": SECOND, **weights}
+    )
     assert (first.panels[0].rows, first.panels[0].columns) == (FIRST, SECOND)
     assert (second.panels[0].rows, second.panels[0].columns) == (SECOND, FIRST)
     both = {"attention_first": weights["weights_first"], "conflict_first": weights["weights_first"]}
@@ -92,7 +105,9 @@ def test_large_maps_share_cells_within_the_budget() -> None:
     maps = heat_maps([one(np.zeros((1, 4, 30, 50), "float32"))], [])
     block = block_size([Example("", "", maps)], budget=3000)
     cells = [pooled(values, block) for values in maps[0].panels[0].values]
-    assert block == 2 and cells[0].shape == (15, 25) and 2 * sum(cell.size for cell in cells) <= 3000
+    assert (
+        block == 2 and cells[0].shape == (15, 25) and 2 * sum(cell.size for cell in cells) <= 3000
+    )
     assert block_size([Example("", "", maps)]) == 1
 
 
@@ -108,7 +123,11 @@ def test_values_survive_the_page_to_four_digits() -> None:
 
 def test_control_characters_and_long_tokens_spoilt_the_figure() -> None:
     tokens = ["a\x07\x1b[0m", "\udcff", "x" * 10_000]
-    answer = {"first_tokens": tokens, "second_tokens": tokens, "weights_first": np.ones((3, 3)).tolist()}
+    answer = {
+        "first_tokens": tokens,
+        "second_tokens": tokens,
+        "weights_first": np.ones((3, 3)).tolist(),
+    }
     (shown,) = from_answer(answer)
     drawn = heat_map("weights", shown)
     root = ElementTree.fromstring(drawn.light)

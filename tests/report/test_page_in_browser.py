@@ -16,15 +16,22 @@ from keras_quasiattn.report.show import AttentionView
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None:
-    pytest.skip("chromium is not installed (Debian: apt-get install chromium)", allow_module_level=True)
+    pytest.skip(
+        "chromium is not installed (Debian: apt-get install chromium)", allow_module_level=True
+    )
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
 )
-pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')")
+pytest.importorskip(
+    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
+)
 figures = pytest.importorskip("keras_quasiattn.report.figures")
 
 EVIL = "<script>document.title='run'</script>"
-ROWS, COLUMNS = [EVIL, "</script>", "$x$", "näher"], ["&amp;", "日本", "<img src=x onerror=alert(1)>"]
+ROWS, COLUMNS = (
+    [EVIL, "</script>", "$x$", "näher"],
+    ["&amp;", "日本", "<img src=x onerror=alert(1)>"],
+)
 ANSWER = {"label": EVIL, "classes": [EVIL], "probabilities": [1.0], "model": "<b>"}
 
 
@@ -37,7 +44,9 @@ def panels(rows: list[str], columns: list[str], heads: int, seed: int = 0) -> li
         similarity = similarity / (1 + np.arange(heads)[:, None, None])
     titles = ("tanh(E)", "2·sigmoid(N)", "M")
     matrices = (similarity, gate, similarity * gate if heads < 4 else similarity)
-    return [Panel(title, values, rows, columns) for title, values in zip(titles, matrices, strict=True)]
+    return [
+        Panel(title, values, rows, columns) for title, values in zip(titles, matrices, strict=True)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +124,9 @@ class Opened:
         return self.page.inner_text(selector)
 
     def painted(self, number: int = 0) -> str:
-        return self.page.locator(".panel canvas").nth(number).evaluate("canvas => canvas.toDataURL()")
+        return (
+            self.page.locator(".panel canvas").nth(number).evaluate("canvas => canvas.toDataURL()")
+        )
 
 
 def keep(opened: Opened, name: str) -> None:
@@ -148,10 +159,14 @@ def test_pickers_and_hover(browser: Any, small: Path) -> None:
     box = tab.locator(".panel canvas").nth(0).bounding_box()
     tab.mouse.move(box["x"] + box["width"] - 5, box["y"] + 0.99 * box["height"] - 30)
     values = panels(ROWS, COLUMNS, 2)
-    row = next(row for row, token in enumerate(ROWS) if opened.text("#reading").startswith(f"{token} → "))
+    row = next(
+        row for row, token in enumerate(ROWS) if opened.text("#reading").startswith(f"{token} → ")
+    )
     told = re.findall(r"(−?\d\.\d{3})", opened.text("#reading"))
     expected = [panel.values[0, row, len(COLUMNS) - 1] for panel in values]
-    np.testing.assert_allclose([float(number.replace("−", "-")) for number in told], expected, atol=6e-4)
+    np.testing.assert_allclose(
+        [float(number.replace("−", "-")) for number in told], expected, atol=6e-4
+    )
     keep(opened, "heat_maps")
     opened.check_quiet()
 
@@ -195,7 +210,8 @@ def test_texts_never_run_as_markup(browser: Any, small: Path) -> None:
     opened.page.keyboard.press("ArrowRight")
     assert opened.text("#reading").startswith(f"{EVIL} → &amp;: ")
     assert (
-        opened.page.locator("script:not([type])").count() == 1 and opened.page.locator("main b").count() == 0
+        opened.page.locator("script:not([type])").count() == 1
+        and opened.page.locator("main b").count() == 0
     )
     opened.check_quiet()
 
@@ -203,7 +219,8 @@ def test_texts_never_run_as_markup(browser: Any, small: Path) -> None:
 def test_a_notebook_frame_draws(browser: Any, tmp_path: Path) -> None:
     file = tmp_path / "notebook.html"
     file.write_text(
-        AttentionView([HeatMap("layer", panels(ROWS, COLUMNS, 2))], EVIL)._repr_html_(), encoding="utf-8"
+        AttentionView([HeatMap("layer", panels(ROWS, COLUMNS, 2))], EVIL)._repr_html_(),
+        encoding="utf-8",
     )
     opened = Opened(browser, file)
     frame = opened.page.frame_locator("iframe")
@@ -242,9 +259,7 @@ def test_readable_in_both_schemes(browser: Any, plain: Path, scheme: str) -> Non
     ):
         assert opened.page.evaluate(CONTRAST, selector) >= 4.5, selector
     # Zero has the colour of the page, and the figures have one of their own for either scheme.
-    middle = (
-        "[...document.querySelector('#scale').getContext('2d').getImageData(100, 6, 1, 1).data].slice(0, 3)"
-    )
+    middle = "[...document.querySelector('#scale').getContext('2d').getImageData(100, 6, 1, 1).data].slice(0, 3)"
     paper = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     np.testing.assert_allclose(opened.page.evaluate(middle), opened.page.evaluate(paper), atol=3)
     source = opened.page.evaluate("document.querySelector('picture img').currentSrc")
@@ -270,7 +285,9 @@ def test_2000_tokens_and_16_heads(browser: Any, tmp_path: Path) -> None:
     file.write_text(page("long", examples=[example], texts=[text]), encoding="utf-8")
     assert file.stat().st_size < 40e6
     opened = Opened(browser, file)
-    first = opened.page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    first = opened.page.evaluate(
+        "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    )
     drawn = float(opened.page.get_attribute("html", "data-painted"))
     assert first < 3000 and drawn < 3000, (first, drawn)
     begun = opened.page.evaluate("performance.now()")

@@ -13,7 +13,9 @@ import tiny_texts
 
 from keras_quasiattn.training import train
 
-pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')")
+pytest.importorskip(
+    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
+)
 pytest.importorskip(
     "matplotlib", reason="matplotlib is not installed (pip install 'keras-quasiattn[report]')"
 )
@@ -21,7 +23,9 @@ pytest.importorskip(
 SAVED = Path(__file__).resolve().parents[2] / "saved_models"
 
 
-def report(run_cli: Any, target: Path, *arguments: str | Path) -> tuple[str, dict[str, Any], set[str]]:
+def report(
+    run_cli: Any, target: Path, *arguments: str | Path
+) -> tuple[str, dict[str, Any], set[str]]:
     """The page, what the script reads, and the names of the figures beside it."""
     code, out, err = run_cli("report", "--to", str(target), *map(str, arguments))
     assert (code, err) == (0, "")
@@ -36,7 +40,9 @@ def report(run_cli: Any, target: Path, *arguments: str | Path) -> tuple[str, dic
 
 
 @pytest.mark.complete
-def test_a_run_of_a_transformer(run_cli: Any, mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
+def test_a_run_of_a_transformer(
+    run_cli: Any, mlu_run: Path, mlu_data: Path, tmp_path: Path
+) -> None:
     rows = [json.loads(line) for line in (mlu_run / "attention.jsonl").read_text().splitlines()]
     assert [row["step"] for row in rows] == [0, 10, 20]
     question = tiny_mlu.QUESTION
@@ -46,7 +52,10 @@ def test_a_run_of_a_transformer(run_cli: Any, mlu_run: Path, mlu_data: Path, tmp
     assert set(layers) == {key.rpartition("/")[0] for key in rows[-1]["matrices"]}
     (cross,) = [panels for name, panels in layers.items() if "cross" in name]
     assert [panel["title"] for panel in cross] == ["tanh(E)", "2·sigmoid(N)", "M"]
-    assert "".join(cross[0]["columns"]) == f"{question}⟨end⟩" and cross[0]["rows"] == ["⟨start⟩", *"-1"]
+    assert "".join(cross[0]["columns"]) == f"{question}⟨end⟩" and cross[0]["rows"] == [
+        "⟨start⟩",
+        *"-1",
+    ]
     assert {"mlu-demo-loss", "mlu-demo-val_loss"} <= figures and sum(
         "histograms" in name for name in figures
     ) == len(layers)
@@ -64,7 +73,8 @@ def test_an_exported_model_with_gates(run_cli: Any, tmp_path: Path) -> None:
     )
     assert maps == {} and figures == {"accuracy_by_density", "trec-1-exported-density"}
     spans = re.findall(
-        r'<span( class="closed")? style="--share:([\d.]+)" title="(open|closed), weight ([\d.]+)">', html
+        r'<span( class="closed")? style="--share:([\d.]+)" title="(open|closed), weight ([\d.]+)">',
+        html,
     )
     assert len(spans) == 4 + 7
     for closed, share, state, weight in spans:
@@ -91,14 +101,22 @@ def test_runs_of_pairs_and_of_gated_texts(run_cli: Any, tmp_path: Path) -> None:
     texts.mkdir()
     tiny_texts.files(texts)
     runs = [
-        train(tiny_pairs.make(pairs, "pairs", "siamese_both", **short), tmp_path / "siamese", progress=False),
         train(
-            tiny_pairs.make(pairs, "pairs", "decomposable_coda", **short), tmp_path / "coda", progress=False
+            tiny_pairs.make(pairs, "pairs", "siamese_both", **short),
+            tmp_path / "siamese",
+            progress=False,
+        ),
+        train(
+            tiny_pairs.make(pairs, "pairs", "decomposable_coda", **short),
+            tmp_path / "coda",
+            progress=False,
         ),
         train(tiny_texts.make(texts), tmp_path / "gated", progress=False),
     ]
     again = shutil.copytree(runs[-1].path, tmp_path / "gated_again")
-    (tmp_path / "coda" / "attention.jsonl").unlink()  # a run from before: its checkpoints say something too
+    (
+        tmp_path / "coda" / "attention.jsonl"
+    ).unlink()  # a run from before: its checkpoints say something too
     html, maps, figures = report(
         run_cli,
         tmp_path / "page.html",
@@ -110,7 +128,8 @@ def test_runs_of_pairs_and_of_gated_texts(run_cli: Any, tmp_path: Path) -> None:
         "40",
     )
     siamese, coda = (
-        next(one for one in maps["examples"] if name in one["name"]) for name in ("siamese", "decomposable")
+        next(one for one in maps["examples"] if name in one["name"])
+        for name in ("siamese", "decomposable")
     )
     first, second = siamese["maps"]
     assert [panel["title"].split("(")[1].split(")")[0] for panel in first["panels"]] == [
@@ -118,7 +137,11 @@ def test_runs_of_pairs_and_of_gated_texts(run_cli: Any, tmp_path: Path) -> None:
         "ConflictAttention",
     ]
     # The second call looks the other way.
-    assert first["panels"][0]["rows"] == second["panels"][0]["columns"] != first["panels"][0]["columns"]
+    assert (
+        first["panels"][0]["rows"]
+        == second["panels"][0]["columns"]
+        != first["panels"][0]["columns"]
+    )
     assert coda["maps"][0]["panels"][2]["title"] == "M" and "from the saved checkpoints" in html
     curves = (tmp_path / "page_figures" / "classify-own-val_accuracy.svg").read_text()
     assert "bilstm_gated (2 runs)" in curves

@@ -11,7 +11,9 @@ import keras_quasiattn
 from keras_quasiattn import layers
 from keras_quasiattn.errors import UserError
 
-pytest.importorskip("jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')")
+pytest.importorskip(
+    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
+)
 pytest.importorskip(
     "matplotlib", reason="matplotlib is not installed (pip install 'keras-quasiattn[report]')"
 )
@@ -25,7 +27,9 @@ def test_a_notebook_gets_a_frame_with_the_whole_page(tmp_path: Path) -> None:
     frame = view._repr_html_()
     (attribute,) = re.findall(r'srcdoc="([^"]*)"', frame)
     assert (
-        html.unescape(attribute) == view.html() and 'sandbox="allow-scripts"' in frame and "<i>" not in frame
+        html.unescape(attribute) == view.html()
+        and 'sandbox="allow-scripts"' in frame
+        and "<i>" not in frame
     )
     view.save(tmp_path / "view.html")
     assert (tmp_path / "view.html").read_text() == view.html()
@@ -50,5 +54,7 @@ def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPa
     view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B])
     for module, use in (("jinja2", view.html), ("matplotlib", lambda: view.figure().png)):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(UserError, match=rf"{module} is not installed .*keras-quasiattn\[report\]"):
+        with pytest.raises(
+            UserError, match=rf"{module} is not installed .*keras-quasiattn\[report\]"
+        ):
             use()

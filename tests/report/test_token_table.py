@@ -1,10 +1,17 @@
 from keras_quasiattn.report import token_table
 
-ANSWER = {"label": "b", "classes": ["a", "b"], "probabilities": [0.25, 0.75], "tokens": ["who", "shot", "?"]}
+ANSWER = {
+    "label": "b",
+    "classes": ["a", "b"],
+    "probabilities": [0.25, 0.75],
+    "tokens": ["who", "shot", "?"],
+}
 
 
 def test_gates_weights_and_bars() -> None:
-    lines = token_table({**ANSWER, "gates": [True, True, False], "weights": [0.8, 0.2, 0.0]}).splitlines()
+    lines = token_table(
+        {**ANSWER, "gates": [True, True, False], "weights": [0.8, 0.2, 0.0]}
+    ).splitlines()
     assert lines[0] == "b 0.750"
     assert [line.split() for line in lines[1:]] == [
         ["+", "0.800", "who", "#" * 30],
@@ -15,7 +22,8 @@ def test_gates_weights_and_bars() -> None:
 
 def test_without_gates_and_without_weights() -> None:
     assert (
-        token_table({**ANSWER, "weights": [0.0, -1.0, 0.5]}).splitlines()[2] == f"  -1.000 shot  {'#' * 30}"
+        token_table({**ANSWER, "weights": [0.0, -1.0, 0.5]}).splitlines()[2]
+        == f"  -1.000 shot  {'#' * 30}"
     )
     assert token_table(ANSWER).splitlines() == ["b 0.750", "  who", "  shot", "  ?"]
 

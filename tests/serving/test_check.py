@@ -50,12 +50,20 @@ def test_an_export_passes(mlu_saved_model: Path) -> None:
     assert lines[1].startswith("  tensorflow: ") and ", MatMul," in lines[1]
     assert lines[2] == "  tensorflow-text: TFText>ByteSplitWithOffsets"
     assert lines[3].startswith("answers: 4 recorded requests answered alike, largest difference ")
-    timed = [f"{name}, batch {batch}" for name in ("serving_default", "token_ids") for batch in (1, 8, 64)]
+    timed = [
+        f"{name}, batch {batch}"
+        for name in ("serving_default", "token_ids")
+        for batch in (1, 8, 64)
+    ]
     assert [line.partition(":")[0] for line in lines[4:]] == timed
-    assert all(" p50 " in line and " p99 " in line and line.endswith("(2 times)") for line in lines[4:])
+    assert all(
+        " p50 " in line and " p99 " in line and line.endswith("(2 times)") for line in lines[4:]
+    )
 
 
-def test_times_are_said_in_milliseconds(mlu_saved_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_times_are_said_in_milliseconds(
+    mlu_saved_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def answered(path: Path, *, timed: list[Any], **_: Any) -> dict[str, Any]:
         answers = [list(record.answer.values()) for record in read_warm_up(path)]
         return {"imported": [], "answers": answers, "seconds": [[0.002, 0.004]] * len(timed)}
@@ -65,14 +73,21 @@ def test_times_are_said_in_milliseconds(mlu_saved_model: Path, monkeypatch: pyte
     assert last == "token_ids, batch 64: p50 3.00 ms, p90 3.80 ms, p99 3.98 ms (2 times)"
 
 
-@pytest.mark.parametrize("name", ["saved_model.pb", "assets.extra/vocabulary.txt", "/dev/zero", "../1"])
+@pytest.mark.parametrize(
+    "name", ["saved_model.pb", "assets.extra/vocabulary.txt", "/dev/zero", "../1"]
+)
 def test_a_file_of_another_model_is_named(name: str, mlu_saved_model: Path, tmp_path: Path) -> None:
     version = shutil.copytree(mlu_saved_model, tmp_path / "1")
     manifest = json.loads((version / "assets.extra/manifest.json").read_text())
-    assert {"saved_model.pb", "variables/variables.index", "assets.extra/about.json"} < manifest.keys()
+    assert {
+        "saved_model.pb",
+        "variables/variables.index",
+        "assets.extra/about.json",
+    } < manifest.keys()
     (version / "assets.extra/manifest.json").write_text(json.dumps({**manifest, name: "0" * 64}))
     with pytest.raises(
-        UserError, match=f"{version}/{name} is not the file that|lists '{name}', which is not a file of"
+        UserError,
+        match=f"{version}/{name} is not the file that|lists '{name}', which is not a file of",
     ):
         list(serve_check(version))
 
@@ -93,7 +108,9 @@ def test_function_for_xla(tmp_path: Path) -> None:
 
 def test_version_without_recorded_requests_is_checked_as_far_as_possible(tmp_path: Path) -> None:
     found = []
-    with pytest.raises(UserError, match="has no assets.extra/tf_serving_warmup_requests to compare with"):
+    with pytest.raises(
+        UserError, match="has no assets.extra/tf_serving_warmup_requests to compare with"
+    ):
         found.extend(serve_check(write(graph_of("MatMul"), tmp_path)))
         pytest.fail("nothing was compared")
     lines = serve_check(tmp_path)
@@ -146,7 +163,9 @@ def test_recorded_request_of_another_model(mlu_saved_model: Path, tmp_path: Path
     path = changeable(mlu_saved_model, tmp_path)
     (record, *_) = read_warm_up(path)
     write_warm_up(path, "mlu", [record._replace(signature="other")])
-    with pytest.raises(UserError, match="a recorded request for the signature 'other', which is not there"):
+    with pytest.raises(
+        UserError, match="a recorded request for the signature 'other', which is not there"
+    ):
         list(serve_check(path))
     write_warm_up(path, "mlu", [record._replace(answer={"answer": record.answer["answer"]})])
     with pytest.raises(UserError, match="a recorded request that does not suit its signature"):
@@ -163,7 +182,9 @@ def test_what_the_c_library_refuses(mlu_saved_model: Path, tmp_path: Path) -> No
     file.unlink()
     with pytest.raises(UserError, match="TensorFlow's C library refuses .*variable"):
         list(serve_check(path))
-    with pytest.raises(UserError, match="refuses .*Op type not registered 'TFText>ByteSplitWithOffsets'"):
+    with pytest.raises(
+        UserError, match="refuses .*Op type not registered 'TFText>ByteSplitWithOffsets'"
+    ):
         run_c_session(mlu_saved_model, with_text=False, requests=[], timed=[])
     with pytest.raises(UserError, match="took more than 0.01 seconds"):
         run_c_session(mlu_saved_model, seconds=0.01, requests=[], timed=[])
@@ -197,7 +218,14 @@ def test_a_pickle_that_a_model_prints_was_run_by_the_check(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "[1", "3", '{"dtype": "object", "shape": [2], "data": []}', '{"bytes": "*"}', "[" * 100_000],
+    [
+        "",
+        "[1",
+        "3",
+        '{"dtype": "object", "shape": [2], "data": []}',
+        '{"bytes": "*"}',
+        "[" * 100_000,
+    ],
     ids=["nothing", "half", "a number", "an array of another size", "no base64", "deep"],
 )
 def test_a_reply_that_cannot_be_read_is_one_line(
@@ -205,7 +233,9 @@ def test_a_reply_that_cannot_be_read_is_one_line(
 ) -> None:
     program = tmp_path / "program.py"
     program.write_text(f"import os, sys; os.write(int(sys.argv[1]), {reply.encode()!r})")
-    monkeypatch.setattr("keras_quasiattn.serving.c_library._COMMAND", (sys.executable, "-I", str(program)))
+    monkeypatch.setattr(
+        "keras_quasiattn.serving.c_library._COMMAND", (sys.executable, "-I", str(program))
+    )
     with pytest.raises(UserError, match="gave no answer that can be read"):
         run_c_session(tmp_path, requests=[], timed=[])
 
@@ -221,7 +251,10 @@ def test_a_model_that_takes_all_memory_or_fills_the_disk_is_stopped(
 def test_arrays_and_bytes_travel_as_json() -> None:
     arrays = [
         np.array([[b"a\n\xff", b""]], object),
-        *(np.arange(6).reshape(2, 3).astype(name) for name in ("float32", "float16", "int64", "bool")),
+        *(
+            np.arange(6).reshape(2, 3).astype(name)
+            for name in ("float32", "float16", "int64", "bool")
+        ),
         np.zeros((0, 2), "int32"),
         np.zeros((2, 0), object),
         np.array(3.5),

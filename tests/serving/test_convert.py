@@ -37,7 +37,9 @@ def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:
 @pytest.fixture(scope="module")
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Task]:
     data = tiny_pairs.files(tmp_path_factory.mktemp("data"), "pairs")
-    return finished(tmp_path_factory.mktemp("pairs") / "run", tiny_pairs.make(data, "pairs", "decomposable"))
+    return finished(
+        tmp_path_factory.mktemp("pairs") / "run", tiny_pairs.make(data, "pairs", "decomposable")
+    )
 
 
 def runtime(key: str) -> Runtime:
@@ -68,7 +70,10 @@ def loaded(key: str, folder: Path) -> Callable[[dict[str, np.ndarray]], np.ndarr
 def batch(model: keras.Model, rows: int, length: int) -> dict[str, np.ndarray]:
     """Ids of every text's own length, the last of several texts empty."""
     generator = np.random.default_rng(length)
-    ids = {tensor.name: generator.integers(1, 15, (rows, length)).astype("int32") for tensor in model.inputs}
+    ids = {
+        tensor.name: generator.integers(1, 15, (rows, length)).astype("int32")
+        for tensor in model.inputs
+    }
     for row in range(1, rows):
         for value in ids.values():
             value[row, generator.integers(1, length + 1) if row < rows - 1 else 0 :] = 0
@@ -81,7 +86,9 @@ def own(model: keras.Model, ids: dict[str, np.ndarray]) -> np.ndarray:
 
 
 def assert_answers_alike(
-    answer: Callable[[dict[str, np.ndarray]], np.ndarray], model: keras.Model, tolerance: float = 1e-5
+    answer: Callable[[dict[str, np.ndarray]], np.ndarray],
+    model: keras.Model,
+    tolerance: float = 1e-5,
 ) -> None:
     for rows, length in ((1, 2), (1, 11), (3, 9), (3, 17)):
         ids = batch(model, rows, length)
@@ -92,7 +99,9 @@ def assert_answers_alike(
 
 
 @pytest.mark.parametrize("key", RUNTIMES)
-def test_runtime_answers_as_the_model_does(key: str, pairs: tuple[RunFolder, Task], tmp_path: Path) -> None:
+def test_runtime_answers_as_the_model_does(
+    key: str, pairs: tuple[RunFolder, Task], tmp_path: Path
+) -> None:
     runtime(key)
     folder, task = pairs
     conversion = convert(folder, task, tmp_path, key)
@@ -125,7 +134,9 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def load(path: Path) -> Callable[..., dict[str, np.ndarray]]:
         assert path.read_bytes() == b"file"
-        return lambda ids: {"logits": given["change"](np.asarray(given["model"](dict(ids))["logits"]))}
+        return lambda ids: {
+            "logits": given["change"](np.asarray(given["model"](dict(ids))["logits"]))
+        }
 
     monkeypatch.setitem(RUNTIMES, "onnx", Runtime("Stub", ("json",), "model.onnx", write, load))
     return given
@@ -136,9 +147,13 @@ def test_versions_count_on_and_nothing_is_overwritten(
 ) -> None:
     assert convert(*pairs, tmp_path, "onnx").path == tmp_path / "run-onnx" / "1"
     assert convert(*pairs, tmp_path, "onnx").path == tmp_path / "run-onnx" / "2"
-    assert convert(*pairs, tmp_path, "onnx", name="own", version=7).path == tmp_path / "own-onnx" / "7"
+    assert (
+        convert(*pairs, tmp_path, "onnx", name="own", version=7).path == tmp_path / "own-onnx" / "7"
+    )
     before = tiny_mlu.contents(tmp_path)
-    with pytest.raises(UserError, match=f"{tmp_path}/run-onnx/2 is there already: name another version"):
+    with pytest.raises(
+        UserError, match=f"{tmp_path}/run-onnx/2 is there already: name another version"
+    ):
         convert(*pairs, tmp_path, "onnx", version=2)
     assert tiny_mlu.contents(tmp_path) == before
 
@@ -160,14 +175,26 @@ def fail(error: Exception) -> Any:
             lambda logits: logits * np.nan,
             "Stub answers .* with logits that are nan from the model's",
         ),
-        ("change", lambda logits: logits[:, :1], r"Stub answers .* of shape \(1, 1\), and the model itself"),
+        (
+            "change",
+            lambda logits: logits[:, :1],
+            r"Stub answers .* of shape \(1, 1\), and the model itself",
+        ),
         (
             "change",
             lambda logits: fail(RuntimeError("no such op. See here")),
             "^Stub cannot run this model: no such op$",
         ),
-        ("written", lambda: fail(ValueError("no\nway. See here")), "^Stub cannot take this model: no way$"),
-        ("written", lambda: fail(OSError(28, "No space left on device")), "^cannot write .*: No space left"),
+        (
+            "written",
+            lambda: fail(ValueError("no\nway. See here")),
+            "^Stub cannot take this model: no way$",
+        ),
+        (
+            "written",
+            lambda: fail(OSError(28, "No space left on device")),
+            "^cannot write .*: No space left",
+        ),
     ],
 )
 def test_what_does_not_answer_alike_is_never_seen(
@@ -221,14 +248,20 @@ def test_command_line(
     assert compared == "Stub answers 4 batches as the model does, largest difference 0"
     record = json.loads((Path(path) / "about.json").read_text())["quantization"]
     before, after = (record[moment]["accuracy"] for moment in ("before", "after"))
-    assert cost[0] == f"accuracy on the validation split: {before:.4f}, and with int8 weights {after:.4f}"
+    assert (
+        cost[0]
+        == f"accuracy on the validation split: {before:.4f}, and with int8 weights {after:.4f}"
+    )
     assert record["before"]["cross_entropy"] != record["after"]["cross_entropy"]
     for wrong, message in (
         (
             ["--target", "onxx"],
             "unknown target 'onxx' (did you mean 'onnx'?): choose from litert, onnx, openvino, ",
         ),
-        (["--quantize", "int9"], "unknown quantization 'int9' (did you mean 'int8'?): choose from int8"),
+        (
+            ["--quantize", "int9"],
+            "unknown quantization 'int9' (did you mean 'int8'?): choose from int8",
+        ),
     ):
         code, out, error = run_cli(*arguments, *wrong)
         assert (code, out) == (1, "") and message in error
@@ -252,14 +285,20 @@ def test_recurrent_models(key: str, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_litert_has_no_recurrent_models(tmp_path: Path) -> None:
     runtime("litert")
-    with pytest.raises(UserError, match=r"^LiteRT cannot run this model: Select TensorFlow op\(s\), "):
+    with pytest.raises(
+        UserError, match=r"^LiteRT cannot run this model: Select TensorFlow op\(s\), "
+    ):
         convert(*classify(tmp_path, "bilstm_soft"), tmp_path / "saved", "litert")
     assert not (tmp_path / "saved").exists()
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "key", [pytest.param(key, marks=[] if key == "openvino" else pytest.mark.complete) for key in RUNTIMES]
+    "key",
+    [
+        pytest.param(key, marks=[] if key == "openvino" else pytest.mark.complete)
+        for key in RUNTIMES
+    ],
 )
 def test_transformers_with_weights_of_8_bits(key: str, tmp_path: Path) -> None:
     runtime(key)
@@ -276,8 +315,12 @@ def test_saved_model_with_weights_of_8_bits(pairs: tuple[RunFolder, Task], tmp_p
     quantized = quantize(folder, task, limit=40)
     path = export(folder, task, tmp_path, quantized=quantized)
     written = tf.train.list_variables(str(path / "variables" / "variables"))
-    sizes = {name: int(np.prod(shape)) for name, shape in written if name.endswith("VARIABLE_VALUE")}
-    assert sum(sizes.values()) == sum(int(np.prod(variable.shape)) for variable in quantized.model.variables)
+    sizes = {
+        name: int(np.prod(shape)) for name, shape in written if name.endswith("VARIABLE_VALUE")
+    }
+    assert sum(sizes.values()) == sum(
+        int(np.prod(variable.shape)) for variable in quantized.model.variables
+    )
     answer = tf.saved_model.load(str(path)).signatures["serving_default"]
     text = "the big cat\ta cat ran"
     (expected,) = task.predict(quantized.model, [text])

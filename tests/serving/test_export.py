@@ -75,7 +75,9 @@ def test_answers_in_a_process_without_keras_and_this_package(
     batches = [[question.encode()] for question in questions]
     batches += [[question.encode() for question in questions], [], *([text] for text in STRANGE)]
     batches.append([*STRANGE, questions[0].encode()])
-    answered = [without_keras.ask(mlu_saved_model, {"text": np.array(batch, object)}) for batch in batches]
+    answered = [
+        without_keras.ask(mlu_saved_model, {"text": np.array(batch, object)}) for batch in batches
+    ]
     got = [(out["answer"].tolist(), out["log_probability"].tolist()) for out in answered]
     assert [len(answers) for answers, _ in got] == [len(batch) for batch in batches]
 
@@ -141,7 +143,9 @@ def test_requests_are_recorded_with_the_models_own_answers(
     ]
     for record in records:
         assert record.answer["answer"][0].decode("utf-8", "replace") == expected["answer"]
-        assert record.answer["log_probability"][0] == pytest.approx(expected["log_probability"], rel=1e-5)
+        assert record.answer["log_probability"][0] == pytest.approx(
+            expected["log_probability"], rel=1e-5
+        )
     assert records[1].inputs["text"].tolist() == [task.example.encode(), b""]
     assert records[3].inputs["text_lengths"].tolist() == [len(task.example) + 1, 0]
 
@@ -152,12 +156,17 @@ def test_ops_are_those_of_a_stock_server(mlu_saved_model: Path) -> None:
     saved = SavedModel.FromString((mlu_saved_model / "saved_model.pb").read_bytes())
     (graph,) = (meta.graph_def for meta in saved.meta_graphs)
     functions = {function.signature.name for function in graph.library.function}
-    nodes = [*graph.node, *(node for function in graph.library.function for node in function.node_def)]
+    nodes = [
+        *graph.node,
+        *(node for function in graph.library.function for node in function.node_def),
+    ]
     assert len(nodes) > 500
     core = set(tf.raw_ops.__dict__) - {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
     others = {node.op for node in nodes} - core - functions
     assert others == {"TFText>ByteSplitWithOffsets"} or others == {"TFText>ByteSplit"}
-    assert not any("_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b for node in nodes)
+    assert not any(
+        "_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b for node in nodes
+    )
 
 
 def test_every_weight_is_written_once(mlu_saved_model: Path, model: keras.Model) -> None:
@@ -185,7 +194,9 @@ def test_versions_count_on_and_nothing_is_overwritten(
     named = [model.name for model in read_models(tmp_path).model_config_list.config]
     assert named == ["run", "other"] and (tmp_path / "batching_parameters.txt").is_file()
     before = tiny_mlu.contents(tmp_path)
-    with pytest.raises(UserError, match=f"{tmp_path}/run/9 is there already: name another version, or none"):
+    with pytest.raises(
+        UserError, match=f"{tmp_path}/run/9 is there already: name another version, or none"
+    ):
         export(folder, task, tmp_path, version=9)
     assert tiny_mlu.contents(tmp_path) == before
 
@@ -231,7 +242,13 @@ PRODUCT = [
 
 @pytest.mark.parametrize(("moment", "failure"), PRODUCT)
 def test_half_written_model_is_never_seen(
-    moment: str, failure: str, folder: RunFolder, task: Task, tmp_path: Path, quick: None, monkeypatch: Any
+    moment: str,
+    failure: str,
+    folder: RunFolder,
+    task: Task,
+    tmp_path: Path,
+    quick: None,
+    monkeypatch: Any,
 ) -> None:
     error, reason = FAILURES[failure]
     export(folder, task, tmp_path)
@@ -278,7 +295,9 @@ def test_place_that_is_a_file(folder: RunFolder, task: Task, tmp_path: Path) -> 
     assert (tmp_path / "saved").read_text() == "kept"
 
 
-def ask(*arguments: str | bytes, python: str = sys.executable) -> subprocess.CompletedProcess[bytes]:
+def ask(
+    *arguments: str | bytes, python: str = sys.executable
+) -> subprocess.CompletedProcess[bytes]:
     command = [python, str(ASK), *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if python == sys.executable:
@@ -290,7 +309,9 @@ def test_example_asks(mlu_saved_model: Path, task: Task, model: keras.Model) -> 
     ended = ask(str(mlu_saved_model), task.example)
     assert ended.returncode == 0, ended.stderr
     (row,) = task.predict(model, [task.example])
-    assert ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    assert (
+        ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -322,4 +343,6 @@ def test_example_asks_where_only_tensorflow_and_its_text_are_installed(
     ended = ask(str(mlu_saved_model), task.example, python=python)
     assert ended.returncode == 0, ended.stderr
     (row,) = task.predict(model, [task.example])
-    assert ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    assert (
+        ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    )

@@ -54,7 +54,9 @@ def server(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         command = [sys.executable, str(EXAMPLES / "server_double.py"), str(folder)]
         command += [f"--port={port}", f"--rest-port={rest_port}", "--enable-batching"]
     with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=tiny_mlu.environment())
+        process = subprocess.Popen(
+            command, stdout=output, stderr=output, env=tiny_mlu.environment()
+        )
     address = f"http://127.0.0.1:{rest_port}"
     try:
         for _ in range(240):
@@ -81,7 +83,9 @@ def test_grpc_answers_as_recorded(server: Server, records: list[RecordedRequest]
         answer = client.predict("run", record.inputs, record.signature)
         assert answer.keys() == record.answer.keys()
         assert answer["answer"].tolist() == record.answer["answer"].tolist()
-        np.testing.assert_allclose(answer["log_probability"], record.answer["log_probability"], rtol=1e-5)
+        np.testing.assert_allclose(
+            answer["log_probability"], record.answer["log_probability"], rtol=1e-5
+        )
     client.close()
 
 
@@ -94,8 +98,12 @@ def test_rest_answers_as_recorded(server: Server, records: list[RecordedRequest]
     }
     for signature, inputs in asked.items():
         answer = client.predict("run", inputs, signature)
-        assert answer["answer"] == [value.decode("utf-8", "replace") for value in texts.answer["answer"]]
-        assert answer["log_probability"] == pytest.approx(texts.answer["log_probability"].tolist(), rel=1e-5)
+        assert answer["answer"] == [
+            value.decode("utf-8", "replace") for value in texts.answer["answer"]
+        ]
+        assert answer["log_probability"] == pytest.approx(
+            texts.answer["log_probability"].tolist(), rel=1e-5
+        )
     rows = requests.post(
         f"{server.rest}/v1/models/run:predict",
         json={"instances": [{"text": tiny_mlu.QUESTION}, {"text": ""}]},

@@ -10,7 +10,12 @@ import tiny_mlu
 import tiny_pairs
 import tiny_texts
 
-from keras_quasiattn.serving.signatures import STRINGS, TOKEN_IDS, example_inputs, signature_functions
+from keras_quasiattn.serving.signatures import (
+    STRINGS,
+    TOKEN_IDS,
+    example_inputs,
+    signature_functions,
+)
 from keras_quasiattn.tasks import Task
 
 INPUTS = {
@@ -42,7 +47,13 @@ def joined(requests: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
         padded = [
             np.pad(
                 array,
-                [(0, 0), *((0, wide - own) for wide, own in zip(largest[1:], array.shape[1:], strict=True))],
+                [
+                    (0, 0),
+                    *(
+                        (0, wide - own)
+                        for wide, own in zip(largest[1:], array.shape[1:], strict=True)
+                    ),
+                ],
                 constant_values=array.flat[0],
             )
             for array in arrays
@@ -52,7 +63,9 @@ def joined(requests: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
 
 
 def ask(function: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-    return {name: value.numpy() for name, value in function(*map(tf.constant, inputs.values())).items()}
+    return {
+        name: value.numpy() for name, value in function(*map(tf.constant, inputs.values())).items()
+    }
 
 
 def assert_alike(got: np.ndarray, expected: np.ndarray) -> None:
@@ -96,7 +109,9 @@ def test_ids_are_answered_as_strings_are(name: str, tmp_path: Path) -> None:
 def strange(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Numbers that are no token's."""
     return {
-        key: value if key.endswith("_lengths") else np.where(value % 2 == 0, 2**30, -3).astype(np.int32)
+        key: value
+        if key.endswith("_lengths")
+        else np.where(value % 2 == 0, 2**30, -3).astype(np.int32)
         for key, value in request.items()
     }
 
@@ -118,4 +133,6 @@ def test_candidates_without_ids_come_last(tmp_path: Path) -> None:
     inputs = example_inputs(signature, "the cat\ta dog\tbig owl\tthe cat")[TOKEN_IDS]
     inputs["candidates_lengths"][0, 1] = 0
     got = ask(function, inputs)
-    assert got["places"][0, 2] == 1 and got["scores"][0, 2] == 0 and np.all(got["scores"][0, :2] > 0)
+    assert (
+        got["places"][0, 2] == 1 and got["scores"][0, 2] == 0 and np.all(got["scores"][0, :2] > 0)
+    )

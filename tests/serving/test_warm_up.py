@@ -20,7 +20,9 @@ RECORDS = [
     RecordedRequest(
         "serving_default", {"text": TEXT}, {"label": TEXT, "scores": np.eye(2, dtype=np.float32)}
     ),
-    RecordedRequest("token_ids", {"ids": IDS, "lengths": np.array([3], np.int32)}, {"open": IDS > 1}),
+    RecordedRequest(
+        "token_ids", {"ids": IDS, "lengths": np.array([3], np.int32)}, {"open": IDS > 1}
+    ),
 ]
 
 
@@ -40,7 +42,9 @@ def test_the_requests_are_as_a_server_takes_them(tmp_path: Path) -> None:
 
     write_warm_up(tmp_path, "mine", RECORDS)
     serialized = list(tf.data.TFRecordDataset(str(tmp_path / WARM_UP)).as_numpy_iterator())
-    requests = [prediction_log_pb2.PredictionLog.FromString(one).predict_log.request for one in serialized]
+    requests = [
+        prediction_log_pb2.PredictionLog.FromString(one).predict_log.request for one in serialized
+    ]
     assert [request.model_spec.name for request in requests] == ["mine", "mine"]
     # A version in the request would ask for another one than that which is being loaded.
     assert not any(request.model_spec.HasField("version") for request in requests)

@@ -34,16 +34,27 @@ def test_every_coda_model_has_every_option(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
 def test_a_model_of_any_attention_takes_every_mechanism_by_name(name: str) -> None:
-    sizes = {"model.hidden_dim": 8, "model.intermediate_dim": 8, "model.num_heads": 2, "model.num_layers": 1}
+    sizes = {
+        "model.hidden_dim": 8,
+        "model.intermediate_dim": 8,
+        "model.num_heads": 2,
+        "model.num_layers": 1,
+    }
     overrides = {**sizes, "model.attention": name, "training.batch_size": 8}
-    task = tasks.get("mlu")(preset="demo", model="softmax", seed=0, data_dir="data", overrides=overrides)
+    task = tasks.get("mlu")(
+        preset="demo", model="softmax", seed=0, data_dir="data", overrides=overrides
+    )
     attention = task.build_model().get_config()["attention"]
     assert attention == name
 
 
 def test_an_unknown_attention_is_an_error_that_lists_them() -> None:
     task = tasks.get("mlu")(
-        preset="demo", model="softmax", seed=0, data_dir="data", overrides={"model.attention": "none"}
+        preset="demo",
+        model="softmax",
+        seed=0,
+        data_dir="data",
+        overrides={"model.attention": "none"},
     )
     with pytest.raises(UserError, match="`attention` must be one of .*'conflict'.* or a layer"):
         task.build_model()

@@ -42,7 +42,9 @@ def test_it_learns_and_reports_what_it_reads(trained: tuple[Task, keras.Model]) 
     assert task.evaluate(model, limit=10)["texts"] == 10
 
 
-def test_answer_has_the_tokens_with_their_gates_and_weights(trained: tuple[Task, keras.Model]) -> None:
+def test_answer_has_the_tokens_with_their_gates_and_weights(
+    trained: tuple[Task, keras.Model],
+) -> None:
     task, model = trained
     (answer,) = task.predict(model, ["Where was the CITY? \udcff"])
     assert answer["input"] == "Where was the CITY? \udcff"
@@ -53,7 +55,9 @@ def test_answer_has_the_tokens_with_their_gates_and_weights(trained: tuple[Task,
     assert [weight > 0 for weight in answer["weights"]] == answer["gates"]
 
 
-@pytest.mark.parametrize("text", ["", "  ", "zzz qqq xxyy", "where " * 100_000, "x" * 100_000, "\udcff" * 10])
+@pytest.mark.parametrize(
+    "text", ["", "  ", "zzz qqq xxyy", "where " * 100_000, "x" * 100_000, "\udcff" * 10]
+)
 def test_any_text_has_finite_probabilities(text: str, trained: tuple[Task, keras.Model]) -> None:
     task, model = trained
     task.check_input(text)
@@ -67,7 +71,10 @@ REPRESENTATIVE = ("bilstm_gated", "bilstm_coda", "transformer")
 
 @pytest.mark.parametrize(
     "model",
-    [pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long) for model in MODELS],
+    [
+        pytest.param(model, marks=[] if model in REPRESENTATIVE else pytest.mark.long)
+        for model in MODELS
+    ],
 )
 # In a graph the run above has trained, and a transformer that of test_mlu_task.
 @pytest.mark.usefixtures("eagerly")
@@ -148,7 +155,9 @@ def test_damaged_run_is_named(
 ) -> None:
     task = tiny_texts.make(texts_data)
     for other in ("vocabulary.txt", "classes.json"):
-        (tmp_path / other).write_bytes((texts_run / other).read_bytes() if other != name else content)
+        (tmp_path / other).write_bytes(
+            (texts_run / other).read_bytes() if other != name else content
+        )
     with pytest.raises(UserError, match=f"{tmp_path}.* is damaged"):
         task.read_assets(tmp_path)
 
@@ -157,7 +166,8 @@ def test_a_class_whose_name_has_a_line_break_was_answered_as_the_next_one(
     texts_run: Path, tmp_path: Path
 ) -> None:
     rows = [
-        (text, {"HUM": "a\nb", "LOC": "c", "NUM": "d\u2028e"}[label]) for text, label in tiny_texts.rows(60)
+        (text, {"HUM": "a\nb", "LOC": "c", "NUM": "d\u2028e"}[label])
+        for text, label in tiny_texts.rows(60)
     ]
     for name in ("train", "test"):
         lines = [json.dumps({"text": text, "label": label}) for text, label in rows]
@@ -194,7 +204,10 @@ def test_classes_of_earlier_runs_are_read_a_line_each(texts_run: Path, tmp_path:
     [
         ("vocabulary.txt", lambda content: b"".join(content.splitlines(keepends=True)[:3])),
         ("classes.json", lambda _: b'["LOC", "HUM", "NUM"]\n'),
-        ("config.json", lambda content: content.replace(b'"data.max_length": 12', b'"data.max_length": 3')),
+        (
+            "config.json",
+            lambda content: content.replace(b'"data.max_length": 12', b'"data.max_length": 3'),
+        ),
     ],
 )
 def test_files_that_do_not_belong_together_were_answered_from(
@@ -206,13 +219,19 @@ def test_files_that_do_not_belong_together_were_answered_from(
     assert (run / name).read_bytes() != content
     folder = RunFolder.open(run, finished=True)
     for load in (folder.load_model, lambda: folder.task(tmp_path)):
-        with pytest.raises(UserError, match=f"{run / name} is not the file that .*manifest.json lists"):
+        with pytest.raises(
+            UserError, match=f"{run / name} is not the file that .*manifest.json lists"
+        ):
             load()
 
 
-def test_word_vectors_fill_the_embedding_and_save_rare_words(texts_data: Path, tmp_path: Path) -> None:
+def test_word_vectors_fill_the_embedding_and_save_rare_words(
+    texts_data: Path, tmp_path: Path
+) -> None:
     known = [f"{number} 8 7 6 5 4 3 2 {number}" for number in range(120)]  # each stands in one text
-    (tmp_path / "glove.txt").write_text("\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known]))
+    (tmp_path / "glove.txt").write_text(
+        "\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known])
+    )
     task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2)
     task.prepare()
     table = task.build_model().embedding.embeddings.numpy()
@@ -235,14 +254,20 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(texts_data: Path, t
     [
         ("bilstm_gated", {"data__tokenizer": "bytes"}, "unknown data.tokenizer 'bytes'"),
         ("bilstm_gated", {"data__max_length": 0}, "data.max_length is 0: it must be at least 1"),
-        ("transformer", {"data__vectors": "x.txt"}, "data.vectors is 'x.txt': vectors are of words"),
+        (
+            "transformer",
+            {"data__vectors": "x.txt"},
+            "data.vectors is 'x.txt': vectors are of words",
+        ),
         ("bilstm_gated", {"data__train": ""}, "data.train is ''"),
         ("bilstm_gated", {"data__train": "/none.tsv"}, "cannot read /none.tsv"),
         ("bilstm_gated", {"training__batch_size": 1000}, "batch_size is 1000: it must be at most"),
         ("bilstm_gated", {"data__validation_share": 0.0}, "data.validation_share is 0.0"),
     ],
 )
-def test_options_that_cannot_be(model: str, changed: dict[str, Any], message: str, texts_data: Path) -> None:
+def test_options_that_cannot_be(
+    model: str, changed: dict[str, Any], message: str, texts_data: Path
+) -> None:
     with pytest.raises(UserError, match=message) as caught:
         tiny_texts.make(texts_data, model, **changed).prepare()
     assert len(str(caught.value).splitlines()) == 1
@@ -254,7 +279,11 @@ def test_options_that_cannot_be(model: str, changed: dict[str, Any], message: st
         ("bilstm_gated", {"model__gate_network": "gru"}, "do not suit task classify: .*'gru'"),
         ("bilstm_local", {"model__window": 0}, "do not suit task classify: `window`"),
         ("bilstm_soft", {"model__merge_mode": "both"}, "do not suit task classify: `merge_mode`"),
-        ("transformer", {"model__num_heads": 3}, "do not suit task classify: `num_heads` must divide"),
+        (
+            "transformer",
+            {"model__num_heads": 3},
+            "do not suit task classify: `num_heads` must divide",
+        ),
     ],
 )
 def test_model_options_that_cannot_be(

@@ -27,7 +27,9 @@ def half_right(task: Task, questions: list[bytes], answers: list[bytes]) -> kera
     """A model taught a few questions, so that the accuracy on them is neither 0 nor 1."""
     model = task.build_model()
     model.compile(keras.optimizers.Adam(1e-2), task.loss())
-    x, y, weights = task._encode()({"expression": tf.constant(questions), "answer": tf.constant(answers)})
+    x, y, weights = task._encode()(
+        {"expression": tf.constant(questions), "answer": tf.constant(answers)}
+    )
     model.fit(x, y, sample_weight=weights, batch_size=len(questions), epochs=60, verbose=0)
     return model
 
@@ -37,7 +39,9 @@ def test_greedy_decoding_is_as_accurate_as_teacher_forcing(mlu_data: Path) -> No
     task = tiny_mlu.make(mlu_data)
     examples = list(task._examples("test").take(64).as_numpy_iterator())
     taught = examples[:16]
-    model = half_right(task, [row["expression"] for row in taught], [row["answer"] for row in taught])
+    model = half_right(
+        task, [row["expression"] for row in taught], [row["answer"] for row in taught]
+    )
     decoded = task.evaluate(model, "test", limit=64)
     model.compile(metrics=task.metrics())
     batches = task._examples("test").take(64).batch(24).map(task._encode())
@@ -50,7 +54,9 @@ def test_training_makes_the_loss_small(mlu_run: Path) -> None:
     history = RunFolder.open(mlu_run).history()
     assert [row["step"] for row in history] == [10, 20]
     assert history[1]["val_loss"] < history[0]["val_loss"] < np.log(258)
-    assert RunFolder.open(mlu_run).metrics()["validation"]["loss"] == pytest.approx(history[1]["val_loss"])
+    assert RunFolder.open(mlu_run).metrics()["validation"]["loss"] == pytest.approx(
+        history[1]["val_loss"]
+    )
 
 
 def test_all_of_a_split_is_measured(trained: tuple[Task, keras.Model]) -> None:
@@ -64,7 +70,9 @@ def test_all_of_a_split_is_measured(trained: tuple[Task, keras.Model]) -> None:
 
 def test_predict_is_the_served_function(trained: tuple[Task, keras.Model]) -> None:
     task, model = trained
-    questions = [row["expression"].decode() for row in task._examples("test").take(600).as_numpy_iterator()]
+    questions = [
+        row["expression"].decode() for row in task._examples("test").take(600).as_numpy_iterator()
+    ]
     answers = task.predict(model, questions)
     served_by = task.serving_signature(model)
     served = served_by.function(tf.constant(questions))
@@ -92,7 +100,9 @@ def test_log_probability_is_that_of_the_answer(trained: tuple[Task, keras.Model]
     assert served["log_probability"].numpy() == pytest.approx(total, rel=1e-5)
 
 
-def test_answer_that_is_not_utf8_is_text(trained: tuple[Task, keras.Model], monkeypatch: Any) -> None:
+def test_answer_that_is_not_utf8_is_text(
+    trained: tuple[Task, keras.Model], monkeypatch: Any
+) -> None:
     # A model that has learned little answers with any bytes; the export compares this text with its own.
     task, model = trained
     output = {"answer": tf.constant([b"\xff1"]), "log_probability": tf.constant([-1.0])}
@@ -119,7 +129,10 @@ def test_every_model_builds_and_steps(model: str, mlu_data: Path, training_batch
     assert len(blocks) == (2 if "universal" in model else 4)
     assert built.num_layers == 2
     names = {type(layer).__name__ for layer in built._flatten_layers()}
-    assert ("MultiHeadCoDA" in names, "MultiHeadSoftmax" in names) == ("coda" in model, "coda" not in model)
+    assert ("MultiHeadCoDA" in names, "MultiHeadSoftmax" in names) == (
+        "coda" in model,
+        "coda" not in model,
+    )
     x, y, weights = training_batch
     built.compile("sgd", task.loss(), metrics=task.metrics(), run_eagerly=True)
     losses = [built.train_on_batch(x, y, weights, return_dict=True)["loss"] for _ in range(2)]
@@ -130,14 +143,18 @@ def test_paper_has_the_size_of_tensor2tensor_and_the_demo_half_its_width() -> No
     for model in MODELS:
         for preset, width in (("demo", 64), ("paper", 128)):
             task = tasks.get("mlu")(preset=preset, model=model, seed=0, data_dir="data")
-            options = {name: task.options.model[name] for name in ("hidden_dim", "num_heads", "num_layers")}
+            options = {
+                name: task.options.model[name] for name in ("hidden_dim", "num_heads", "num_layers")
+            }
             layers = 8 if "universal" in model else 2
             assert options == {"hidden_dim": width, "num_heads": 4, "num_layers": layers}
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_config_round_trip(model: str, tmp_path: Path) -> None:
-    task = tiny_mlu.make(tmp_path, model, model__dropout=0.25, data__operators="*", training__clip_norm=1.0)
+    task = tiny_mlu.make(
+        tmp_path, model, model__dropout=0.25, data__operators="*", training__clip_norm=1.0
+    )
     again = type(task).from_config(json.loads(json.dumps(task.config())), "elsewhere")
     assert again.config() == task.config()
     assert again.options == task.options and again.grammar == task.grammar
@@ -146,12 +163,16 @@ def test_config_round_trip(model: str, tmp_path: Path) -> None:
 
 def test_batches_depend_on_seed_and_step_alone(mlu_data: Path) -> None:
     def sources(task: Task, first_step: int, batches: int) -> list[Any]:
-        return [x["source"].numpy().tolist() for x, _, _ in task.training_data(first_step).take(batches)]
+        return [
+            x["source"].numpy().tolist() for x, _, _ in task.training_data(first_step).take(batches)
+        ]
 
     task = tiny_mlu.make(mlu_data)
     whole = sources(task, 0, 5)
     assert whole[3:] == sources(task, 3, 2)
-    other = type(task)(preset="demo", model="coda", seed=4, data_dir=mlu_data, overrides=tiny_mlu.OVERRIDES)
+    other = type(task)(
+        preset="demo", model="coda", seed=4, data_dir=mlu_data, overrides=tiny_mlu.OVERRIDES
+    )
     assert whole[:1] != sources(other, 0, 1)
 
 
@@ -184,7 +205,9 @@ def test_example_of_the_documentation_is_held_out() -> None:
 @pytest.mark.parametrize(
     "question", ["", "hello", "x=20,y=1,x+y", "x=1,y=2,x*y", "x=1," * 2500, b"\xff\xfe", "\udcff"]
 )
-def test_what_is_no_question_is_one_line(question: str | bytes, trained: tuple[Task, keras.Model]) -> None:
+def test_what_is_no_question_is_one_line(
+    question: str | bytes, trained: tuple[Task, keras.Model]
+) -> None:
     task, model = trained
     with pytest.raises(UserError, match="from -20 to 19") as caught:
         task.predict(model, [tiny_mlu.QUESTION, question])
@@ -212,7 +235,11 @@ def test_what_is_no_question_is_one_line(question: str | bytes, trained: tuple[T
             r"validation_examples is 31: .* training.batch_size \(32\)",
         ),
         ("coda", {"model__width": 3}, "unknown option 'model.width'"),
-        ("coda", {"model__hidden_dim": "wide"}, "model.hidden_dim is 'wide': it must be of type int"),
+        (
+            "coda",
+            {"model__hidden_dim": "wide"},
+            "model.hidden_dim is 'wide': it must be of type int",
+        ),
         ("softmax", {"model__coda_scaling": "paper"}, "unknown option 'model.coda_scaling'"),
         ("universal", {"model__coda_gate_range": "raw"}, "unknown option 'model.coda_gate_range'"),
     ],
@@ -233,13 +260,18 @@ def test_bad_options_are_one_line_before_anything_is_made(
             {"model__num_heads": 5},
             "model options do not suit task mlu: `num_heads` must divide .* num_heads=5",
         ),
-        ({"model__num_layers": 0}, "`num_layers` must be a positive integer. Received: num_layers=0"),
+        (
+            {"model__num_layers": 0},
+            "`num_layers` must be a positive integer. Received: num_layers=0",
+        ),
         ({"model__dropout": 1.5}, "dropout.*1.5"),
         ({"model__coda_scaling": "big"}, "scaling.*'big'"),
         ({"model__coda_gate_range": "big"}, "gate_range.*'big'"),
     ],
 )
-def test_model_options_that_do_not_go_together_are_one_line(options: dict[str, Any], message: str) -> None:
+def test_model_options_that_do_not_go_together_are_one_line(
+    options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(UserError, match=message) as caught:
         tiny_mlu.make(Path("data"), **options).build_model()
     assert len(str(caught.value).splitlines()) == 1
@@ -247,7 +279,10 @@ def test_model_options_that_do_not_go_together_are_one_line(options: dict[str, A
 
 @pytest.mark.parametrize(
     "options",
-    [{"training__batch_size": 2000, "data__validation_examples": 2000}, {"training__batch_size": 10**9}],
+    [
+        {"training__batch_size": 2000, "data__validation_examples": 2000},
+        {"training__batch_size": 10**9},
+    ],
 )
 def test_batch_larger_than_a_split_is_one_line(options: dict[str, Any], mlu_data: Path) -> None:
     options = {"data__validation_examples": 10**9, **options}
@@ -258,7 +293,9 @@ def test_batch_larger_than_a_split_is_one_line(options: dict[str, Any], mlu_data
 
 
 def test_option_of_every_model_reaches_it() -> None:
-    task = tiny_mlu.make(Path("data"), "universal_coda", model__num_layers=3, model__coda_scaling="paper")
+    task = tiny_mlu.make(
+        Path("data"), "universal_coda", model__num_layers=3, model__coda_scaling="paper"
+    )
     model = task.build_model()
     assert model.num_layers == 3
     assert model.get_config()["attention_options"]["scaling"] == "paper"
@@ -289,6 +326,9 @@ def test_a_reading_has_the_bytes_that_the_model_is_given(mlu_data: Path) -> None
     (source,), (target,) = reading.tokens.values()
     assert "".join(source) == f"{question}⟨end⟩"
     assert "".join(target) == f"⟨start⟩{task.grammar.evaluate(question)}"
-    assert [np.count_nonzero(ids) for ids in reading.argument.values()] == [len(source), len(target)]
+    assert [np.count_nonzero(ids) for ids in reading.argument.values()] == [
+        len(source),
+        len(target),
+    ]
     with pytest.raises(UserError, match="unknown split"):
         task.texts("tset", 2)

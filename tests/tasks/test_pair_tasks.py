@@ -13,7 +13,9 @@ from keras_quasiattn.training import RunFolder, train
 PRESETS = {"pairs": pair_presets.PRESETS, "rank": rank_presets.PRESETS}
 MODELS = {"pairs": pair_presets.MODELS, "rank": rank_presets.MODELS}
 EVERY_MODEL = [
-    pytest.param(task, model, marks=pytest.mark.long if task == "rank" and model in MODELS["pairs"] else [])
+    pytest.param(
+        task, model, marks=pytest.mark.long if task == "rank" and model in MODELS["pairs"] else []
+    )
     for task, models in MODELS.items()
     for model in models
 ]
@@ -32,9 +34,13 @@ def folders(pairs_data: Path, rank_data: Path) -> dict[str, Path]:
     return {"pairs": pairs_data, "rank": rank_data}
 
 
-def _trained(folders: dict[str, Path], shared: Any, task: str, model: str) -> tuple[Task, keras.Model]:
+def _trained(
+    folders: dict[str, Path], shared: Any, task: str, model: str
+) -> tuple[Task, keras.Model]:
     made = tiny_pairs.make(folders[task], task, model, **SHORT)
-    path = shared(f"{task}-{model}", lambda place: train(made, place / "run", progress=False)) / "run"
+    path = (
+        shared(f"{task}-{model}", lambda place: train(made, place / "run", progress=False)) / "run"
+    )
     again = RunFolder.open(path, finished=True).task(folders[task])
     again.prepare()
     return again, RunFolder.open(path, finished=True).load_model()
@@ -84,7 +90,9 @@ def test_any_pair_has_finite_probabilities(text: str, pairs: tuple[Task, keras.M
     assert np.isfinite(answer["probabilities"]).all() and np.isfinite(answer["weights"]).all()
 
 
-def test_candidates_are_ranked_and_measured(rank: tuple[Task, keras.Model], folders: dict[str, Path]) -> None:
+def test_candidates_are_ranked_and_measured(
+    rank: tuple[Task, keras.Model], folders: dict[str, Path]
+) -> None:
     task, model = rank
     figures = task.evaluate(model)
     assert figures["map"] > 0.9 and figures["questions"] == 50 and figures["pairs"] == 200
@@ -95,7 +103,10 @@ def test_candidates_are_ranked_and_measured(rank: tuple[Task, keras.Model], fold
         asked.setdefault(question, []).append((candidate, label))
     answers = task.predict(
         model,
-        ["\t".join([question, *(candidate for candidate, _ in rows)]) for question, rows in asked.items()],
+        [
+            "\t".join([question, *(candidate for candidate, _ in rows)])
+            for question, rows in asked.items()
+        ],
     )
     places = [
         answer["places"].index([label for _, label in rows].index("1")) + 1
@@ -129,7 +140,9 @@ def test_inputs_that_are_no_pair(task: str, text: str, pairs: Any, rank: Any) ->
 
 
 @pytest.mark.parametrize(("task", "model"), EVERY_MODEL)
-def test_every_model_is_made_and_its_batches_fit(task: str, model: str, folders: dict[str, Path]) -> None:
+def test_every_model_is_made_and_its_batches_fit(
+    task: str, model: str, folders: dict[str, Path]
+) -> None:
     made = tiny_pairs.make(folders[task], task, model)
     made.prepare()
     inputs, target = next(iter(made.training_data(0)))
@@ -138,13 +151,19 @@ def test_every_model_is_made_and_its_batches_fit(task: str, model: str, folders:
 
 @pytest.mark.parametrize(("task", "model"), FAMILIES)
 @pytest.mark.usefixtures("eagerly")
-def test_every_family_trains_a_step_and_answers(task: str, model: str, folders: dict[str, Path]) -> None:
+def test_every_family_trains_a_step_and_answers(
+    task: str, model: str, folders: dict[str, Path]
+) -> None:
     made = tiny_pairs.make(folders[task], task, model, training__batch_size=30)
     made.prepare()
     network = made.build_model()
     network.compile("adam", made.loss(), metrics=made.metrics())
     history = network.fit(
-        made.training_data(0), validation_data=made.validation_data(), steps_per_epoch=2, epochs=1, verbose=0
+        made.training_data(0),
+        validation_data=made.validation_data(),
+        steps_per_epoch=2,
+        epochs=1,
+        verbose=0,
     ).history
     figures = made.evaluate(network, "validation")
     for name in ("map", "mrr") if task == "rank" else ("accuracy",):
@@ -157,7 +176,11 @@ def test_every_family_trains_a_step_and_answers(task: str, model: str, folders: 
 
 
 def test_mixture_is_of_both_kinds_and_trains_as_told(folders: dict[str, Path]) -> None:
-    changed = {"model__objective": "elbo", "model__estimator": "reinforce", "model__intra_components": 1}
+    changed = {
+        "model__objective": "elbo",
+        "model__estimator": "reinforce",
+        "model__intra_components": 1,
+    }
     task = tiny_pairs.make(folders["pairs"], "pairs", "mixture", **changed)
     task.prepare()
     config = task.build_model().get_config()
@@ -212,7 +235,9 @@ def test_published_files_are_read_from_the_manual_folder(tmp_path: Path) -> None
         made = [(*row, row[0].split()[-1]) for row in tiny_pairs.questions(20, seed)]
         tiny_pairs.write(folder / f"{split}.tsv", columns.replace("candidate", "sentence"), made)
     overrides = {"model.train_embedding": True, "training.batch_size": 8}
-    task = get("rank")(preset="wikiqa", model="decomposable", seed=0, data_dir=tmp_path, overrides=overrides)
+    task = get("rank")(
+        preset="wikiqa", model="decomposable", seed=0, data_dir=tmp_path, overrides=overrides
+    )
     task.prepare()
     assert task.describe_data() == {"version": "pair_corpus/wikiqa/1.0.0"}
     assert task.evaluate(task.build_model())["questions"] == 20
@@ -225,14 +250,21 @@ def test_texts_in_files_of_their_own_are_read_side_by_side(tmp_path: Path) -> No
     for name, column in zip(("a", "b", "labels"), zip(*rows, strict=True), strict=True):
         (tmp_path / f"{name}.txt").write_text("\n".join(column) + "\n")
     files = ",".join(str(tmp_path / f"{name}.txt") for name in ("a", "b", "labels"))
-    changed = {"data__train": files, "data__validation": "", "data__test": "", "data__validation_share": 0.3}
+    changed = {
+        "data__train": files,
+        "data__validation": "",
+        "data__test": "",
+        "data__validation_share": 0.3,
+    }
     task = tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed)
     task.prepare()
     assert "of 60 training rows, by hash" in task.describe_data()["note"]
     (tmp_path / "b.txt").write_text("one line\n")
     with pytest.raises(UserError, match="lines"):
         tiny_pairs.make(tmp_path, "pairs", "decomposable", **changed).prepare()
-    with pytest.raises(UserError, match=r"one table, or 3 files of one text a line \(first,second,label\)"):
+    with pytest.raises(
+        UserError, match=r"one table, or 3 files of one text a line \(first,second,label\)"
+    ):
         tiny_pairs.make(tmp_path, "pairs", "decomposable", data__train="a,b").prepare()
 
 

@@ -88,11 +88,16 @@ def test_a_program_is_held_out_with_all_its_texts(folder: Path) -> None:
     ("line", "message"),
     [
         ('{"text": ["a"], "short_tree": ["+", "a"', "line 1: not JSON"),
-        ('{"text": ["a"]}', "line 1: short_tree, args, return_type, tests missing from the problem"),
+        (
+            '{"text": ["a"]}',
+            "line 1: short_tree, args, return_type, tests missing from the problem",
+        ),
         ("", "has no problems"),
     ],
 )
-def test_a_file_that_is_of_another_form_is_one_line(line: str, message: str, tmp_path: Path) -> None:
+def test_a_file_that_is_of_another_form_is_one_line(
+    line: str, message: str, tmp_path: Path
+) -> None:
     (tmp_path / "train.jsonl").write_text(line + "\n")
     made = tiny_sequences.make(tmp_path, "programs", data__validation="", data__test="")
     with pytest.raises(UserError, match=message) as caught:

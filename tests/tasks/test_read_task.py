@@ -115,9 +115,16 @@ def test_inputs_that_cannot_be_answered(text: str, message: str, prepared: Task)
         prepared.check_input(text)
 
 
-@pytest.mark.parametrize("model", ["decaprop", pytest.param("decaprop_coda", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "model", ["decaprop", pytest.param("decaprop_coda", marks=pytest.mark.long)]
+)
 def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> None:
-    changed = {"data__max_length": 9, "data__stride": 4, "data__train_length": 9, "data__length_multiple": 4}
+    changed = {
+        "data__max_length": 9,
+        "data__stride": 4,
+        "data__train_length": 9,
+        "data__length_multiple": 4,
+    }
     changed |= {"model__num_layers": 1, "model__character_units": 2}
     task = tiny_reading.make(folder, model, **changed)
     task.prepare()
@@ -150,7 +157,9 @@ def test_targets_are_the_words_of_the_answer_in_the_window(folder: Path) -> None
         ({"training__label_smoothing": 0.1}, "training.label_smoothing is 0.1: it must be 0"),
     ],
 )
-def test_options_that_do_not_go_together(changed: dict[str, object], message: str, folder: Path) -> None:
+def test_options_that_do_not_go_together(
+    changed: dict[str, object], message: str, folder: Path
+) -> None:
     with pytest.raises(UserError, match=message):
         tiny_reading.make(folder, "decaprop", **changed)
 
@@ -174,7 +183,9 @@ def test_every_preset_suits_every_model(model: str) -> None:
     for preset in read_presets.PRESETS.values():
         options = preset.for_model(model)
         assert options.training.steps % options.training.checkpoint_every == 0
-        assert options.data["stride"] <= options.data["max_length"] - options.data["answer_length"] + 1
+        assert (
+            options.data["stride"] <= options.data["max_length"] - options.data["answer_length"] + 1
+        )
 
 
 @pytest.mark.complete
@@ -212,7 +223,10 @@ def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path)
 def test_what_is_shown_are_the_words_that_the_model_reads(prepared: Task) -> None:
     reading = prepared.read([f"{QUESTION}\t{LONG}", "Which cat?\tthe cat"])
     assert reading.tokens["question"] == [["which", "bête", "?"], ["which", "cat", "?"]]
-    assert len(reading.tokens["passage"][0]) == 20 and reading.tokens["passage"][1] == ["the", "cat"]
+    assert len(reading.tokens["passage"][0]) == 20 and reading.tokens["passage"][1] == [
+        "the",
+        "cat",
+    ]
     assert reading.inputs["passage"].shape == (2, 20) and reading.inputs["question"].shape == (2, 3)
     assert np.isfinite(prepared.build_model()(reading.inputs)).all()
     # Of two axes of the same length nobody could tell whose words stand along which.

@@ -22,7 +22,9 @@ TOKENIZER = SpanTokenizer(["[PAD]", "[UNK]", "a", "b"])
 @pytest.mark.parametrize(("size", "stride"), [(4, 2), (5, 1), (3, 3), (1, 1), (50, 20)])
 def test_windows_hold_every_word_and_every_short_answer(size: int, stride: int) -> None:
     counts = np.arange(14)
-    rows, starts = (part.numpy() for part in all_windows(tf.constant(counts, tf.int32), size, stride))
+    rows, starts = (
+        part.numpy() for part in all_windows(tf.constant(counts, tf.int32), size, stride)
+    )
     assert (np.diff(rows) >= 0).all()
     for row, count in enumerate(counts):
         begins = starts[rows == row]
@@ -66,7 +68,9 @@ def test_what_a_reader_is_called_with() -> None:
         [*"Été".encode(), 0, 0, 0],
         [0] * 8,
     ]
-    assert given["passage_forms"][0, 1] == given["question_forms"][0, 0]  # the same word in another case
+    assert (
+        given["passage_forms"][0, 1] == given["question_forms"][0, 0]
+    )  # the same word in another case
     assert given["passage_forms"][0, 0] != given["question_forms"][0, 0]
     assert set(reader_inputs(TOKENIZER, words, words, ())) == {"passage", "question"}
 
@@ -84,7 +88,9 @@ def test_thousands_of_passages_are_read_a_few_at_a_time() -> None:
                 number = tf.strings.to_number(
                     tf.where(some == "", "0", tf.strings.regex_replace(some, "[ab]", "0"))
                 )
-            return tf.stack([number, tf.cast(rows, tf.float32)[:, tf.newaxis] + 0 * number], axis=-1)
+            return tf.stack(
+                [number, tf.cast(rows, tf.float32)[:, tf.newaxis] + 0 * number], axis=-1
+            )
 
         return read_windows(read, windows, words, 2, tf.range(3001) % 7)
 
@@ -99,7 +105,9 @@ def test_windows_of_a_question_compete() -> None:
     logits = np.random.default_rng(0).normal(size=(7, 5, 2)).astype("float32")
     question = np.array([0, 0, 0, 2, 2, 3, 3])
     logits[4, 2:] = -1e9  # padding
-    spans = [part.numpy() for part in best_of_windows(logits, tf.constant(question), tf.constant(4), 3)]
+    spans = [
+        part.numpy() for part in best_of_windows(logits, tf.constant(question), tf.constant(4), 3)
+    ]
     for number in (0, 2, 3):
         mine = np.flatnonzero(question == number)
         best = {w: reference.best_span(logits[w, :, 0], logits[w, :, 1], 3) for w in mine}

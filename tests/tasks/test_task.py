@@ -20,10 +20,16 @@ class Sums(Task):
     models = ("coda", "softmax")
     presets = {
         "demo": Preset(
-            "for tests", {"operators": ("+", "-")}, {"width": 8, "rate": 0.1, "causal": True}, TRAINING
+            "for tests",
+            {"operators": ("+", "-")},
+            {"width": 8, "rate": 0.1, "causal": True},
+            TRAINING,
         ),
         "paper": Preset(
-            "not for tests", {"operators": ("*",)}, {"width": 99, "rate": 0.1, "causal": True}, TRAINING
+            "not for tests",
+            {"operators": ("*",)},
+            {"width": 99, "rate": 0.1, "causal": True},
+            TRAINING,
         ),
     }
 
@@ -128,7 +134,10 @@ def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> No
     ("overrides", "message"),
     [
         ({"steps": 0}, "training.steps is 0: it must be at least 1"),
-        ({"steps": 9}, r"training.steps is 9: it must be a multiple of training.checkpoint_every \(2\)"),
+        (
+            {"steps": 9},
+            r"training.steps is 9: it must be a multiple of training.checkpoint_every \(2\)",
+        ),
         ({"batch_size": -4}, "training.batch_size is -4"),
         ({"checkpoint_every": 0}, "training.checkpoint_every is 0"),
         (
@@ -142,7 +151,10 @@ def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> No
             {"warmup_steps": 8, "schedule": "linear"},
             r"training.warmup_steps is 8: it must be below training.steps",
         ),
-        ({"label_smoothing": 1.0}, "training.label_smoothing is 1.0: it must be at least 0 and below 1"),
+        (
+            {"label_smoothing": 1.0},
+            "training.label_smoothing is 1.0: it must be at least 0 and below 1",
+        ),
         ({"clip_norm": 0.0}, "training.clip_norm is 0.0: it must be none or a number above 0"),
     ],
 )
@@ -175,7 +187,9 @@ def test_no_preset_compiles_dropout(name: str) -> None:
 
 def test_registry_names_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(tasks._TASKS, "sums", f"{__name__}:Sums")
-    with pytest.raises(UserError, match=r"unknown task 'sum' \(did you mean 'sums'\?\): choose from .*sums"):
+    with pytest.raises(
+        UserError, match=r"unknown task 'sum' \(did you mean 'sums'\?\): choose from .*sums"
+    ):
         tasks.get("sum")
 
 

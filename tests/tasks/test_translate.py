@@ -28,7 +28,10 @@ def folder(sequences_data: Path) -> Path:
 def run(folder: Path, shared: Any) -> Path:
     """A finished run; only for reading."""
     return (
-        shared("translate", lambda place: train(tiny_sequences.make(folder), place / "run", progress=False))
+        shared(
+            "translate",
+            lambda place: train(tiny_sequences.make(folder), place / "run", progress=False),
+        )
         / "run"
     )
 
@@ -40,12 +43,16 @@ def trained(run: Path, folder: Path) -> tuple[Task, keras.Model]:
     return opened.task("elsewhere"), opened.load_model()
 
 
-def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], folder: Path) -> None:
+def test_translation_is_learned_and_measured(
+    trained: tuple[Task, keras.Model], folder: Path
+) -> None:
     task, model = trained
     figures = task.evaluate(model)
     answers = [row["answer"] for row in task.predict(model, SOURCES)]
     assert (
-        figures["sequence_accuracy"] == np.mean([a == b for a, b in zip(answers, TARGETS, strict=True)]) > 0.5
+        figures["sequence_accuracy"]
+        == np.mean([a == b for a, b in zip(answers, TARGETS, strict=True)])
+        > 0.5
     )
     assert {name: figures[name] for name in bleu(answers, TARGETS)} == bleu(answers, TARGETS)
     assert "tok:13a" in str(figures["signature"]) and figures["examples"] == 20
@@ -56,7 +63,9 @@ def test_translation_is_learned_and_measured(trained: tuple[Task, keras.Model], 
         target, model({"source": source, "target": shifted})
     )
     total = losses.numpy()[target.numpy() != 0].sum()
-    assert figures["perplexity"] == pytest.approx(np.exp(total / np.count_nonzero(target)), rel=1e-4)
+    assert figures["perplexity"] == pytest.approx(
+        np.exp(total / np.count_nonzero(target)), rel=1e-4
+    )
     words = sum(len(target.split()) + 1 for target in TARGETS)
     assert figures["word_perplexity"] == pytest.approx(np.exp(total / words), rel=1e-4)
 
@@ -86,12 +95,18 @@ def test_a_run_keeps_its_figures_by_loss(run: Path) -> None:
     )
 
 
-def test_predict_is_the_served_function_and_a_batch_its_items(trained: tuple[Task, keras.Model]) -> None:
+def test_predict_is_the_served_function_and_a_batch_its_items(
+    trained: tuple[Task, keras.Model],
+) -> None:
     task, model = trained
     texts = [*SOURCES[:3], "dog", "a a a a a a a a a"]
     rows = task.predict(model, texts)
     signature = task.serving_signature(model)
-    function, (spec,), resources = signature.function, signature.input_signature, signature.resources
+    function, (spec,), resources = (
+        signature.function,
+        signature.input_signature,
+        signature.resources,
+    )
     assert (spec.name, spec.shape.as_list(), resources) == ("text", [None], [])
     served = {name: value.numpy() for name, value in function(tf.constant(texts)).items()}
     assert [row["answer"].encode() for row in rows] == served["answer"].tolist()
@@ -107,7 +122,9 @@ def test_predict_is_the_served_function_and_a_batch_its_items(trained: tuple[Tas
 
 
 @pytest.mark.long
-def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path, run: Path) -> None:
+def test_a_beam_of_one_is_greedy(
+    trained: tuple[Task, keras.Model], folder: Path, run: Path
+) -> None:
     task, model = trained
     narrow = tiny_sequences.make(folder, model__beam_width=1, model__length_penalty=0.0)
     narrow.read_assets(run)
@@ -115,11 +132,15 @@ def test_a_beam_of_one_is_greedy(trained: tuple[Task, keras.Model], folder: Path
     length = int(source.shape[1]) + 4
     ids, log_probability = greedy_search(model.step, model.start_cache(source, length), length)
     rows = narrow.predict(model, SOURCES)
-    assert [row["answer"].encode() for row in rows] == task.tokenizer.detokenize(ids).numpy().tolist()
+    assert [row["answer"].encode() for row in rows] == task.tokenizer.detokenize(
+        ids
+    ).numpy().tolist()
     np.testing.assert_allclose([row["log_probability"] for row in rows], log_probability, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", ["transformer", pytest.param("seq2seq_coda", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "model", ["transformer", pytest.param("seq2seq_coda", marks=pytest.mark.long)]
+)
 def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
     model: str, trained: tuple[Task, keras.Model], folder: Path, run: Path
 ) -> None:
@@ -132,7 +153,9 @@ def test_an_answer_is_explained_by_a_weight_a_pair_of_pieces(
     assert {name: row[name] for name in ("answer", "score")} == {
         name: task.predict(network, ["a dog runs"])[0][name] for name in ("answer", "score")
     }
-    assert row["source_pieces"][-1] == "</s>" and "".join(row["source_pieces"][:-1]) == "▁a▁dog▁runs"
+    assert (
+        row["source_pieces"][-1] == "</s>" and "".join(row["source_pieces"][:-1]) == "▁a▁dog▁runs"
+    )
     weights = np.array(row["weights"])
     assert weights.shape == (len(row["answer_pieces"]), len(row["source_pieces"]))
     if model == "seq2seq_coda":
@@ -163,7 +186,9 @@ def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(
     ) as caught:
         task.predict(model, [LONG])
     assert len(str(caught.value)) < 200
-    served = task.serving_signature(model).function(tf.constant([LONG, "dog " * 11, "", b"\xff\xfe"]))
+    served = task.serving_signature(model).function(
+        tf.constant([LONG, "dog " * 11, "", b"\xff\xfe"])
+    )
     assert np.isfinite(served["score"].numpy()).all()
     assert served["answer"].numpy()[0] == served["answer"].numpy()[1]
 
@@ -172,7 +197,9 @@ def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(
 def test_any_script_has_an_answer(text: str, trained: tuple[Task, keras.Model]) -> None:
     task, model = trained
     (row,) = task.predict(model, [text])
-    assert np.isfinite([row["log_probability"], row["score"]]).all() and isinstance(row["answer"], str)
+    assert np.isfinite([row["log_probability"], row["score"]]).all() and isinstance(
+        row["answer"], str
+    )
 
 
 REPRESENTATIVE = ("transformer_coda", "seq2seq_attention")
@@ -224,7 +251,10 @@ def test_training_pairs_that_are_too_long_are_left_out_and_said(folder: Path) ->
     task.prepare()
     kept = len(task._data.splits["train"])
     assert 0 < kept < 300
-    assert task.describe_data()["note"] == f"{300 - kept} training pairs of more than 4 tokens left out"
+    assert (
+        task.describe_data()["note"]
+        == f"{300 - kept} training pairs of more than 4 tokens left out"
+    )
     assert max(inputs["source"].shape[1] for inputs, _, _ in task.validation_data()) == 4
 
 

@@ -27,12 +27,19 @@ def test_round_trip_of_any_bytes():
         b"\xff\xfe\x00",
     ]
     strings += [generator.randbytes(generator.randrange(20)) for _ in range(50)]
-    assert TOKENIZER.detokenize(TOKENIZER.tokenize(tf.constant(strings))).numpy().tolist() == strings
+    assert (
+        TOKENIZER.detokenize(TOKENIZER.tokenize(tf.constant(strings))).numpy().tolist() == strings
+    )
 
 
 @pytest.mark.parametrize(
     ("max_length", "rows"),
-    [(1, [[1], [1]]), (3, [[99, 100, 1], [99, 1, 0]]), (4, [[99, 100, 101, 1], [99, 1, 0, 0]]), (9, None)],
+    [
+        (1, [[1], [1]]),
+        (3, [[99, 100, 1], [99, 1, 0]]),
+        (4, [[99, 100, 101, 1], [99, 1, 0, 0]]),
+        (9, None),
+    ],
 )
 def test_long_strings_lose_their_tail_but_not_their_end(max_length, rows):
     strings = tf.constant(["abc", "a"])
@@ -59,7 +66,9 @@ def test_empty_batch(fixed):
 
 
 def test_decoding_stops_at_the_first_end_and_skips_what_is_no_byte():
-    ids = tf.constant([[99, 1, 100, 1], [0, 99, 0, 100], [1, 99, 99, 99], [0, 0, 0, 0], [99, 258, -1, 100]])
+    ids = tf.constant(
+        [[99, 1, 100, 1], [0, 99, 0, 100], [1, 99, 99, 99], [0, 0, 0, 0], [99, 258, -1, 100]]
+    )
     assert TOKENIZER.detokenize(ids).numpy().tolist() == [b"a", b"ab", b"", b"", b"ab"]
 
 
@@ -99,11 +108,15 @@ def test_saved_model_answers_without_this_package(tmp_path):
         assert answer["strings"].tolist() == expected
 
     allowed = {
-        name for name in _op_names(echo.serve.get_concrete_function().graph.as_graph_def()) if ">" in name
+        name
+        for name in _op_names(echo.serve.get_concrete_function().graph.as_graph_def())
+        if ">" in name
     }
     assert allowed and all(name.startswith("TFText>") for name in allowed)
 
 
 def _op_names(graph):
-    functions = itertools.chain.from_iterable(function.node_def for function in graph.library.function)
+    functions = itertools.chain.from_iterable(
+        function.node_def for function in graph.library.function
+    )
     return {node.op for node in [*graph.node, *functions]}

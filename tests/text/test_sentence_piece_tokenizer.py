@@ -52,7 +52,9 @@ def test_what_comes_back_is_the_normalized_text(tokenizer: SentencePieceTokenize
     assert back(tokenizer, texts) == normal
 
 
-def test_no_text_is_padding_or_unknown_and_each_ends_once(tokenizer: SentencePieceTokenizer) -> None:
+def test_no_text_is_padding_or_unknown_and_each_ends_once(
+    tokenizer: SentencePieceTokenizer,
+) -> None:
     for text in [*TEXTS[:4], *UNSEEN]:
         *ids, end = tokenizer.tokenize(tf.constant([text])).numpy()[0].tolist()
         assert end == tokenizer.eos_id and min(ids) > 2 and max(ids) < tokenizer.vocabulary_size
@@ -64,8 +66,12 @@ def test_learned_pieces_are_longer_than_characters(tokenizer: SentencePieceToken
     assert tokenizer.tokenize(tf.constant(TEXTS[:1])).shape[1] < 0.8 * len(TEXTS[0])
 
 
-def test_setting_a_seed_does_not_end_a_graph_that_tokenizes(tokenizer: SentencePieceTokenizer) -> None:
-    examples = tf.data.Dataset.from_tensor_slices(["A dog"]).batch(1).map(tokenizer.tokenize).repeat()
+def test_setting_a_seed_does_not_end_a_graph_that_tokenizes(
+    tokenizer: SentencePieceTokenizer,
+) -> None:
+    examples = (
+        tf.data.Dataset.from_tensor_slices(["A dog"]).batch(1).map(tokenizer.tokenize).repeat()
+    )
     before = next(iterator := examples.as_numpy_iterator()).tolist()
     tf.random.set_seed(3)
     assert next(iterator).tolist() == next(examples.as_numpy_iterator()).tolist() == before
@@ -92,7 +98,9 @@ def test_what_follows_the_end_is_not_read(tokenizer: SentencePieceTokenizer) -> 
     assert tokenizer.detokenize(ids[:, :-1]).numpy().tolist() == [b"A dog"]
 
 
-def test_bytes_that_form_no_character_are_text_all_the_same(tokenizer: SentencePieceTokenizer) -> None:
+def test_bytes_that_form_no_character_are_text_all_the_same(
+    tokenizer: SentencePieceTokenizer,
+) -> None:
     lone_lead_byte = 3 + 0xC3
     assert tokenizer.detokenize(tf.constant([[lone_lead_byte, 1]])).numpy()[0].decode() == "\ufffd"
 

@@ -57,7 +57,9 @@ def test_it_works_in_a_saved_model_that_another_process_loads(
 ) -> None:
     module = tf.Module()
     module.resources = tokenizer.resources
-    module.answer = tf.function(tokenizer.tokenize, input_signature=[tf.TensorSpec((None,), tf.string)])
+    module.answer = tf.function(
+        tokenizer.tokenize, input_signature=[tf.TensorSpec((None,), tf.string)]
+    )
     tf.saved_model.save(module, str(tmp_path))
     got = without_keras.ask(tmp_path, [["who shot?", ""]], "answer")["output"]
     assert got.tolist() == tokenizer.tokenize(tf.constant(["who shot?", ""])).numpy().tolist()

@@ -33,7 +33,9 @@ def test_first_line_with_counts_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_arrays(tmp_path: Path) -> None:
-    file = write_arrays(tmp_path / "glove.npz", ["the", "film"], np.array([[1, 2], [3, 4]], np.float16))
+    file = write_arrays(
+        tmp_path / "glove.npz", ["the", "film"], np.array([[1, 2], [3, 4]], np.float16)
+    )
     (vector,) = read_word_vectors(file, 2, ["film"]).values()
     assert vector.dtype == np.float32 and vector.tolist() == [3, 4]
 
@@ -53,7 +55,9 @@ def test_wrong_width_names_file_and_both_widths(form: str, tmp_path: Path) -> No
 
 def test_damage_names_the_line(tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("the 1 2 3\nfilm 4 x 6\n")
-    with pytest.raises(UserError, match="glove.txt, line 2: 'film' is followed by other things than numbers"):
+    with pytest.raises(
+        UserError, match="glove.txt, line 2: 'film' is followed by other things than numbers"
+    ):
         read_word_vectors(tmp_path / "glove.txt", 3, ["film"])
     (tmp_path / "glove.txt").write_text("the 1 2 3\nfilm 4\n")
     with pytest.raises(UserError, match="glove.txt, line 2: the vectors have 1 numbers"):
@@ -72,7 +76,9 @@ def test_damage_names_the_line(tmp_path: Path) -> None:
         ("v.txt", b"", "v.txt has a vector of none of the 1 words"),
     ],
 )
-def test_file_that_is_no_vectors(name: str, content: bytes | None, message: str, tmp_path: Path) -> None:
+def test_file_that_is_no_vectors(
+    name: str, content: bytes | None, message: str, tmp_path: Path
+) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=message):

@@ -36,7 +36,9 @@ def main() -> None:
     devices = keras.distribution.list_devices("cpu")
     keras.distribution.set_distribution(keras.distribution.DataParallel(devices=devices))
     two, shared_losses = fitted(ids, labels)
-    difference = max(float(np.abs(left - right).max()) for left, right in zip(one, two, strict=True))
+    difference = max(
+        float(np.abs(left - right).max()) for left, right in zip(one, two, strict=True)
+    )
     moved = max(
         float(np.abs(weight - start).max())
         for weight, start in zip(two, make_model().get_weights(), strict=True)

@@ -36,18 +36,27 @@ def drawn(folder: Path) -> dict[str, Any]:
 def test_counts_are_those_of_the_scores_at_real_pairs(model: keras.Model) -> None:
     counts = AttentionFigures(model, IDS).measure()["matrices"]["coda/weights"]
     embedded = model.layers[1](IDS)
-    weights = np.asarray(model.get_layer("coda")(embedded, embedded, return_attention_scores=True)[1])
+    weights = np.asarray(
+        model.get_layer("coda")(embedded, embedded, return_attention_scores=True)[1]
+    )
     real = IDS != 0
     visible = np.broadcast_to(real[:, None, :, None] & real[:, None, None, :], weights.shape)
     expected, _ = np.histogram(weights[visible], bins=BINS, range=(-1, 1))
     assert counts == expected.tolist() and sum(counts) == 2 * (9 + 4)
 
 
-def test_figures_of_every_epoch_reach_tensorboard_and_the_file(model: keras.Model, tmp_path: Path) -> None:
+def test_figures_of_every_epoch_reach_tensorboard_and_the_file(
+    model: keras.Model, tmp_path: Path
+) -> None:
     def fit(start: int, epochs: int) -> None:
         callback = AttentionSummaries(tmp_path, IDS, steps_per_epoch=10, start=start)
         model.fit(
-            IDS, np.ones((2, 1)), epochs=epochs, initial_epoch=start // 10, verbose=0, callbacks=[callback]
+            IDS,
+            np.ones((2, 1)),
+            epochs=epochs,
+            initial_epoch=start // 10,
+            verbose=0,
+            callbacks=[callback],
         )
 
     fit(0, 3)

@@ -28,7 +28,13 @@ def test_every_variable_comes_back(tmp_path: Path) -> None:
     model, optimizer = build(tmp_path)
     everything = [*model.variables, *optimizer.variables]
     names = " ".join(variable.path for variable in everything)
-    for part in ("seed_generator_state", "moving_variance", "momentum", "iteration", "dynamic_scale"):
+    for part in (
+        "seed_generator_state",
+        "moving_variance",
+        "momentum",
+        "iteration",
+        "dynamic_scale",
+    ):
         assert part in names
     fill(everything, 3)
     before = [variable.numpy() for variable in everything]
@@ -71,7 +77,9 @@ def test_average_is_taken_in_float64(tmp_path: Path) -> None:
         checkpoints.save(step, model, optimizer)
     expected = np.float32(sum(values.values()) / 3)
     assert expected != np.float32(2.0**24 / 3)
-    for array, variable in zip(average(checkpoints, [1, 2, 3]), model.trainable_variables, strict=True):
+    for array, variable in zip(
+        average(checkpoints, [1, 2, 3]), model.trainable_variables, strict=True
+    ):
         assert array.dtype == np.float32
         np.testing.assert_array_equal(array, np.full(variable.shape, expected))
     np.testing.assert_array_equal(average(checkpoints, [2])[0], 1.0)

@@ -44,8 +44,12 @@ def test_power_failure_after_the_renaming_loses_neither_content_nor_name(
     def name_of(descriptor: int) -> Path:
         return Path(os.readlink(f"/proc/self/fd/{descriptor}"))
 
-    monkeypatch.setattr(os, "fsync", lambda number: (done.append(("sync", name_of(number))), fsync(number)))
-    monkeypatch.setattr(os, "replace", lambda *names: (done.append(("replace", *names)), replace(*names)))
+    monkeypatch.setattr(
+        os, "fsync", lambda number: (done.append(("sync", name_of(number))), fsync(number))
+    )
+    monkeypatch.setattr(
+        os, "replace", lambda *names: (done.append(("replace", *names)), replace(*names))
+    )
     target = tmp_path / "file.json"
     with replacing(target) as temporary:
         temporary.write_text("whole")
@@ -99,9 +103,12 @@ def test_a_folder_was_renamed_before_its_files_were_on_the_disk(
     order: list[str] = []
     fsync, rename = os.fsync, Path.rename
     monkeypatch.setattr(
-        "os.fsync", lambda one: (order.append(Path(os.readlink(f"/proc/self/fd/{one}")).name), fsync(one))
+        "os.fsync",
+        lambda one: (order.append(Path(os.readlink(f"/proc/self/fd/{one}")).name), fsync(one)),
     )
-    monkeypatch.setattr(Path, "rename", lambda one, other: (order.append("rename"), rename(one, other))[1])
+    monkeypatch.setattr(
+        Path, "rename", lambda one, other: (order.append("rename"), rename(one, other))[1]
+    )
     with appearing(tmp_path / "1") as temporary:
         (temporary / "variables").mkdir(parents=True)
         (temporary / "variables" / "data").write_text("weights")

@@ -17,7 +17,10 @@ SCRIPT = Path(__file__).with_name("train_toy.py")
 
 
 def start(folder: Path, moment: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])]),
+    }
     return warm.run([sys.executable, SCRIPT, folder, moment], text=True, env=environment)
 
 
@@ -51,7 +54,9 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_final_weights_are_the_same_bit_for_bit(undisturbed: Path, killed: Path) -> None:
-    expected, got = (RunFolder.open(run).load_model().get_weights() for run in (undisturbed, killed))
+    expected, got = (
+        RunFolder.open(run).load_model().get_weights() for run in (undisturbed, killed)
+    )
     assert len(expected) > 10
     for left, right in zip(expected, got, strict=True):
         np.testing.assert_array_equal(left, right)
@@ -93,6 +98,8 @@ def test_curves_have_every_step_once(killed: Path) -> None:
 
 
 def test_toy_has_noise_and_moving_means_to_lose(tmp_path: Path) -> None:
-    names = {variable.path for variable in toy_task.make(tmp_path).build_model().non_trainable_variables}
+    names = {
+        variable.path for variable in toy_task.make(tmp_path).build_model().non_trainable_variables
+    }
     assert any("seed_generator_state" in name for name in names)
     assert any("moving_mean" in name for name in names)

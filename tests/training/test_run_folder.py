@@ -39,7 +39,9 @@ def test_config_round_trip(folder: RunFolder) -> None:
 
 def test_every_difference_is_named(folder: RunFolder) -> None:
     other = toy_task.make("data", seed=1, model__width=16)
-    message = "model.width 8, not 16; policy 'float32', not 'mixed_float16'; seed 7, not 1: give the same"
+    message = (
+        "model.width 8, not 16; policy 'float32', not 'mixed_float16'; seed 7, not 1: give the same"
+    )
     with pytest.raises(UserError, match=message):
         folder.require_same(other, {"policy": "mixed_float16"})
 
@@ -83,13 +85,17 @@ def test_folder_without_config(tmp_path: Path) -> None:
 )
 def test_damaged_config(tmp_path: Path, content: str) -> None:
     (tmp_path / "config.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(UserError, match=r"config.json is damaged: it is not the config of a training run"):
+    with pytest.raises(
+        UserError, match=r"config.json is damaged: it is not the config of a training run"
+    ):
         RunFolder.open(tmp_path)
 
 
 def test_newer_format(folder: RunFolder) -> None:
     (folder.path / "config.json").write_text(json.dumps({"format": 2}))
-    with pytest.raises(UserError, match=rf"has format 2 and this version \({__version__}\) reads up to 1"):
+    with pytest.raises(
+        UserError, match=rf"has format 2 and this version \({__version__}\) reads up to 1"
+    ):
         RunFolder.open(folder.path)
 
 
@@ -98,7 +104,9 @@ def test_unfinished_run_says_how_far_it_is(folder: RunFolder) -> None:
     with pytest.raises(UserError, match=r"not finished \(step 0 of 24\)"):
         folder.load_model()
     folder.write_history([{"step": 4}, {"step": 8}])
-    with pytest.raises(UserError, match=r"not finished \(step 8 of 24\): run the train command again"):
+    with pytest.raises(
+        UserError, match=r"not finished \(step 8 of 24\): run the train command again"
+    ):
         RunFolder.open(folder.path, finished=True)
 
 
@@ -132,8 +140,12 @@ def test_two_processes_do_not_train_in_one_folder(folder: RunFolder) -> None:
     assert not (folder.path / ".lock").exists()
 
 
-def test_a_training_that_begins_removed_what_a_running_evaluate_was_writing(folder: RunFolder) -> None:
-    dead, running = (left_by(process, folder.path, "metrics.json") for process in (NO_PROCESS, os.getppid()))
+def test_a_training_that_begins_removed_what_a_running_evaluate_was_writing(
+    folder: RunFolder,
+) -> None:
+    dead, running = (
+        left_by(process, folder.path, "metrics.json") for process in (NO_PROCESS, os.getppid())
+    )
     dead.touch()
     running.touch()
     with RunFolder.lock(folder.path):

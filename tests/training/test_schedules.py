@@ -16,7 +16,9 @@ def rate(schedule: WarmupSchedule, update: int) -> float:
     [(2 * 512**-0.5, 8000, 9.9e-4), (0.1, 16000, 7.9e-4), (2 * 128**-0.5, 8000, 2.0e-3)],
     ids=["transformer_base", "transformer_base_single_gpu", "transformer_tiny"],
 )
-def test_inverse_square_root_is_that_of_tensor2tensor(constant: float, warmup: int, peak: float) -> None:
+def test_inverse_square_root_is_that_of_tensor2tensor(
+    constant: float, warmup: int, peak: float
+) -> None:
     schedule = WarmupSchedule(constant * warmup**-0.5, warmup, "inverse_square_root", 100_000)
     assert rate(schedule, warmup) == pytest.approx(peak, rel=2e-2)
     for update in (1, 2000, warmup, warmup + 1, 50_000):
@@ -35,7 +37,9 @@ def test_other_forms(decay: str, middle: float, end: float) -> None:
 
 
 def test_cosine_is_a_cosine() -> None:
-    assert rate(WarmupSchedule(2.0, 0, "cosine", 101), 26) == pytest.approx(1 + math.cos(math.pi / 4))
+    assert rate(WarmupSchedule(2.0, 0, "cosine", 101), 26) == pytest.approx(
+        1 + math.cos(math.pi / 4)
+    )
 
 
 def test_no_warmup_starts_at_the_peak() -> None:
@@ -51,7 +55,12 @@ def test_config_round_trip() -> None:
 
 def test_settings_reach_the_schedule() -> None:
     settings = TrainingSettings(
-        steps=90, batch_size=1, learning_rate=0.25, warmup_steps=7, checkpoint_every=9, schedule="linear"
+        steps=90,
+        batch_size=1,
+        learning_rate=0.25,
+        warmup_steps=7,
+        checkpoint_every=9,
+        schedule="linear",
     )
     assert WarmupSchedule.from_settings(settings).get_config() == {
         "peak": 0.25,

@@ -12,7 +12,13 @@ from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.checkpoints import Checkpoints
 from keras_quasiattn.training.selection import is_over, selected_step
 
-SETTINGS = {"steps": 40, "batch_size": 1, "learning_rate": 1.0, "warmup_steps": 0, "checkpoint_every": 4}
+SETTINGS = {
+    "steps": 40,
+    "batch_size": 1,
+    "learning_rate": 1.0,
+    "warmup_steps": 0,
+    "checkpoint_every": 4,
+}
 BEST = {"training__average_checkpoints": 1, "training__select": "accuracy"}
 
 
@@ -51,7 +57,10 @@ def test_training_ends_when_nothing_gets_better() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"select": "loss", "average_checkpoints": 2}, "average_checkpoints is 2: it must be 1 where"),
+        (
+            {"select": "loss", "average_checkpoints": 2},
+            "average_checkpoints is 2: it must be 1 where",
+        ),
         ({"patience": 2}, "patience is 2: it must be none where training.select is 'last'"),
         ({"select": "loss", "patience": 0}, "patience is 0: it must be none or at least 1"),
     ],
@@ -63,7 +72,9 @@ def test_settings_that_do_not_go_together(changed: dict[str, Any], message: str)
 
 def test_unknown_figure_is_refused_before_a_run_begins(tmp_path: Path) -> None:
     task = toy_task.make(tmp_path, **{**BEST, "training__select": "accurracy"})
-    with pytest.raises(UserError, match=r"unknown training.select 'accurracy' \(did you mean 'accuracy'\?\)"):
+    with pytest.raises(
+        UserError, match=r"unknown training.select 'accurracy' \(did you mean 'accuracy'\?\)"
+    ):
         train(task, tmp_path / "run", progress=False)
     assert not RunFolder.exists(tmp_path / "run")
 
@@ -89,13 +100,17 @@ def test_finished_model_is_the_best_checkpoint(early: Path) -> None:
     kept = Checkpoints(folder.checkpoints, keep=2)
     assert kept.steps() == sorted({best["step"], *(row["step"] for row in rows[-2:])})
     model = folder.load_model()
-    for variable, array in zip(model.trainable_variables, kept.read(best["step"], "trainable"), strict=True):
+    for variable, array in zip(
+        model.trainable_variables, kept.read(best["step"], "trainable"), strict=True
+    ):
         np.testing.assert_array_equal(variable.numpy(), array)
     assert folder.metrics()["validation"]["accuracy"] == pytest.approx(best["val_accuracy"])
     assert folder.metrics()["validation"]["loss"] == pytest.approx(best["val_loss"], rel=1e-4)
 
 
-def test_run_that_was_killed_after_its_early_end_is_only_finished(early: Path, tmp_path: Path) -> None:
+def test_run_that_was_killed_after_its_early_end_is_only_finished(
+    early: Path, tmp_path: Path
+) -> None:
     shutil.copytree(early, tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
     rows, model = folder.history(), folder.load_model()

@@ -14,7 +14,10 @@ SCRIPT = Path(__file__).with_name("train_mirrored.py")
 
 
 def told(folder: Path, part: str) -> dict[str, Any]:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(SCRIPT.parent), str(SCRIPT.parents[2])]),
+    }
     ended = warm.run([sys.executable, SCRIPT, folder, part], text=True, env=environment)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout.splitlines()[-1])

@@ -16,7 +16,11 @@ from keras_quasiattn.training.files import _prefix
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.replicas import ReplicaLossScaleOptimizer
 
-SHORT = {"training__steps": 8, "training__average_checkpoints": 2, "model__batch_normalization": False}
+SHORT = {
+    "training__steps": 8,
+    "training__average_checkpoints": 2,
+    "model__batch_normalization": False,
+}
 
 SMOOTH = {"model__dropout": 0.0, "model__batch_normalization": False}
 
@@ -25,7 +29,10 @@ SMOOTH = {"model__dropout": 0.0, "model__batch_normalization": False}
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     train(
-        toy_task.make(folder, **SHORT), folder / "run", progress=False, command=["quasiattn", "train", "a b"]
+        toy_task.make(folder, **SHORT),
+        folder / "run",
+        progress=False,
+        command=["quasiattn", "train", "a b"],
     )
     return folder / "run"
 
@@ -62,7 +69,9 @@ def test_finished_model_is_the_mean_of_the_last_checkpoints(trained: Path) -> No
     pairs = zip(checkpoints.read(4, "trainable"), checkpoints.read(8, "trainable"), strict=True)
     for weight, (one, other) in zip(model.trainable_weights, pairs, strict=True):
         assert np.abs(one - other).max() > 0
-        np.testing.assert_allclose(weight.numpy(), (one.astype("float64") + other) / 2, rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(
+            weight.numpy(), (one.astype("float64") + other) / 2, rtol=1e-6, atol=1e-8
+        )
 
 
 def test_figures_are_those_of_the_finished_model(trained: Path, tmp_path: Path) -> None:
@@ -75,7 +84,9 @@ def test_figures_are_those_of_the_finished_model(trained: Path, tmp_path: Path) 
 
 
 def test_finished_run_is_left_alone(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = {entry: entry.stat().st_mtime_ns for entry in trained.rglob("*") if entry.name != ".lock"}
+    before = {
+        entry: entry.stat().st_mtime_ns for entry in trained.rglob("*") if entry.name != ".lock"
+    }
     train(toy_task.make(trained.parent, **SHORT), trained)
     assert capsys.readouterr().out == f"{trained} is finished: nothing to train\n"
     assert before == {entry: entry.stat().st_mtime_ns for entry in before}
@@ -93,7 +104,10 @@ def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
 
 
 def test_what_a_process_killed_at_its_end_left_in_a_finished_run_stayed(trained: Path) -> None:
-    left = [trained / ".lock", trained / f"{_prefix().replace(str(os.getpid()), '999999999')}model.keras"]
+    left = [
+        trained / ".lock",
+        trained / f"{_prefix().replace(str(os.getpid()), '999999999')}model.keras",
+    ]
     for file in left:
         file.touch()
     train(toy_task.make(trained.parent, **SHORT), trained)
@@ -112,8 +126,12 @@ def test_what_a_process_killed_at_its_end_left_in_a_finished_run_stayed(trained:
 def test_other_options_in_the_same_folder_are_refused(
     trained: Path, change: dict[str, Any], options: dict[str, Any], named: str
 ) -> None:
-    with pytest.raises(UserError, match=f"{trained} was begun with {named}: give the same options again"):
-        train(toy_task.make(trained.parent, **{**SHORT, **change}), trained, progress=False, **options)
+    with pytest.raises(
+        UserError, match=f"{trained} was begun with {named}: give the same options again"
+    ):
+        train(
+            toy_task.make(trained.parent, **{**SHORT, **change}), trained, progress=False, **options
+        )
 
 
 def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> None:
@@ -125,7 +143,10 @@ def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> No
     ("options", "message"),
     [
         ({"policy": "float8"}, "unknown precision policy 'float8'.*: choose from float32, mixed_"),
-        ({"strategy": "mirored"}, r"unknown strategy 'mirored' \(did you mean 'mirrored'\?\): choose from"),
+        (
+            {"strategy": "mirored"},
+            r"unknown strategy 'mirored' \(did you mean 'mirrored'\?\): choose from",
+        ),
         (
             {"strategy": "mirrored"},
             "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'",
@@ -148,15 +169,21 @@ def float32_losses(tmp_path_factory: pytest.TempPathFactory) -> list[float]:
     return [row["val_loss"] for row in run.history()]
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.long)]
+)
 def test_low_precision_learns_as_float32_does(
     tmp_path: Path, policy: str, float32_losses: list[float]
 ) -> None:
-    folder = train(toy_task.make(tmp_path, **SMOOTH), tmp_path / "run", policy=policy, progress=False)
+    folder = train(
+        toy_task.make(tmp_path, **SMOOTH), tmp_path / "run", policy=policy, progress=False
+    )
     assert keras.config.dtype_policy().name == "float32"
     model = folder.load_model()
     assert model.layers[1].compute_dtype == policy.removeprefix("mixed_")
-    assert all(np.isfinite(weight).all() and weight.dtype == np.float32 for weight in model.get_weights())
+    assert all(
+        np.isfinite(weight).all() and weight.dtype == np.float32 for weight in model.get_weights()
+    )
     losses = [row["val_loss"] for row in folder.history()]
     np.testing.assert_allclose(losses, float32_losses, atol=0.01)
     assert max(float32_losses) - min(float32_losses) > 0.1
@@ -196,7 +223,9 @@ def test_loss_that_is_not_finite_stops_before_the_checkpoint(tmp_path: Path) -> 
     for file in (tmp_path / "run" / "checkpoints").glob("*"):
         with np.load(file) as arrays:
             assert all(
-                np.isfinite(arrays[name]).all() for name in arrays.files if name.startswith("trainable")
+                np.isfinite(arrays[name]).all()
+                for name in arrays.files
+                if name.startswith("trainable")
             )
 
 

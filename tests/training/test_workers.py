@@ -25,7 +25,9 @@ SECONDS = 300
 
 def start(arguments: Sequence[str], workers: int, **conditions: Any) -> list[subprocess.Popen[str]]:
     """The same command in processes that know of each other."""
-    asked = json.dumps({"arguments": [*arguments, "--strategy=multi-worker", "--quiet"], **conditions})
+    asked = json.dumps(
+        {"arguments": [*arguments, "--strategy=multi-worker", "--quiet"], **conditions}
+    )
     root = os.pathsep.join(str(SCRIPT.parents[level]) for level in (0, 2))
     return [
         subprocess.Popen(
@@ -51,10 +53,19 @@ def ends(processes: Sequence[subprocess.Popen[str]]) -> list[tuple[int, str]]:
     return ended
 
 
-def command(folder: Path, name: str, model: str, policy: str = "float32", **changed: Any) -> list[str]:
+def command(
+    folder: Path, name: str, model: str, policy: str = "float32", **changed: Any
+) -> list[str]:
     settings = tiny_texts.overrides(folder, model, **changed)
     return [
-        *("train", "classify", "--preset=own", f"--model={model}", "--seed=3", f"--policy={policy}"),
+        *(
+            "train",
+            "classify",
+            "--preset=own",
+            f"--model={model}",
+            "--seed=3",
+            f"--policy={policy}",
+        ),
         *(f"--run={folder / name}", f"--data-dir={folder / 'data'}"),
         *(f"--set={option}={value}" for option, value in settings.items()),
     ]
@@ -92,7 +103,9 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
     assert histories[1][0]["loss"] == pytest.approx(histories[0][0]["loss"], abs=5e-3)
     for one, two in zip(*histories, strict=True):
         assert two["loss"] == pytest.approx(one["loss"], abs=1e-4 if is_exact else 2e-2)
-        assert two["val_accuracy"] == pytest.approx(one["val_accuracy"], abs=0.05 if is_exact else 0.1)
+        assert two["val_accuracy"] == pytest.approx(
+            one["val_accuracy"], abs=0.05 if is_exact else 0.1
+        )
 
 
 @pytest.mark.complete
@@ -100,10 +113,16 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
 def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts: Path, seed: int) -> None:
     """At a random moment, the chief or not; whether dropout goes on as it was shows in the weights."""
     draw = np.random.default_rng(seed)
-    arguments = command(texts, f"killed-{seed}", "bilstm_soft", model__dropout=0.3, training__steps=200)
+    arguments = command(
+        texts, f"killed-{seed}", "bilstm_soft", model__dropout=0.3, training__steps=200
+    )
     whole = texts / "whole"
     if not whole.exists():
-        ends(start(command(texts, "whole", "bilstm_soft", model__dropout=0.3, training__steps=200), 2))
+        ends(
+            start(
+                command(texts, "whole", "bilstm_soft", model__dropout=0.3, training__steps=200), 2
+            )
+        )
     processes = start(arguments, 2)
     run, victim = texts / f"killed-{seed}", int(draw.integers(2))
     begun = time.monotonic()

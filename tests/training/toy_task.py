@@ -67,7 +67,9 @@ class ToyTask(Task):
     def validation_data(self) -> tf.data.Dataset:
         return tf.data.Dataset.range(-self.options.data["validation_batches"], 0).map(self._batch)
 
-    def evaluate(self, model: keras.Model, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> dict[str, float]:
         digits, target = self._batch(tf.constant(-100, tf.int64))
         right = keras.ops.argmax(model(digits), axis=-1) == target
         return {"accuracy": float(tf.reduce_mean(tf.cast(right[:limit], tf.float32)))}

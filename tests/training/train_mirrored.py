@@ -59,7 +59,9 @@ def stopped_and_resumed(name: str) -> RunFolder:
     return run(name, "mirrored")
 
 
-def overflow_on_the_second_replica(optimizer_class: type[keras.optimizers.LossScaleOptimizer]) -> list[float]:
+def overflow_on_the_second_replica(
+    optimizer_class: type[keras.optimizers.LossScaleOptimizer],
+) -> list[float]:
     """The weight and the loss scale after an update in which one replica's gradient alone is infinite."""
     strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
     with strategy.scope():
@@ -122,9 +124,15 @@ def going_on(folder: RunFolder) -> dict[str, Any]:
     half = run("float16", "mirrored", policy="mixed_float16", training__steps=8)
     return {
         "resumed": largest_difference(folder, stopped_and_resumed("resumed")),
-        "float16": all(bool(np.isfinite(weight).all()) for weight in half.load_model().get_weights()),
+        "float16": all(
+            bool(np.isfinite(weight).all()) for weight in half.load_model().get_weights()
+        ),
     }
 
 
 tasks._TASKS["toy"] = "toy_task:ToyTask"
-print(json.dumps({"learning": learning, "going_on": going_on}[sys.argv[2]](run("mirrored", "mirrored"))))
+print(
+    json.dumps(
+        {"learning": learning, "going_on": going_on}[sys.argv[2]](run("mirrored", "mirrored"))
+    )
+)

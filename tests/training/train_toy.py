@@ -66,4 +66,8 @@ if __name__ == "__main__":
         kill_in_half(value)
     elif where == "whole":
         kill_when_whole(value)
-    train(toy_task.make(Path(folder) / "data"), Path(folder) / "run", command=["quasiattn", "train", "toy"])
+    train(
+        toy_task.make(Path(folder) / "data"),
+        Path(folder) / "run",
+        command=["quasiattn", "train", "toy"],
+    )

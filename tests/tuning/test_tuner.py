@@ -62,12 +62,18 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
 
 
 def tried(trainings: Trainings) -> list[tuple[float, int]]:
-    return [(options["training.learning_rate"], options["model.units"]) for _, options in trainings.asked]
+    return [
+        (options["training.learning_rate"], options["model.units"])
+        for _, options in trainings.asked
+    ]
 
 
 @pytest.mark.parametrize(
     "method",
-    ["random", *(pytest.param(name, marks=pytest.mark.complete) for name in METHODS if name != "random")],
+    [
+        "random",
+        *(pytest.param(name, marks=pytest.mark.complete) for name in METHODS if name != "random"),
+    ],
 )
 def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
     task: Task, trainings: Trainings, tmp_path: Path, method: str
@@ -85,7 +91,9 @@ def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
     assert folder.path == tmp_path / "two" / "best"
 
 
-def test_a_search_by_perplexity_kept_the_worst(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_by_perplexity_kept_the_worst(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def trained(task: Task, path: Path, **options: Any) -> RunFolder:
         task.prepare()
         folder = RunFolder.create(path, task, options={})
@@ -97,7 +105,9 @@ def test_a_search_by_perplexity_kept_the_worst(tmp_path: Path, monkeypatch: pyte
     task = tiny_sequences.make(
         tiny_sequences.files(tmp_path), "translate", "seq2seq", training__select="perplexity"
     )
-    folder = search(task, {"model.units": [4, 8, 16]}, tmp_path / "search", trials=3, progress=False)
+    folder = search(
+        task, {"model.units": [4, 8, 16]}, tmp_path / "search", trials=3, progress=False
+    )
     assert folder.metrics()["validation"]["perplexity"] == 5.0
 
 
@@ -115,7 +125,9 @@ def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: 
 
 
 @pytest.mark.long
-def test_a_search_goes_on_where_it_stopped(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+def test_a_search_goes_on_where_it_stopped(
+    task: Task, trainings: Trainings, tmp_path: Path
+) -> None:
     search(task, SPACE, tmp_path / "whole", trials=5, progress=False)
     whole, trainings.asked = tried(trainings), []
     trainings.kill_at = 2
@@ -159,19 +171,28 @@ def test_options_that_do_not_go_together_fail_their_own_trial(
     space = {"training.warmup_steps": [-1, 0], "model.units": [4, 8, 16]}
     search(task, space, tmp_path / "search", trials=6)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 6 and sum("failed: training.warmup_steps is -1" in line for line in lines) == 3
+    assert (
+        len(lines) == 6
+        and sum("failed: training.warmup_steps is -1" in line for line in lines) == 3
+    )
     assert len(trainings.asked) == 3
 
 
-def test_a_search_without_success_says_why(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+def test_a_search_without_success_says_why(
+    task: Task, trainings: Trainings, tmp_path: Path
+) -> None:
     with pytest.raises(
         UserError, match="no trial of .* succeeded; the last one: training.warmup_steps is -2"
     ):
-        search(task, {"training.warmup_steps": [-2, -2]}, tmp_path / "search", trials=1, progress=False)
+        search(
+            task, {"training.warmup_steps": [-2, -2]}, tmp_path / "search", trials=1, progress=False
+        )
 
 
 @pytest.mark.long
-def test_hyperband_trains_longer_what_was_good(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+def test_hyperband_trains_longer_what_was_good(
+    task: Task, trainings: Trainings, tmp_path: Path
+) -> None:
     search(task, SPACE, tmp_path / "search", method="hyperband", progress=False)
     steps = {options["training.steps"] for _, options in trainings.asked}
     assert steps == {20, 60}  # one period and all three
@@ -189,7 +210,9 @@ def test_folds_hold_out_every_text_once(task: Task, trainings: Trainings, tmp_pa
         return options["data.validation_fold"]
 
     trainings.figure = figure
-    folder = search(task, {"model.units": [4, 8]}, tmp_path / "search", trials=1, folds=4, progress=False)
+    folder = search(
+        task, {"model.units": [4, 8]}, tmp_path / "search", trials=1, folds=4, progress=False
+    )
     *folds, last = held_out
     assert sum(map(len, folds)) == len(set().union(*folds)) == 240
     assert len(folds) == 4 and last < held_out[0]
@@ -210,7 +233,11 @@ def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Pa
 def test_data_that_cannot_be_had_bind_no_folder(tmp_path: Path) -> None:
     """A search whose file was misspelt must not stand in the way of the right one."""
     task = get("classify")(
-        preset="own", model="bilstm_none", seed=0, data_dir=tmp_path, overrides={"data.train": "misspelt.tsv"}
+        preset="own",
+        model="bilstm_none",
+        seed=0,
+        data_dir=tmp_path,
+        overrides={"data.train": "misspelt.tsv"},
     )
     with pytest.raises(UserError, match="misspelt.tsv"):
         search(task, SPACE, tmp_path / "search", trials=1)
@@ -231,7 +258,9 @@ def test_bad_arguments(task: Task, tmp_path: Path, arguments: dict[str, Any], me
     assert not (tmp_path / "search").exists()
 
 
-def test_half_a_cluster_is_refused(task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_cluster_is_refused(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
     with pytest.raises(UserError, match="KERASTUNER_TUNER_ID, KERASTUNER_ORACLE_PORT is not set"):
         search(task, SPACE, tmp_path / "search")
@@ -261,7 +290,10 @@ def test_search_spaces(task: Task, texts: Path) -> None:
     assert search_space(task, {"model.units": "4, 8"}) == {"model.units": [4, 8]}
     for wanted, message in (
         ({"model.width": "1,2"}, "--try model.width=1,2: unknown option 'model.width'"),
-        ({"model.units": "4,big"}, "--try model.units=4,big: model.units is 'big': it must be of type int"),
+        (
+            {"model.units": "4,big"},
+            "--try model.units=4,big: model.units is 'big': it must be of type int",
+        ),
         ({"model.units": "4"}, "--try model.units=4: give at least two values"),
     ):
         with pytest.raises(UserError, match=message):
@@ -273,7 +305,9 @@ def test_of_equal_trials_a_killed_search_picked_another(
 ) -> None:
     made = Trainings(lambda _: 0.5)
     monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", made)
-    chosen = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config["task_config"]
+    chosen = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config[
+        "task_config"
+    ]
     shutil.rmtree(tmp_path / "search" / "best")
     oracle = keras_tuner.Oracle.reload
 

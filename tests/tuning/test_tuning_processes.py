@@ -22,7 +22,14 @@ SECONDS = 300
 def command(folder: Path, search: Path) -> list[str]:
     settings = tiny_texts.overrides(folder, "bilstm_none", training__select="accuracy")
     return [
-        *("tune", "classify", "--preset=own", "--model=bilstm_none", "--seed=3", f"--trials={TRIALS}"),
+        *(
+            "tune",
+            "classify",
+            "--preset=own",
+            "--model=bilstm_none",
+            "--seed=3",
+            f"--trials={TRIALS}",
+        ),
         *(f"--to={search}", f"--data-dir={folder / 'data'}", "--try=model.units=4,6,8,10,12,14"),
         *(f"--set={option}={value}" for option, value in settings.items()),
     ]
@@ -79,7 +86,9 @@ def wait_for(process: subprocess.Popen[str], search: Path, trial: str, seconds: 
 
 @pytest.mark.complete
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_a_killed_search_loses_no_trial_and_repeats_none(texts: Path, whole: Path, seed: int) -> None:
+def test_a_killed_search_loses_no_trial_and_repeats_none(
+    texts: Path, whole: Path, seed: int
+) -> None:
     draw, search = np.random.default_rng(seed), texts / f"killed-{seed}"
     process = start(command(texts, search))
     wait_for(process, search, f"trial_{draw.integers(TRIALS)}", draw.uniform(0, 3))
@@ -90,13 +99,17 @@ def test_a_killed_search_loses_no_trial_and_repeats_none(texts: Path, whole: Pat
 
 
 @pytest.mark.complete
-def test_a_chief_and_two_tuners_share_a_search_whose_chief_is_killed(texts: Path, whole: Path) -> None:
+def test_a_chief_and_two_tuners_share_a_search_whose_chief_is_killed(
+    texts: Path, whole: Path
+) -> None:
     search = texts / "shared"
     with socket.create_server(("127.0.0.1", 0)) as one:
         port = str(one.getsockname()[1])
     cluster = {"KERASTUNER_ORACLE_IP": "127.0.0.1", "KERASTUNER_ORACLE_PORT": port}
     chief = start(command(texts, search), KERASTUNER_TUNER_ID="chief", **cluster)
-    tuners = [start(command(texts, search), KERASTUNER_TUNER_ID=f"tuner{i}", **cluster) for i in range(2)]
+    tuners = [
+        start(command(texts, search), KERASTUNER_TUNER_ID=f"tuner{i}", **cluster) for i in range(2)
+    ]
     wait_for(tuners[0], search, "trial_1", 1.0)
     chief.send_signal(signal.SIGKILL)
     chief.communicate()

@@ -77,7 +77,9 @@ class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
-    BUILDER_CONFIGS = [GeneratedAlgoLispConfig(name="paper", description="As many as were published.")]
+    BUILDER_CONFIGS = [
+        GeneratedAlgoLispConfig(name="paper", description="As many as were published.")
+    ]
 
     def _info(self) -> tfds.core.DatasetInfo:
         return tfds.core.DatasetInfo(
@@ -96,7 +98,9 @@ class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
         shards = {}
         for split, size in self.builder_config.sizes.items():
             # One stream for all shards, which are written one after the other: only so are problems unique.
-            examples = enumerate(map(_example, generate_problems(split, size, self.builder_config.seed)))
+            examples = enumerate(
+                map(_example, generate_problems(split, size, self.builder_config.seed))
+            )
             shard = functools.partial(itertools.islice, examples, _EXAMPLES_PER_SHARD)
             shards[split] = [shard] * math.ceil(size / _EXAMPLES_PER_SHARD)
         return shards

@@ -203,7 +203,10 @@ _DEFINITIONS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
     "max": ((_NUMBER, _NUMBER), lambda left, right: right if left <= right else left),
     "str_min": ((_STRING, _STRING), min),
     "str_max": ((_STRING, _STRING), max),
-    "contains": ((_ARRAY, "any"), lambda array, value: any(are_equal(element, value) for element in array)),
+    "contains": (
+        (_ARRAY, "any"),
+        lambda array, value: any(are_equal(element, value) for element in array),
+    ),
     "is_sorted": ((_ARRAY,), _is_sorted),
     "abs": ((_NUMBER,), abs),
     "digits": ((_NUMBER,), _digits),

@@ -41,7 +41,10 @@ _MANY_DEFINITIONS = 3
 _CONSTANT_SHARE, _SHARED_ARGUMENT_SHARE, _DEFINITION_SHARE = 0.15, 0.5, 0.12
 
 _NAMES = "abcdefghijklmnopqrstuvwxyz"
-_RETURN_TYPES = {**{category: type_name for category, (type_name, _) in ARGUMENTS.items()}, "bool": "bool"}
+_RETURN_TYPES = {
+    **{category: type_name for category, (type_name, _) in ARGUMENTS.items()},
+    "bool": "bool",
+}
 _RULES: Final = {
     category: [
         (program, list(dict.fromkeys(re.findall(r"{(\w+)}", program))), texts)
@@ -78,7 +81,9 @@ class Draft:
         ]
         share = _hash(" ".join(canonical)) / 2**64 * sum(PUBLISHED_SIZES.values())
         edges = itertools.accumulate(PUBLISHED_SIZES.values())
-        return next(split for split, edge in zip(PUBLISHED_SIZES, edges, strict=True) if share <= edge)
+        return next(
+            split for split, edge in zip(PUBLISHED_SIZES, edges, strict=True) if share <= edge
+        )
 
 
 def _first_slot(text: str) -> str:
@@ -113,7 +118,9 @@ class _Writer:
             # One way down is the longest; others end earlier.
             deepest = self.random.choice(slots)
             below = max(depth - 1, 0)
-            depths = {slot: below if slot == deepest else self.random.randint(0, below) for slot in slots}
+            depths = {
+                slot: below if slot == deepest else self.random.randint(0, below) for slot in slots
+            }
         parts = {slot: self._slot(slot.rstrip("2"), depths[slot]) for slot in slots}
         if len({part for _, part in parts.values()}) < len(parts):
             raise _Unusable
@@ -173,7 +180,8 @@ class _Writer:
         parts.append(self.random.choice(requests).format(phrase=phrase))
         letters = dict(zip([*names, *self.definitions], _NAMES, strict=False))
         words, tokens = (
-            [letters.get(word, word) for word in text.split(" ")] for text in (" , ".join(parts), program)
+            [letters.get(word, word) for word in text.split(" ")]
+            for text in (" , ".join(parts), program)
         )
         if len(words) > _MAX_WORDS or len(tokens) > _MAX_TOKENS:
             raise _Unusable
@@ -185,7 +193,9 @@ class _Writer:
         for category, group in itertools.groupby(names, self.categories.__getitem__):
             alike = list(group)
             one, several = self.random.choice(ARGUMENTS[category][1])
-            declared.append(f"{one} {alike[0]}" if len(alike) == 1 else f"{several} {_listed(alike)}")
+            declared.append(
+                f"{one} {alike[0]}" if len(alike) == 1 else f"{several} {_listed(alike)}"
+            )
         return _listed(declared)
 
 
@@ -216,7 +226,9 @@ def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem
         if examples is not None:
             seen.add(key)
             yield Problem(
-                draft.text, draft.program, ProgramTests(draft.arguments, draft.return_type, examples)
+                draft.text,
+                draft.program,
+                ProgramTests(draft.arguments, draft.return_type, examples),
             )
 
 
@@ -227,7 +239,9 @@ def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
     for draw in range(_DRAWS):
         if draw == _TESTS and not examples:
             return None  # it is not worth more
-        inputs = {name: draw_input(random, type_name) for name, type_name in draft.arguments.items()}
+        inputs = {
+            name: draw_input(random, type_name) for name, type_name in draft.arguments.items()
+        }
         try:
             output = program.run(inputs, _MAX_STEPS)
         except ProgramError:
@@ -254,7 +268,9 @@ def _tell_much(examples: Sequence[Example], type_name: str) -> bool:
     if len({json.dumps(example.output) for example in examples}) < 4:
         return False
     names = examples[0].inputs
-    return not any(all(example.inputs[name] == example.output for example in examples) for name in names)
+    return not any(
+        all(example.inputs[name] == example.output for example in examples) for name in names
+    )
 
 
 def _choose(random: Random, weights: Mapping[Any, int]) -> Any:

@@ -195,7 +195,9 @@ class _Machine:
             self._work(1)
             place = function.place
             if place > len(arguments):
-                raise ProgramError(f"partial{place} of a function that is given {len(arguments)} arguments")
+                raise ProgramError(
+                    f"partial{place} of a function that is given {len(arguments)} arguments"
+                )
             arguments = [*arguments[:place], function.value, *arguments[place:]]
             function = function.function
         self._work(1 + sum(map(size_of, arguments)))
@@ -207,7 +209,9 @@ class _Machine:
         if type(function) is _Closure:
             names = function.parameters
             if len(names) != len(arguments):
-                raise ProgramError(f"a function of {len(names)} arguments is given {len(arguments)}")
+                raise ProgramError(
+                    f"a function of {len(names)} arguments is given {len(arguments)}"
+                )
             if depth == MAX_DEPTH:
                 raise ProgramError(f"functions are more than {MAX_DEPTH} deep within each other")
             scope = {**function.scope, **dict(zip(names, arguments, strict=True)), "self": function}
@@ -244,7 +248,9 @@ class _Machine:
                 self._work(1 + size_of(value))
                 values.append(value)
             elif type(value) is not bool:
-                raise ProgramError(f"the condition of filter must be truth value, not {kind_of(value)}")
+                raise ProgramError(
+                    f"the condition of filter must be truth value, not {kind_of(value)}"
+                )
             elif value:
                 values.append(element)
         return values

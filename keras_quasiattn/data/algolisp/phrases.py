@@ -13,7 +13,10 @@ ARGUMENTS: Final[Mapping[str, tuple[str, Sequence[tuple[str, str]]]]] = {
     "int": ("int", [("a number", "numbers"), ("an integer", "integers")]),
     "ints": (
         "int[]",
-        [("an array of numbers", "arrays of numbers"), ("an array of integers", "arrays of integers")],
+        [
+            ("an array of numbers", "arrays of numbers"),
+            ("an array of integers", "arrays of integers"),
+        ],
     ),
     "string": ("string", [("a string", "strings")]),
     "strings": ("string[]", [("an array of strings", "arrays of strings")]),
@@ -47,13 +50,20 @@ _WORDS = '[ str_split {string} " " ]'
 # By category: program, and the phrases that mean it.
 PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     "int": {
-        "[ len {ints} ]": ["the number of elements in {ints}", "the length of {ints}", "the size of {ints}"],
+        "[ len {ints} ]": [
+            "the number of elements in {ints}",
+            "the length of {ints}",
+            "the size of {ints}",
+        ],
         "[ reduce {ints} 0 + ]": [
             "the sum of {ints}",
             "the total of {ints}",
             "the result of adding up {ints}",
         ],
-        "[ reduce {ints} 1 * ]": ["the product of {ints}", "the result of multiplying {ints} together"],
+        "[ reduce {ints} 1 * ]": [
+            "the product of {ints}",
+            "the result of multiplying {ints} together",
+        ],
         "[ reduce {ints} [ - 0 inf ] max ]": ["the largest of {ints}", "the maximum of {ints}"],
         "[ reduce {ints} inf min ]": ["the smallest of {ints}", "the minimum of {ints}"],
         "[ head {ints} ]": ["the first of {ints}", "the element at the beginning of {ints}"],
@@ -103,16 +113,32 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "the dot product of {ints} and {ints2}",
             "the sum of products of {ints} and {ints2} at equal positions",
         ],
-        "[ + {int} {int2} ]": ["the sum of {int} and {int2}", "{int} plus {int2}", "{int2} added to {int}"],
+        "[ + {int} {int2} ]": [
+            "the sum of {int} and {int2}",
+            "{int} plus {int2}",
+            "{int2} added to {int}",
+        ],
         "[ - {int} {int2} ]": ["the difference between {int} and {int2}", "{int} minus {int2}"],
         "[ * {int} {int2} ]": ["the product of {int} and {int2}", "{int} times {int2}"],
-        "[ / {int} {int2} ]": ["{int} divided by {int2} rounded down", "the whole part of {int} over {int2}"],
+        "[ / {int} {int2} ]": [
+            "{int} divided by {int2} rounded down",
+            "the whole part of {int} over {int2}",
+        ],
         "[ % {int} {int2} ]": ["the remainder of {int} divided by {int2}", "{int} modulo {int2}"],
-        "[ max {int} {int2} ]": ["the larger of {int} and {int2}", "the maximum of {int} and {int2}"],
-        "[ min {int} {int2} ]": ["the smaller of {int} and {int2}", "the minimum of {int} and {int2}"],
+        "[ max {int} {int2} ]": [
+            "the larger of {int} and {int2}",
+            "the maximum of {int} and {int2}",
+        ],
+        "[ min {int} {int2} ]": [
+            "the smaller of {int} and {int2}",
+            "the minimum of {int} and {int2}",
+        ],
         "[ abs [ - {int} {int2} ] ]": ["the distance between {int} and {int2}"],
         "[ square {int} ]": ["the square of {int}", "{int} squared"],
-        "[ reduce [ digits {int} ] 0 + ]": ["the sum of digits of {int}", "the digits of {int} added up"],
+        "[ reduce [ digits {int} ] 0 + ]": [
+            "the sum of digits of {int}",
+            "the digits of {int} added up",
+        ],
         "[ len [ digits {int} ] ]": ["the number of digits in {int}", "how many digits {int} has"],
         "[ reduce [ digits {int} ] 0 max ]": [
             "the largest digit of {int}",
@@ -167,9 +193,16 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "{ints} sorted in descending order",
             "the descending order of {ints}",
         ],
-        "[ reverse {ints} ]": ["{ints} reversed", "{ints} in reverse order", "the reverse of {ints}"],
+        "[ reverse {ints} ]": [
+            "{ints} reversed",
+            "{ints} in reverse order",
+            "the reverse of {ints}",
+        ],
         "[ tail {ints} ]": ["{ints} without the first element", "all but the first of {ints}"],
-        "[ slice {ints} 0 {int} ]": ["the first {int} elements of {ints}", "{ints} cut after {int} elements"],
+        "[ slice {ints} 0 {int} ]": [
+            "the first {int} elements of {ints}",
+            "{ints} cut after {int} elements",
+        ],
         "[ slice {ints} {int} [ len {ints} ] ]": [
             "{ints} from position {int} on",
             "{ints} after {int} elements",
@@ -178,7 +211,10 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "elements of {ints} from position {int} up to position {int2}",
             "the part of {ints} that starts at {int} and ends before {int2}",
         ],
-        "[ slice {ints} 0 [ / [ len {ints} ] 2 ] ]": ["the first half of {ints}", "the front half of {ints}"],
+        "[ slice {ints} 0 [ / [ len {ints} ] 2 ] ]": [
+            "the first half of {ints}",
+            "the front half of {ints}",
+        ],
         "[ slice {ints} [ / [ len {ints} ] 2 ] [ len {ints} ] ]": ["the second half of {ints}"],
         "[ map [ filter [ range 0 [ len {ints} ] ] [ lambda1 [ == [ % arg1 2 ] 0 ] ] ] [ partial0 {ints} deref ] ]": [
             "elements of {ints} at even positions",
@@ -192,8 +228,14 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "sums of elements of {ints} and {ints2} at equal positions",
             "{ints} and {ints2} added position by position",
         ],
-        "[ append {ints} {int} ]": ["{ints} followed by {int}", "{ints} with {int} appended at the end"],
-        _DISTINCT: ["distinct values of {ints} in increasing order", "{ints} sorted and without duplicates"],
+        "[ append {ints} {int} ]": [
+            "{ints} followed by {int}",
+            "{ints} with {int} appended at the end",
+        ],
+        _DISTINCT: [
+            "distinct values of {ints} in increasing order",
+            "{ints} sorted and without duplicates",
+        ],
         "[ digits {int} ]": ["digits of {int}", "the digits that {int} is written with"],
         "[ range 0 {int} ]": [
             "numbers from zero up to but without {int}",
@@ -214,7 +256,11 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "not smaller than {int}",
             "greater than or equal to {int}",
         ],
-        "[ partial0 {int} >= ]": ["at most {int}", "not larger than {int}", "less than or equal to {int}"],
+        "[ partial0 {int} >= ]": [
+            "at most {int}",
+            "not larger than {int}",
+            "less than or equal to {int}",
+        ],
         "[ partial0 {int} != ]": ["different from {int}", "not equal to {int}", "other than {int}"],
         "[ lambda1 [ == [ % arg1 {int} ] 0 ] ]": ["divisible by {int}", "multiples of {int}"],
         "[ partial0 {ints} contains ]": ["present in {ints}", "also in {ints}"],
@@ -234,7 +280,10 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "[ partial1 {int} - ]": ["decreased by {int}", "minus {int}"],
         "[ partial1 {int} / ]": ["divided by {int} and rounded down"],
         "[ partial1 {int} % ]": ["replaced by its remainder modulo {int}"],
-        "[ partial0 {int} max ]": ["raised to {int} at least", "replaced by {int} where it is smaller"],
+        "[ partial0 {int} max ]": [
+            "raised to {int} at least",
+            "replaced by {int} where it is smaller",
+        ],
         "[ partial0 {int} min ]": ["limited to {int}", "replaced by {int} where it is larger"],
         "square": ["squared", "multiplied by itself"],
         "abs": ["made positive", "replaced by its absolute value"],
@@ -242,7 +291,10 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         "[ partial0 2 * ]": ["doubled"],
         "[ lambda1 [ reduce [ digits arg1 ] 0 + ] ]": ["replaced by the sum of its digits"],
         "[ combine len digits ]": ["replaced by its number of digits"],
-        "[ lambda1 [ if {test} 0 arg1 ] ]": ["replaced by zero if it is {test}", "set to zero when {test}"],
+        "[ lambda1 [ if {test} 0 arg1 ] ]": [
+            "replaced by zero if it is {test}",
+            "set to zero when {test}",
+        ],
     },
     "bool": {
         "[ is_sorted {ints} ]": [
@@ -268,13 +320,22 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "some element of {ints} is {condition}",
         ],
         "[ ! [ is_sorted {ints} ] ]": ["{ints} is not sorted", "{ints} is out of order"],
-        "[ ! [ contains {ints} {int} ] ]": ["{int} does not occur in {ints}", "{ints} is without {int}"],
+        "[ ! [ contains {ints} {int} ] ]": [
+            "{int} does not occur in {ints}",
+            "{ints} is without {int}",
+        ],
         "[ && {bool} {bool2} ]": ["both {bool} and {bool2}"],
         "[ || {bool} {bool2} ]": ["either {bool} or {bool2}"],
-        f"[ == {{string}} {_REVERSED} ]": ["{string} is a palindrome", "{string} reads the same backwards"],
+        f"[ == {{string}} {_REVERSED} ]": [
+            "{string} is a palindrome",
+            "{string} reads the same backwards",
+        ],
         "[ < {string} {string2} ]": ["{string} comes before {string2} in the alphabet"],
         "[ > [ strlen {string} ] [ strlen {string2} ] ]": ["{string} is longer than {string2}"],
-        "[ contains {strings} {string} ]": ["{string} occurs in {strings}", "{strings} contains {string}"],
+        "[ contains {strings} {string} ]": [
+            "{string} occurs in {strings}",
+            "{strings} contains {string}",
+        ],
     },
     "string": {
         "[ str_concat {string} {string2} ]": [
@@ -293,10 +354,19 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
             "the first letters of the words of {string}",
             "the acronym of {string}",
         ],
-        "[ head {strings} ]": ["the first of {strings}", "the string at the beginning of {strings}"],
-        "[ head [ reverse {strings} ] ]": ["the last of {strings}", "the string at the end of {strings}"],
+        "[ head {strings} ]": [
+            "the first of {strings}",
+            "the string at the beginning of {strings}",
+        ],
+        "[ head [ reverse {strings} ] ]": [
+            "the last of {strings}",
+            "the string at the end of {strings}",
+        ],
         "[ deref {strings} {int} ]": ["the string of {strings} at position {int}"],
-        '[ reduce {strings} "" str_concat ]': ["{strings} joined together", "the concatenation of {strings}"],
+        '[ reduce {strings} "" str_concat ]': [
+            "{strings} joined together",
+            "the concatenation of {strings}",
+        ],
         '[ reduce {strings} "" str_max ]': ["the alphabetically last of {strings}"],
         "[ head [ sort {strings} ] ]": ["the alphabetically first of {strings}"],
         "[ if {bool} {string} {string2} ]": [
@@ -305,22 +375,38 @@ PHRASES: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
         ],
     },
     "strings": {
-        _WORDS: ["words of {string}", "{string} split into words", "the words that {string} is made of"],
+        _WORDS: [
+            "words of {string}",
+            "{string} split into words",
+            "the words that {string} is made of",
+        ],
         _CHARACTERS: ["characters of {string}", "letters of {string}"],
         "[ filter {strings} {string_condition} ]": [
             "those of {strings} that are {string_condition}",
             "{strings} restricted to strings {string_condition}",
         ],
         "[ map {strings} {string_change} ]": ["{strings} with each {string_change}"],
-        "[ sort {strings} ]": ["{strings} in alphabetical order", "alphabetically sorted {strings}"],
+        "[ sort {strings} ]": [
+            "{strings} in alphabetical order",
+            "alphabetically sorted {strings}",
+        ],
         "[ reverse {strings} ]": ["{strings} in reverse order", "the reverse of {strings}"],
         "[ tail {strings} ]": ["{strings} without the first", "all but the first of {strings}"],
         "[ slice {strings} 0 {int} ]": ["the first {int} of {strings}"],
-        "[ append {strings} {string} ]": ["{strings} followed by {string}", "{strings} with {string} added"],
+        "[ append {strings} {string} ]": [
+            "{strings} followed by {string}",
+            "{strings} with {string} added",
+        ],
     },
     "string_condition": {
-        "[ lambda1 [ > [ strlen arg1 ] {int} ] ]": ["longer than {int}", "of more than {int} characters"],
-        "[ lambda1 [ < [ strlen arg1 ] {int} ] ]": ["shorter than {int}", "of fewer than {int} characters"],
+        "[ lambda1 [ > [ strlen arg1 ] {int} ] ]": [
+            "longer than {int}",
+            "of more than {int} characters",
+        ],
+        "[ lambda1 [ < [ strlen arg1 ] {int} ] ]": [
+            "shorter than {int}",
+            "of fewer than {int} characters",
+        ],
         "[ partial0 {string} != ]": ["different from {string}", "other than {string}"],
         "[ partial0 {string} < ]": ["alphabetically after {string}"],
     },

@@ -7,7 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_quasiattn.data.algolisp.interpreter import MAX_STEPS, Program
-from keras_quasiattn.data.algolisp.trees import MAX_NESTING, ProgramError, Tree, parse_program, write_program
+from keras_quasiattn.data.algolisp.trees import (
+    MAX_NESTING,
+    ProgramError,
+    Tree,
+    parse_program,
+    write_program,
+)
 from keras_quasiattn.data.algolisp.values import are_equal, check_type
 from keras_quasiattn.data.table_files import read_objects
 from keras_quasiattn.errors import UserError
@@ -50,7 +56,9 @@ class ProgramTests:
         """
         try:
             runnable = Program(program, self.arguments)
-            return all(are_equal(runnable.run(test.inputs, max_steps), test.output) for test in self.tests)
+            return all(
+                are_equal(runnable.run(test.inputs, max_steps), test.output) for test in self.tests
+            )
         except ProgramError:
             return False
 
@@ -123,7 +131,9 @@ def _problem_of(record: Mapping[str, Any]) -> Problem:
     program = write_program(tree)
     if parse_program(program) != tree:
         raise ValueError("'short_tree' has a name with a blank in it")
-    return Problem(" ".join(text), program, ProgramTests(arguments, return_type, _tests_of(record["tests"])))
+    return Problem(
+        " ".join(text), program, ProgramTests(arguments, return_type, _tests_of(record["tests"]))
+    )
 
 
 def _tree_of(value: Any, nesting: int) -> Tree:
@@ -140,6 +150,10 @@ def _tests_of(tests: Any) -> tuple[Example, ...]:
     if not isinstance(tests, list) or not tests:
         raise ValueError("'tests' must be a list of tests")
     for test in tests:
-        if not isinstance(test, dict) or not isinstance(test.get("input"), dict) or "output" not in test:
+        if (
+            not isinstance(test, dict)
+            or not isinstance(test.get("input"), dict)
+            or "output" not in test
+        ):
             raise ValueError("each of 'tests' must be an object with 'input' and 'output'")
     return tuple(Example(test["input"], test["output"]) for test in tests)

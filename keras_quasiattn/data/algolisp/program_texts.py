@@ -8,7 +8,12 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.data.algolisp.problems import read_problems
-from keras_quasiattn.data.labelled_texts import LabelledTextSet, columns_from_tfds, files_version, text_array
+from keras_quasiattn.data.labelled_texts import (
+    LabelledTextSet,
+    columns_from_tfds,
+    files_version,
+    text_array,
+)
 from keras_quasiattn.data.parallel_texts import ParallelTexts
 
 
@@ -62,5 +67,7 @@ def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Prog
             [problem.program for problem in problems],
             [problem.tests.to_json() for problem in problems],
         )
-        read[split] = ProgramTexts(*(text_array(text.encode() for text in column) for column in columns))
+        read[split] = ProgramTexts(
+            *(text_array(text.encode() for text in column) for column in columns)
+        )
     return LabelledTextSet((), read, files_version(files["train"], files))

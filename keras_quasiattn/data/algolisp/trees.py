@@ -34,10 +34,14 @@ def parse_program(text: str) -> Tree:
     for place, match in enumerate(_TOKEN.finditer(text), 1):
         token = match.group()
         if program is not None:
-            raise ProgramError(f"token {place}, {shorten(token)}, comes after the end of the program")
+            raise ProgramError(
+                f"token {place}, {shorten(token)}, comes after the end of the program"
+            )
         if token == "[":
             if len(open_calls) == MAX_NESTING:
-                raise ProgramError(f"token {place} opens more than {MAX_NESTING} brackets within each other")
+                raise ProgramError(
+                    f"token {place} opens more than {MAX_NESTING} brackets within each other"
+                )
             open_calls.append([])
             continue
         tree: Tree = token

@@ -47,7 +47,9 @@ def check_element(value: Any) -> None:
     if kind not in _SCALARS and (
         kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
     ):
-        raise ProgramError(f"an array cannot hold this: {'nested array' if kind == 'array' else kind}")
+        raise ProgramError(
+            f"an array cannot hold this: {'nested array' if kind == 'array' else kind}"
+        )
 
 
 def check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> None:
@@ -80,7 +82,9 @@ def check_size(value: Any) -> Any:
 def check_type(name: Any) -> None:
     """Refuses a type that is not int, bool or string, or an array of these, such as `int[]` or `int[][]`."""
     if not isinstance(name, str) or _TYPE.fullmatch(name) is None:
-        raise ProgramError(f"{name!r} is no type: int, bool, string, int[] and the like would be right")
+        raise ProgramError(
+            f"{name!r} is no type: int, bool, string, int[] and the like would be right"
+        )
 
 
 def has_type(value: Any, name: str) -> bool:

@@ -27,7 +27,9 @@ class AttentionAxes:
 
     def __init__(self, rank: int, axes: tuple[int, ...] | None) -> None:
         sequence_axes = tuple(range(1, rank - 2))
-        chosen = sequence_axes if axes is None else tuple(a if a >= 0 else rank - 1 + a for a in axes)
+        chosen = (
+            sequence_axes if axes is None else tuple(a if a >= 0 else rank - 1 + a for a in axes)
+        )
         if not chosen or any(axis not in sequence_axes for axis in chosen):
             raise ValueError(
                 "`attention_axes` must lie between the batch and the feature axis of the input, that is in "

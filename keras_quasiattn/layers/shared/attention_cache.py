@@ -94,7 +94,10 @@ def attend_from_cache(
 
 def _has_plain_projections(attention: keras.layers.Layer) -> bool:
     """Whether output = output_dense(attend(query_dense(q), key_dense(k), value_dense(v))) at any position."""
-    if not isinstance(attention, keras.layers.MultiHeadAttention) or type(attention).call not in _PROJECTING:
+    if (
+        not isinstance(attention, keras.layers.MultiHeadAttention)
+        or type(attention).call not in _PROJECTING
+    ):
         return False
     config = attention.get_config()
     return not config.get("use_gate") and config.get("sliding_window") is None
@@ -110,7 +113,9 @@ def _projected(attention: keras.layers.MultiHeadAttention, values: Tensor) -> di
 
 def _seen(store: Tensor, index: Any) -> Tensor:
     """(1, L), True up to `index`."""
-    return ops.expand_dims(ops.arange(ops.shape(store)[1], dtype="int32") <= ops.cast(index, "int32"), 0)
+    return ops.expand_dims(
+        ops.arange(ops.shape(store)[1], dtype="int32") <= ops.cast(index, "int32"), 0
+    )
 
 
 def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:

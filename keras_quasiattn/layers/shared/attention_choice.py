@@ -19,7 +19,11 @@ class AttentionChoice:
     """
 
     def __init__(
-        self, attention: Any, num_heads: int | None, key_dim: int | None, options: dict[str, Any] | None
+        self,
+        attention: Any,
+        num_heads: int | None,
+        key_dim: int | None,
+        options: dict[str, Any] | None,
     ) -> None:
         self.num_heads, self.key_dim = num_heads, key_dim
         self.options = dict(options or {})
@@ -34,12 +38,20 @@ class AttentionChoice:
                 check_positive_integer(key_dim, "key_dim")
             self.attention: str | dict[str, Any] = attention
             return
-        layer = keras.saving.deserialize_keras_object(attention) if isinstance(attention, dict) else attention
+        layer = (
+            keras.saving.deserialize_keras_object(attention)
+            if isinstance(attention, dict)
+            else attention
+        )
         if not isinstance(layer, keras.layers.Layer):
             raise ValueError(
                 f"`attention` must be a name or a Keras layer. Received: attention={attention!r}"
             )
-        for name, value in (("num_heads", num_heads), ("key_dim", key_dim), ("attention_options", options)):
+        for name, value in (
+            ("num_heads", num_heads),
+            ("key_dim", key_dim),
+            ("attention_options", options),
+        ):
             if value:
                 raise ValueError(
                     f"`{name}` belongs to the layer passed as `attention` and must be None beside it. "
@@ -101,7 +113,9 @@ class AttentionChoice:
             "name": name,
         }
         layer_class = MULTI_HEAD_LAYERS[self.attention]
-        return layer_class(**{**options, **(layer_class.cross_attention_options if is_cross else {})})
+        return layer_class(
+            **{**options, **(layer_class.cross_attention_options if is_cross else {})}
+        )
 
 
 def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:

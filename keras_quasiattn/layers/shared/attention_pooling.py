@@ -77,7 +77,9 @@ class AttentionPooling(keras.layers.Layer):
     ) -> Any:
         """Symbolic output (B, D), and weights (B, T)."""
         check_mask(mask, "mask")
-        output = keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+        output = keras.KerasTensor(
+            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
+        )
         if not return_attention_scores:
             return output
         return output, keras.KerasTensor(inputs.shape[:2], dtype=self.compute_dtype)

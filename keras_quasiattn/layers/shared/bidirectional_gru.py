@@ -77,11 +77,15 @@ class BidirectionalGRU(keras.layers.Layer):
         )
         self.recurrent.build((inputs_shape[0], None, width))
 
-    def call(self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
         """The states of both directions; see the class."""
         mask = sequence_mask(mask, "mask")
         x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
-        return run_recurrent(self.recurrent, self.input_dropout(x, training=training), mask, training)
+        return run_recurrent(
+            self.recurrent, self.input_dropout(x, training=training), mask, training
+        )
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """(B, T, 2·units)."""

@@ -20,10 +20,14 @@ def check_number(
     value: Any, name: str, least: float, most: float = math.inf, *, open_end: bool = False
 ) -> float:
     """Returns `value`; a `ValueError` naming `name` unless it is finite and within the bounds."""
-    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    is_number = (
+        isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    )
     if not is_number or value < least or value > most or (open_end and value == least):
         sign, bound = (">" if open_end else "≥"), "" if most == math.inf else f" and ≤ {most}"
-        raise ValueError(f"`{name}` must be a number {sign} {least}{bound}. Received: {name}={value!r}")
+        raise ValueError(
+            f"`{name}` must be a number {sign} {least}{bound}. Received: {name}={value!r}"
+        )
     return float(value)
 
 
@@ -89,7 +93,9 @@ class Gates(keras.layers.Layer):
                 name="steps",
             )
 
-    def call(self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None) -> Tensor:
+    def call(
+        self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
         """Draws the gates."""
         logits = ops.cast(logits, "float64" if self.compute_dtype == "float64" else "float32")
         gates = self._soft(logits) if training else self._hard(logits, mask)
@@ -109,7 +115,9 @@ class Gates(keras.layers.Layer):
         if self.final_temperature is None:
             return self.temperature
         share = ops.minimum(ops.convert_to_tensor(self.steps) / self.annealing_steps, 1.0)
-        return self.temperature * ops.exp(share * math.log(self.final_temperature / self.temperature))
+        return self.temperature * ops.exp(
+            share * math.log(self.final_temperature / self.temperature)
+        )
 
     def _hard(self, logits: Tensor, mask: Tensor | None) -> Tensor:
         threshold: Any = self.threshold

@@ -33,7 +33,9 @@ class HeadProjections:
         self.kernel_initializer = keras.initializers.get(self.kernel_initializer)
         self.bias_initializer = keras.initializers.get(self.bias_initializer)
 
-    def to_heads(self, name: str, shape: Shape, heads: tuple[int, int], activation: Any = None) -> Any:
+    def to_heads(
+        self, name: str, shape: Shape, heads: tuple[int, int], activation: Any = None
+    ) -> Any:
         """A built layer from `shape` (B, d1, …, dn, F) to (B, d1, …, dn, N, H); `heads` is (N, H)."""
         return self._make(name, shape, 1, heads, activation)
 

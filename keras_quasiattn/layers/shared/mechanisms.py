@@ -62,7 +62,9 @@ class Mechanism:
         """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
         return False
 
-    def make_weights(self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()) -> dict[str, Any]:
+    def make_weights(
+        self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()
+    ) -> dict[str, Any]:
         """What is learned, added to `layer`; `shape` is that of one number a head: () or (N, 1, 1)."""
         return {}
 
@@ -135,8 +137,12 @@ class Mechanism:
         Returns:
             (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) where they are asked for.
         """
-        of_a = self.attend(a, b, value_b, pair_mask(mask_a, mask_b), return_scores=return_scores, **options)
-        of_b = self.attend(b, a, value_a, pair_mask(mask_b, mask_a), return_scores=return_scores, **options)
+        of_a = self.attend(
+            a, b, value_b, pair_mask(mask_a, mask_b), return_scores=return_scores, **options
+        )
+        of_b = self.attend(
+            b, a, value_a, pair_mask(mask_b, mask_a), return_scores=return_scores, **options
+        )
         if not return_scores:
             return of_a, of_b
         return of_a[0], of_b[0], of_a[1], ops.swapaxes(of_b[1], -1, -2)

@@ -7,7 +7,11 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_projected_shapes, check_rate
+from keras_quasiattn.layers.shared.arguments import (
+    check_positive_integer,
+    check_projected_shapes,
+    check_rate,
+)
 from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
 from keras_quasiattn.layers.shared.head_projections import HeadProjections
 from keras_quasiattn.layers.shared.mechanisms import Mechanism
@@ -102,7 +106,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             dropout=check_rate(dropout, "dropout"),
             output_shape=output_shape,
             # A tuple, that a file gives back as a list, is a tuple again.
-            attention_axes=tuple(attention_axes) if isinstance(attention_axes, list) else attention_axes,
+            attention_axes=tuple(attention_axes)
+            if isinstance(attention_axes, list)
+            else attention_axes,
             seed=seed,
             **projections,
             **kwargs,
@@ -122,7 +128,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
         return self.options.sees_all_pairs
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any) -> Any:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
         """The attention itself; a subclass without `options` implements it.
 
         Args:
@@ -138,7 +146,14 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         """
         scale = self.key_dim**-0.5
         return self.options.attend(
-            query, key, value, mask, learned=self._learned, scale=scale, paper_scale=scale, **options
+            query,
+            key,
+            value,
+            mask,
+            learned=self._learned,
+            scale=scale,
+            paper_scale=scale,
+            **options,
         )
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
@@ -153,7 +168,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         make = self.head_projections
         keys, values = (self.num_heads, self.key_dim), (self.num_heads, self.value_dim)
         self._query_dense = make.to_heads("query", query_shape, keys)
-        self._key_dense = make.to_heads("key", value_shape if key_shape is None else key_shape, keys)
+        self._key_dense = make.to_heads(
+            "key", value_shape if key_shape is None else key_shape, keys
+        )
         if self.use_gate:
             self._gate_dense = make.to_heads("gate", query_shape, values, activation="sigmoid")
         self._value_dense = make.to_heads("value", value_shape, values)
@@ -206,11 +223,16 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             # Weighed by 0, NaN in a position ahead would still be NaN: it is put back below, where it is seen.
             finite = finite_positions(value)
             finite = finite if key is None else ops.logical_and(finite, finite_positions(key))
-            value, key = zero_padding(value, finite), None if key is None else zero_padding(key, finite)
+            value, key = (
+                zero_padding(value, finite),
+                None if key is None else zero_padding(key, finite),
+            )
 
         lengths = axes.lengths(query), axes.lengths(value)
         source_mask = axes.source_mask(combine_masks(value_mask, key_mask))
-        mask = combine_masks(source_mask, axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
+        mask = combine_masks(
+            source_mask, axes.pair_mask(attention_mask, *lengths), self._window(*lengths)
+        )
         heads_key, heads_value = self.project(value, key)
         output, scores = self._attend(
             projected(self.query_dense, query),
@@ -238,7 +260,9 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         if mask is not None:
             rows = combine_masks(rows, axes.rows_with_a_key(mask, lengths[0], use_causal_mask))
         if not all(value.shape[axis] for axis in axes.axes):  # no keys, or a length not known yet
-            rows = combine_masks(rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool"))
+            rows = combine_masks(
+                rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool")
+            )
         if rows is not None:
             features = tuple(range(len(rows.shape), len(output.shape)))
             output = zero_masked(output, ops.expand_dims(rows, features))

@@ -27,7 +27,9 @@ class OneWayAttention(PairAttention):
         super().__init__(**kwargs)
         self.units = None if units is None else check_positive_integer(units, "units")
 
-    def weigh(self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool) -> Any:
+    def weigh(
+        self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
+    ) -> Any:
         """The attention itself, of projected u and v: (B, T, V), or that and the weights (B, T, S)."""
         raise NotImplementedError
 

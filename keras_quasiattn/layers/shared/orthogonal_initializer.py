@@ -23,5 +23,7 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
     def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
         """A tensor of `shape`."""
         dtype = keras.backend.standardize_dtype(dtype)
-        drawn = super().__call__(shape, dtype=dtype if dtype in ("float32", "float64") else "float32")
+        drawn = super().__call__(
+            shape, dtype=dtype if dtype in ("float32", "float64") else "float32"
+        )
         return ops.cast(drawn, dtype)

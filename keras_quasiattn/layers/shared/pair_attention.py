@@ -85,7 +85,9 @@ class PairAttention(keras.layers.Layer):
 def check_pair(shapes: Any, same_features: bool = True) -> None:
     """Raises a `ValueError` unless `shapes` are two (B, length, features), features known and, if so told, equal."""
     is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
-    if not is_pair or any(not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes):
+    if not is_pair or any(
+        not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes
+    ):
         raise ValueError(
             "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features). "
             f"Received shapes: {shapes}"

@@ -62,6 +62,9 @@ def run_recurrent(
             return recurrent(inputs, training=training)
         mask = ops.ones_like(inputs[..., 0], dtype="bool")
     extra = 0 if inputs.shape[1] else 1  # no position, or as many as the call brings
-    read, real = ops.pad(inputs, ((0, row), (0, extra), (0, 0))), ops.pad(mask, ((0, row), (0, extra)))
+    read, real = (
+        ops.pad(inputs, ((0, row), (0, extra), (0, 0))),
+        ops.pad(mask, ((0, row), (0, extra))),
+    )
     states = recurrent(read, mask=readable(real), training=training)
     return zero_padding(states[: -row or None, : -extra or None], mask)

@@ -17,7 +17,9 @@ def check_temperature(value: Temperature, name: str) -> Temperature:
         return "learned"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or value < 0:
-        raise ValueError(f"`{name}` must be a finite number ≥ 0, or 'learned'. Received: {name}={value!r}")
+        raise ValueError(
+            f"`{name}` must be a finite number ≥ 0, or 'learned'. Received: {name}={value!r}"
+        )
     return float(value)
 
 
@@ -41,7 +43,11 @@ def temperature_weights(
     """
     return {
         name: layer.add_weight(
-            shape=shape, initializer="ones", constraint=keras.constraints.NonNeg(), autocast=False, name=name
+            shape=shape,
+            initializer="ones",
+            constraint=keras.constraints.NonNeg(),
+            autocast=False,
+            name=name,
         )
         for name, value in values.items()
         if value == "learned"

@@ -197,7 +197,12 @@ def coda_pair(
         key_mask=mask_b,
     )
     return _sums(
-        pairs, value_b, value_a, return_scores=return_scores, implementation=implementation, training=training
+        pairs,
+        value_b,
+        value_a,
+        return_scores=return_scores,
+        implementation=implementation,
+        training=training,
     )
 
 
@@ -228,5 +233,11 @@ def _sums(
         return (*sums, ops.cast(weights, value.dtype)) if return_scores else tuple(sums)
 
     return compute_by_choice(
-        compute, implementation, pairs.query, pairs.key, alpha=pairs.alpha, beta=pairs.beta, training=training
+        compute,
+        implementation,
+        pairs.query,
+        pairs.key,
+        alpha=pairs.alpha,
+        beta=pairs.beta,
+        training=training,
     )

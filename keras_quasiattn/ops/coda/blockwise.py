@@ -36,7 +36,9 @@ def blockwise_sums(
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]
-    alpha, beta = (_at_least_matrix(as_dtype(factor, dtype)) for factor in (pairs.alpha, pairs.beta))
+    alpha, beta = (
+        _at_least_matrix(as_dtype(factor, dtype)) for factor in (pairs.alpha, pairs.beta)
+    )
     mask = None if pairs.mask is None else _at_least_matrix(pairs.mask)
     row_mask = None if pairs.row_mask is None else ops.expand_dims(pairs.row_mask, -1)
     key_mask = None if pairs.key_mask is None else ops.expand_dims(pairs.key_mask, -2)
@@ -54,7 +56,9 @@ def blockwise_sums(
         **({} if other_value is None else {"other_value": (other_value, target)}),
     }
     given = [part for part, _ in parts.values()]
-    lead = broadcast_leading([*given, *(one for one in (mask, row_mask, key_mask) if one is not None)])
+    lead = broadcast_leading(
+        [*given, *(one for one in (mask, row_mask, key_mask) if one is not None)]
+    )
     tensors = {}
     for name, (part, length) in parts.items():
         columns = source if name in ("alpha", "beta") and part.shape[-1] != 1 else part.shape[-1]
@@ -67,7 +71,9 @@ def blockwise_sums(
     if pairs.composition.uses_means:
         tensors |= _offsets(sums, tensors, masks, pairs.composition, pairs.mean_per_query)
     keys = dropout_keys(pairs.dropout_seed, leading_size(lead)) if pairs.dropout else None
-    outputs = sums(TiledWeights(WeightRule.of(pairs.composition), masks, pairs.dropout, keys), tensors)
+    outputs = sums(
+        TiledWeights(WeightRule.of(pairs.composition), masks, pairs.dropout, keys), tensors
+    )
     return tuple(
         ops.cast(ops.reshape(output, (*lead, *ops.shape(output)[1:])), of.dtype)
         for output, of in zip(outputs, (value, other_value), strict=False)
@@ -75,7 +81,9 @@ def blockwise_sums(
 
 
 def _at_least_matrix(x: Tensor) -> Tensor:
-    return ops.reshape(x, (1,) * (2 - len(x.shape)) + tuple(ops.shape(x))) if len(x.shape) < 2 else x
+    return (
+        ops.reshape(x, (1,) * (2 - len(x.shape)) + tuple(ops.shape(x))) if len(x.shape) < 2 else x
+    )
 
 
 def _masks(
@@ -95,7 +103,9 @@ def _masks(
         elif mask.shape[-1] == 1:
             row_mask = mask
         else:
-            full = ops.reshape(mask, (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(ops.shape(mask)))
+            full = ops.reshape(
+                mask, (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(ops.shape(mask))
+            )
             full = ops.broadcast_to(full, (*ops.shape(full)[:-2], target, source))
     return TileMasks(
         lead,
@@ -141,15 +151,21 @@ def _offsets(
             closed = ops.sum(product, axis=-1, keepdims=True)
             offsets["similarity_offset"] = ops.broadcast_to(closed, (batch, masks.target, 1))
         else:
-            offsets["similarity_offset"] = mean(WeightRule("identity", None), "query", "key", "alpha")
+            offsets["similarity_offset"] = mean(
+                WeightRule("identity", None), "query", "key", "alpha"
+            )
     if composition.center_gate:
-        offsets["distance_offset"] = mean(WeightRule(None, "identity"), "distance_query", "distance_key")
+        offsets["distance_offset"] = mean(
+            WeightRule(None, "identity"), "distance_query", "distance_key"
+        )
     return offsets
 
 
 def _mean_position(x: Tensor, mask: Tensor | None) -> Tensor:
     """Mean of the real positions of x (B, L, D), (B, 1, D); 0 where there is none."""
-    real = ops.ones_like(x[..., :1]) if mask is None else ops.cast(ops.expand_dims(mask, -1), x.dtype)
+    real = (
+        ops.ones_like(x[..., :1]) if mask is None else ops.cast(ops.expand_dims(mask, -1), x.dtype)
+    )
     count = ops.maximum(ops.sum(real, axis=-2, keepdims=True), ops.cast(1, x.dtype))
     return ops.sum(zero_padding(x, mask) * (real / count), axis=-2, keepdims=True)
 

@@ -50,7 +50,9 @@ def compute_by_choice(
         ValueError: an unknown name, or "compiled" where it cannot be.
     """
     check_choice(implementation, CODA_IMPLEMENTATIONS, "implementation")
-    along_keys = any(tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta))
+    along_keys = any(
+        tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta)
+    )
     obstacle = _obstacle(along_keys)
     if implementation == "compiled" and obstacle:
         raise ValueError(f"`implementation='compiled'` needs {obstacle}.")
@@ -60,7 +62,9 @@ def compute_by_choice(
         return compute("reference")
 
     for_many = "blockwise" if obstacle or not _stays_in_this_process(training) else "compiled"
-    counted = slice(-2) if for_many == "compiled" else slice(0)  # of which leading axes the pairs count
+    counted = (
+        slice(-2) if for_many == "compiled" else slice(0)
+    )  # of which leading axes the pairs count
     limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
 
     def pairs(query_shape: Any, key_shape: Any) -> Any:
@@ -68,11 +72,15 @@ def compute_by_choice(
 
     if None not in (query.shape[-2], key.shape[-2], *query.shape[counted]):
         return compute("reference" if pairs(query.shape, key.shape) <= limit else for_many)
-    if is_recording() or not runs_op_by_op():  # what one branch records is not to be had outside of it
+    if (
+        is_recording() or not runs_op_by_op()
+    ):  # what one branch records is not to be had outside of it
         return compute(for_many)
     # In floating point: the pairs of a long batch are more than integers of 32 bits count.
     shapes = ([ops.cast(size, "float32") for size in ops.shape(x)] for x in (query, key))
-    return ops.cond(pairs(*shapes) <= limit, lambda: compute("reference"), lambda: compute(for_many))
+    return ops.cond(
+        pairs(*shapes) <= limit, lambda: compute("reference"), lambda: compute(for_many)
+    )
 
 
 def _stays_in_this_process(training: bool | None) -> bool:

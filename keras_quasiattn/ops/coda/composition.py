@@ -122,7 +122,9 @@ class WeightRule:
 
     def weights(self, similarity: Tensor | None, negative_distance: Tensor | None) -> Tensor:
         """M from E and N; what the rule does not use is None."""
-        return self._product(_apply(self.similarity, similarity), _apply(self.gate, negative_distance))
+        return self._product(
+            _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
+        )
 
     def derivatives(
         self, similarity: Tensor | None, negative_distance: Tensor | None
@@ -133,7 +135,9 @@ class WeightRule:
         if self.similarity:
             by_similarity = self._product(_DERIVATIVES[self.similarity](similarity, left), right)
         if self.gate:
-            by_negative_distance = self._product(left, _DERIVATIVES[self.gate](negative_distance, right))
+            by_negative_distance = self._product(
+                left, _DERIVATIVES[self.gate](negative_distance, right)
+            )
         return by_similarity, by_negative_distance
 
     def _product(self, left: Tensor | None, right: Tensor | None) -> Tensor:

@@ -7,7 +7,13 @@ from keras import ops
 
 from keras_quasiattn.ops.coda.composition import Composition
 from keras_quasiattn.ops.l1.distance import pairwise_l1
-from keras_quasiattn.ops.masking import causal_mask, combine_masks, masked_mean, pair_mask, zero_masked
+from keras_quasiattn.ops.masking import (
+    causal_mask,
+    combine_masks,
+    masked_mean,
+    pair_mask,
+    zero_masked,
+)
 from keras_quasiattn.ops.precision import as_dtype, dot_products
 from keras_quasiattn.ops.recording import record
 

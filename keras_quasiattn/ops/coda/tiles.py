@@ -72,7 +72,9 @@ class Tiles:
                 self.tensors[name] = zero_masked(padded, masks.real_keys) if axis == 1 else padded
         if weights.rule.gate:
             query, key = self.tensors["distance_query"], self.tensors["distance_key"]
-            self.distances = DistanceTiles(query, key, ops.cast(masks.real_keys, query.dtype), masks.size)
+            self.distances = DistanceTiles(
+                query, key, ops.cast(masks.real_keys, query.dtype), masks.size
+            )
 
     def key_axis(self, name: str) -> int | None:
         """The axis of a tensor along which the keys lie; None for one of the queries, or the same for all keys."""
@@ -141,7 +143,8 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
         if len(parts) == 1:
             return parts[0]
         flat = [
-            ops.reshape(part, (batch, size[0] * size[1])) for part, size in zip(parts, sizes, strict=True)
+            ops.reshape(part, (batch, size[0] * size[1]))
+            for part, size in zip(parts, sizes, strict=True)
         ]
         return ops.concatenate(flat, axis=1)
 
@@ -178,11 +181,17 @@ def _sums(tiles: Tiles) -> list[Tensor]:
     return [totals[0], *(joined(total, shape, 1)[:, : tiles.masks.source] for total in totals[1:])]
 
 
-def _gradients(tiles: Tiles, upstream: Tensor, other_upstream: Tensor | None = None) -> dict[str, Tensor]:
+def _gradients(
+    tiles: Tiles, upstream: Tensor, other_upstream: Tensor | None = None
+) -> dict[str, Tensor]:
     """Gradients of all tensors: of one along the keys a tile at a time, of another the sum over the tiles."""
     if other_upstream is not None:
         other_upstream = pad_axis(other_upstream, 1, tiles.masks.padded_source)
-    start, key_axes, shapes = {}, {}, {}  # axes and shapes of what lies along the keys, a tile of it
+    start, key_axes, shapes = (
+        {},
+        {},
+        {},
+    )  # axes and shapes of what lies along the keys, a tile of it
     for name, tensor in tiles.tensors.items():
         shape, axis = list(ops.shape(tensor)), tiles.key_axis(name)
         if axis is None:
@@ -202,7 +211,9 @@ def _gradients(tiles: Tiles, upstream: Tensor, other_upstream: Tensor | None = N
     totals = loop(0, tiles.masks.count, add, start)
     for name, axis in key_axes.items():
         whole = joined(totals[name], shapes[name], axis)
-        totals[name] = whole[:, : tiles.masks.source] if axis == 1 else whole[..., : tiles.masks.source]
+        totals[name] = (
+            whole[:, : tiles.masks.source] if axis == 1 else whole[..., : tiles.masks.source]
+        )
     return totals
 
 
@@ -216,7 +227,9 @@ def _tile_gradients(
     by_weights = ops.einsum("btv,bsv->bts", upstream, tiles.part("value", index))
     if other_upstream is not None:
         parts["other_value"] = ops.einsum("bts,bsv->btv", weights, other_upstream)
-        by_weights = by_weights + ops.einsum("btv,bsv->bts", tiles.tensors["other_value"], other_upstream)
+        by_weights = by_weights + ops.einsum(
+            "btv,bsv->bts", tiles.tensors["other_value"], other_upstream
+        )
     by_weights = tiles.weights.drop(by_weights, index)
 
     by_similarity, by_negative_distance = rule.derivatives(tile.similarity, tile.negative_distance)
@@ -229,7 +242,9 @@ def _tile_gradients(
     return parts
 
 
-def _similarity_gradients(tiles: Tiles, index: Any, tile: Tile, by_similarity: Tensor) -> dict[str, Tensor]:
+def _similarity_gradients(
+    tiles: Tiles, index: Any, tile: Tile, by_similarity: Tensor
+) -> dict[str, Tensor]:
     """The tensors of E = α · query · keyᵀ − offset, from the gradient for E."""
     parts, by_products = {}, by_similarity
     if "similarity_offset" in tiles.tensors:
@@ -250,7 +265,9 @@ def _distance_gradients(
     if "distance_offset" in tiles.tensors:
         parts["distance_offset"] = -ops.sum(by_negative_distance, axis=2, keepdims=True)
     by_distance = -tiles.part("beta", index) * by_negative_distance
-    parts["distance_query"], parts["distance_key"] = tiles.distances.tile_gradient(index, by_distance)
+    parts["distance_query"], parts["distance_key"] = tiles.distances.tile_gradient(
+        index, by_distance
+    )
     return parts
 
 

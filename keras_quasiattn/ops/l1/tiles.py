@@ -9,12 +9,22 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.ops.backend import add_all, loop, maximum, runs_op_by_op
-from keras_quasiattn.ops.tiling import joined, no_tiles, pad_axis, put, take, take_columns, tile_count
+from keras_quasiattn.ops.tiling import (
+    joined,
+    no_tiles,
+    pad_axis,
+    put,
+    take,
+    take_columns,
+    tile_count,
+)
 
 Tensor = Any
 
 STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
-FEATURES_AT_ONCE = 4  # the same where every operation is a call of its own: (T, tile) tensors alive in a step
+FEATURES_AT_ONCE = (
+    4  # the same where every operation is a call of its own: (T, tile) tensors alive in a step
+)
 
 
 def pad_features(x: Tensor) -> Tensor:
@@ -82,7 +92,9 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
             signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
             of_x.append(ops.sum(signs, axis=2))
             of_y.append(-ops.sum(signs, axis=1))
-        return put(sums[0], index, ops.stack(of_x, axis=1)), put(sums[1], index, ops.stack(of_y, axis=1))
+        return put(sums[0], index, ops.stack(of_x, axis=1)), put(
+            sums[1], index, ops.stack(of_y, axis=1)
+        )
 
     # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
     count = x.shape[1] // step
@@ -106,7 +118,9 @@ class DistanceTiles:
         weights: optional (F,), one factor a feature.
     """
 
-    def __init__(self, x: Tensor, y: Tensor, real: Tensor, size: int, weights: Tensor | None = None) -> None:
+    def __init__(
+        self, x: Tensor, y: Tensor, real: Tensor, size: int, weights: Tensor | None = None
+    ) -> None:
         self.size = size
         count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
         shift = ops.sum(y * real, axis=1, keepdims=True) / count

@@ -103,8 +103,16 @@ VALUES = [
     ("[ str_concat s t ]", {"s": "ab", "t": "c"}, "abc"),
     ("[ str_split s t ]", {"s": " a  bc ", "t": " "}, ["a", "bc"]),
     ("[ dict-keys [ dict-new int int ] ]", {}, []),
-    ("[ dict-keys [ dict-insert [ dict-insert [ dict-new int int ] i 1 ] j 1 ] ]", {"i": 5, "j": 3}, [3, 5]),
-    ("[ dict-keys [ reduce a [ dict-new int int ] [ partial2 1 dict-insert ] ] ]", {"a": [2, 1, 2]}, [1, 2]),
+    (
+        "[ dict-keys [ dict-insert [ dict-insert [ dict-new int int ] i 1 ] j 1 ] ]",
+        {"i": 5, "j": 3},
+        [3, 5],
+    ),
+    (
+        "[ dict-keys [ reduce a [ dict-new int int ] [ partial2 1 dict-insert ] ] ]",
+        {"a": [2, 1, 2]},
+        [1, 2],
+    ),
     ("[ square i ]", {"i": -3}, 9),
     ("[ min i j ]", {"i": -3, "j": 2}, -3),
     ("[ max i j ]", {"i": -3, "j": 2}, 2),
@@ -119,7 +127,11 @@ VALUES = [
     ("[ abs i ]", {"i": -4}, 4),
     ("[ digits i ]", {"i": 0}, [0]),
     ("[ digits i ]", {"i": -1203}, [1, 2, 0, 3]),
-    ("[ filter a is_prime ]", {"a": [*range(-3, 30), 961, 997]}, [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 997]),
+    (
+        "[ filter a is_prime ]",
+        {"a": [*range(-3, 30), 961, 997]},
+        [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 997],
+    ),
 ]
 
 
@@ -168,8 +180,16 @@ def test_every_function_and_constant_is_tried():
         ("[ append [ array-new int ] [ append [ array-new int ] a ] ]", {"a": [1]}, "nested array"),
         ("[ append a [ dict-new int int ] ]", {"a": [1]}, "cannot hold this: dictionary"),
         ("[ append a int ]", {"a": [1]}, "cannot hold this: type"),
-        ("[ dict-insert [ dict-new int int ] a 1 ]", {"a": [1]}, "dictionary cannot hold this: array"),
-        ("[ dict-insert [ dict-new int int ] 1 a ]", {"a": [1]}, "dictionary cannot hold this: array"),
+        (
+            "[ dict-insert [ dict-new int int ] a 1 ]",
+            {"a": [1]},
+            "dictionary cannot hold this: array",
+        ),
+        (
+            "[ dict-insert [ dict-new int int ] 1 a ]",
+            {"a": [1]},
+            "dictionary cannot hold this: array",
+        ),
         (
             "[ dict-keys [ dict-insert [ dict-insert [ dict-new int int ] 1 1 ] s 1 ] ]",
             {"s": "x"},
@@ -198,6 +218,12 @@ def test_errors(program, inputs, complaint):
 
 def test_inputs_are_never_changed():
     inputs = {"a": [3, 1, 2], "w": ["b", "a"]}
-    for program in ("[ sort a ]", "[ append a 1 ]", "[ reverse w ]", "[ tail a ]", "[ slice a 0 10 ]"):
+    for program in (
+        "[ sort a ]",
+        "[ append a 1 ]",
+        "[ reverse w ]",
+        "[ tail a ]",
+        "[ slice a 0 10 ]",
+    ):
         run(program, **inputs)
     assert inputs == {"a": [3, 1, 2], "w": ["b", "a"]}

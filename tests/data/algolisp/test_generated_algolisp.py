@@ -9,7 +9,10 @@ SMALL = GeneratedAlgoLispConfig(train=25, validation=10, test=12, seed=4)
 
 def examples_of(builder, split):
     examples = tfds.as_numpy(builder.as_dataset(split=split))
-    return [(e["text"].decode(), e["program"].decode(), ProgramTests.from_json(e["tests"])) for e in examples]
+    return [
+        (e["text"].decode(), e["program"].decode(), ProgramTests.from_json(e["tests"]))
+        for e in examples
+    ]
 
 
 def test_prepares_and_loads_with_tfds(tmp_path, monkeypatch):

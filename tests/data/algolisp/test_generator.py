@@ -61,7 +61,9 @@ def test_a_text_means_one_program(every):
 def test_what_follows_a_value_belongs_to_the_name_before_it(every):
     for words in ("plus", "minus", "squared", "reversed"):
         texts = [problem.text.split(" ") for problem in every if f" {words}" in problem.text]
-        before = [text[place - 1] for text in texts for place, word in enumerate(text) if word == words]
+        before = [
+            text[place - 1] for text in texts for place, word in enumerate(text) if word == words
+        ]
         names = [word for word in before if len(word) == 1 or word == "10"]
         # A change of elements, "each plus b", is said of other words.
         assert names and set(before) - set(names) <= {"each", "element", "value"}, set(before)
@@ -92,7 +94,9 @@ def test_names_of_arguments_do_not_change_the_split():
         inner = "[ square " * depth + "{1}" + " ]" * depth
         program = "[ + {0} [ * " + inner + " {0} ] ]"
         splits.add(split(program.format("a", "b"), "a", "b"))
-        assert split(program.format("a", "b"), "a", "b") == split(program.format("d", "c"), "c", "d")
+        assert split(program.format("a", "b"), "a", "b") == split(
+            program.format("d", "c"), "c", "d"
+        )
     assert len(splits) > 1
 
 
@@ -100,7 +104,9 @@ def test_shares_of_programs_are_those_of_the_published_splits():
     drafts = [Draft("", f"[ {number} ]", {}, "int").split for number in range(5000)]
     for split, size in PUBLISHED_SIZES.items():
         share = size / sum(PUBLISHED_SIZES.values())
-        assert drafts.count(split) / 5000 == pytest.approx(share, abs=5 * (share * (1 - share) / 5000) ** 0.5)
+        assert drafts.count(split) / 5000 == pytest.approx(
+            share, abs=5 * (share * (1 - share) / 5000) ** 0.5
+        )
 
 
 def test_all_types_and_depths_occur(every):
@@ -116,15 +122,29 @@ def test_texts_declare_exactly_the_arguments(every):
     for problem in every:
         for name in problem.tests.arguments:
             assert re.search(rf"\b{name}\b", problem.text)
-        assert set(re.findall(r"\b[a-z]\b", problem.program)) == set(problem.tests.arguments), problem
-        assert "@" not in problem.text + problem.program and "{" not in problem.text + problem.program
+        assert set(re.findall(r"\b[a-z]\b", problem.program)) == set(problem.tests.arguments), (
+            problem
+        )
+        assert (
+            "@" not in problem.text + problem.program and "{" not in problem.text + problem.program
+        )
         assert problem.text == " ".join(problem.text.split()) and len(problem.text.split()) <= 60
 
 
 def test_every_rule_makes_a_program_that_can_run():
-    leaves = {"int": "2", "ints": "a", "string": "s", "strings": "t", "bool": "true", "condition": "is_prime"}
+    leaves = {
+        "int": "2",
+        "ints": "a",
+        "string": "s",
+        "strings": "t",
+        "bool": "true",
+        "condition": "is_prime",
+    }
     leaves |= {"change": "square", "test": "[ > arg1 1 ]"}
-    leaves |= {"string_condition": "[ partial0 s != ]", "string_change": "[ partial0 s str_concat ]"}
+    leaves |= {
+        "string_condition": "[ partial0 s != ]",
+        "string_change": "[ partial0 s str_concat ]",
+    }
     inputs = {"a": [5, 4, 3], "s": "b c", "t": ["x", "yz", "u"]}
     types = {"a": "int[]", "s": "string", "t": "string[]"}
     uses = {
@@ -134,7 +154,13 @@ def test_every_rule_makes_a_program_that_can_run():
         "string_condition": "[ filter t {} ]",
         "string_change": "[ map t {} ]",
     }
-    results = {"int": "int", "ints": "int[]", "string": "string", "strings": "string[]", "bool": "bool"}
+    results = {
+        "int": "int",
+        "ints": "int[]",
+        "string": "string",
+        "strings": "string[]",
+        "bool": "bool",
+    }
     for category, rules in PHRASES.items():
         for rule, texts in rules.items():
             slots = set(re.findall(r"{(\w+)}", rule))
@@ -144,13 +170,17 @@ def test_every_rule_makes_a_program_that_can_run():
             if category in results:
                 assert has_type(value, results[category]), rule
             else:
-                assert has_type(value, "int[]" if category in ("condition", "test", "change") else "string[]")
+                assert has_type(
+                    value, "int[]" if category in ("condition", "test", "change") else "string[]"
+                )
 
 
 def test_seed_fixes_the_problems_and_longer_streams_begin_alike(problems):
     assert list(generate_problems("test", 50)) == problems["test"][:50]
     other = list(generate_problems("test", 50, seed=1))
-    assert {p.text for p in other}.isdisjoint({p.text for p in problems["test"][:50] if len(p.text) > 100})
+    assert {p.text for p in other}.isdisjoint(
+        {p.text for p in problems["test"][:50] if len(p.text) > 100}
+    )
 
 
 @pytest.mark.long
@@ -159,12 +189,18 @@ def test_another_process_makes_the_same_problems(problems):
         "from keras_quasiattn.data.algolisp.generator import generate_problems\n"
         "print(*[p.program + p.tests.to_json() for p in generate_problems('validation', 20)], sep='\\n')"
     )
-    environment = {"PYTHONHASHSEED": "7", "PYTHONPATH": ":".join(sys.path), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment = {
+        "PYTHONHASHSEED": "7",
+        "PYTHONPATH": ":".join(sys.path),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+    }
     # With other hashes of strings, which a forked process would not have.
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=environment
     )
-    assert run.stdout.splitlines() == [p.program + p.tests.to_json() for p in problems["validation"][:20]]
+    assert run.stdout.splitlines() == [
+        p.program + p.tests.to_json() for p in problems["validation"][:20]
+    ]
 
 
 def test_memory_does_not_hold_the_problems():

@@ -8,12 +8,19 @@ from keras_quasiattn.data.algolisp.interpreter import MAX_DEPTH, Program
 from keras_quasiattn.data.algolisp.trees import ProgramError
 
 TYPES = {"a": "int[]", "b": "int[]", "c": "int[][]", "n": "int", "s": "string", "p": "bool"}
-FIBONACCI = (
-    "[ invoke1 [ lambda1 [ if [ < arg1 2 ] 1 [ + [ self [ - arg1 2 ] ] [ self [ - arg1 1 ] ] ] ] ] n ]"
-)
+FIBONACCI = "[ invoke1 [ lambda1 [ if [ < arg1 2 ] 1 [ + [ self [ - arg1 2 ] ] [ self [ - arg1 1 ] ] ] ] ] n ]"
 ARITIES = {
     **{name: len(function.kinds) for name, function in FUNCTIONS.items()},
-    **{"if": 3, "lambda1": 1, "lambda2": 1, "reduce": 3, "map": 2, "filter": 2, "invoke1": 2, "combine": 2},
+    **{
+        "if": 3,
+        "lambda1": 1,
+        "lambda2": 1,
+        "reduce": 3,
+        "map": 2,
+        "filter": 2,
+        "invoke1": 2,
+        "combine": 2,
+    },
     **{"partial0": 2, "partial1": 2, "partial2": 2},
 }
 THOUSAND = "[ range 0 [ * 10 [ * 10 10 ] ] ]"
@@ -108,7 +115,10 @@ def test_programs_that_cannot_be_right_are_refused_before_they_run(program, comp
             "[ invoke1 [ partial0 [ partial0 n + ] invoke1 ] 1 ]",
             "argument 1 of partial0 must be a value, not function",
         ),
-        ("[ map a [ partial0 0 [ partial1 2 slice ] ] ]", "argument 1 of slice must be array, not number"),
+        (
+            "[ map a [ partial0 0 [ partial1 2 slice ] ] ]",
+            "argument 1 of slice must be array, not number",
+        ),
         ("[ && false [ == [ / 1 0 ] 1 ] ]", "zero"),
         ("[ reduce a abs + ]", "must be a value, not function"),
         ("[ map a reduce ]", "reduce takes 3 arguments, not 1"),
@@ -154,9 +164,7 @@ def test_functions_made_of_functions_leave_pythons_stack_alone():
     partial = "[ lambda2 [ if [ == arg2 0 ] abs [ partial0 1 [ combine arg1 + ] ] ] ]"
     assert run(f"[ invoke1 [ reduce {THOUSAND} 0 {partial} ] n ]", n=-4) == 995
     # Ever more of them, held and let go, until the limit.
-    nested = (
-        f"[ lambda2 [ reduce {THOUSAND} arg2 [ lambda2 [ combine [ lambda1 arg1 ] [ lambda1 arg1 ] ] ] ] ]"
-    )
+    nested = f"[ lambda2 [ reduce {THOUSAND} arg2 [ lambda2 [ combine [ lambda1 arg1 ] [ lambda1 arg1 ] ] ] ] ]"
     with pytest.raises(ProgramError, match="steps"):
         run(f"[ reduce {THOUSAND} 0 {nested} ]")
     with pytest.raises(ProgramError, match="steps"):

@@ -83,7 +83,10 @@ def test_compressed_files_are_read_too(tmp_path):
         ("{", "not JSON"),
         ("[1, 2]", "a JSON object with 'text', 'short_tree', 'args', 'return_type', 'tests'"),
         ("[" * 100_000, "not JSON .*recursion"),
-        (json.dumps(ODD).replace('"filter"', "[" * 100_000 + "]" * 100_000), "not JSON .*recursion"),
+        (
+            json.dumps(ODD).replace('"filter"', "[" * 100_000 + "]" * 100_000),
+            "not JSON .*recursion",
+        ),
         ({"text": ["x"], "args": {}}, "short_tree, return_type, tests missing"),
         ({**ODD, "text": "consider"}, "'text' must be a list of words"),
         ({**ODD, "text": []}, "'text' must be a list of words"),
@@ -133,7 +136,9 @@ def test_files_without_problems_are_refused(tmp_path, content):
 
 
 def test_tests_survive_json():
-    tests = ProgramTests({"b": "string[]", "a": "int"}, "bool", (Example({"b": ['"ñ'], "a": -1}, True),))
+    tests = ProgramTests(
+        {"b": "string[]", "a": "int"}, "bool", (Example({"b": ['"ñ'], "a": -1}, True),)
+    )
     assert ProgramTests.from_json(tests.to_json()) == tests
     assert list(ProgramTests.from_json(tests.to_json().encode()).arguments) == ["b", "a"]
     assert "\n" not in tests.to_json()

@@ -1,6 +1,11 @@
 import pytest
 
-from keras_quasiattn.data.algolisp.trees import MAX_NESTING, ProgramError, parse_program, write_program
+from keras_quasiattn.data.algolisp.trees import (
+    MAX_NESTING,
+    ProgramError,
+    parse_program,
+    write_program,
+)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +44,10 @@ def test_blanks_between_tokens_may_be_many():
         ("[ ]", "token 2 closes an empty bracket"),
         ("a " + "x" * 1000, r"token 2, 'x{40}'\.\.\., comes"),
         ("[ " * 100_000, f"token {MAX_NESTING + 1} opens more than {MAX_NESTING} brackets"),
-        ("[ " * 100_000 + "a" + " ]" * 100_000, f"token {MAX_NESTING + 1} opens more than {MAX_NESTING}"),
+        (
+            "[ " * 100_000 + "a" + " ]" * 100_000,
+            f"token {MAX_NESTING + 1} opens more than {MAX_NESTING}",
+        ),
         ("] " * 100_000, "token 1 closes"),
     ],
     ids=lambda text: repr(text[:20]),

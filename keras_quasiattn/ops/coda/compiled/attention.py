@@ -88,7 +88,9 @@ def _keep(key: Any, t: int, s: int, threshold: Any, kept: Any, factors: Any) -> 
     """The dropout of `keras_quasiattn.ops.random`, as a factor for every weight of a block."""
     rows, width = factors.shape
     for r in range(rows):
-        row_key = _mix(np.uint32(np.uint32(key) + np.uint32(np.uint32(t + r) * np.uint32(0x9E3779B1))))
+        row_key = _mix(
+            np.uint32(np.uint32(key) + np.uint32(np.uint32(t + r) * np.uint32(0x9E3779B1)))
+        )
         for i in range(width):
             bits = _mix(np.uint32(row_key + np.uint32(np.uint32(s + i) * np.uint32(0x85EBCA77))))
             factors[r, i] = kept if np.uint32(bits >> np.uint32(8)) >= threshold else 0
@@ -105,7 +107,9 @@ def _affine(x: Any, sign: Any, factors: Any, offsets: Any, out: Any) -> None:
 
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
-def _affine_gradient(slope: Any, x: Any, sign: Any, factors: Any, d_factors: Any, d_offsets: Any) -> None:
+def _affine_gradient(
+    slope: Any, x: Any, sign: Any, factors: Any, d_factors: Any, d_offsets: Any
+) -> None:
     """Turns `slope` from what flows to `_affine`'s result into what flows to x, and adds up the rest."""
     for r in range(x.shape[0]):
         factor, total = sign * factors[r, 0], sign * 0
@@ -158,7 +162,10 @@ def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
     work = np.zeros((6, BLOCK_ROWS, width), kind)
     factors = np.empty((BLOCK_ROWS, width), kind)
     allowed = np.empty((BLOCK_ROWS, width), np.uint8)
-    key, other_key = np.empty((p.key.shape[2], width), kind), np.empty((p.distance_key.shape[2], width), kind)
+    key, other_key = (
+        np.empty((p.key.shape[2], width), kind),
+        np.empty((p.distance_key.shape[2], width), kind),
+    )
     masked = _is_masked(p)
     for item in range(first, out.shape[0] * p.chunks, step):
         b, start = item // p.chunks, (item % p.chunks) * length
@@ -200,8 +207,14 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
     parts = np.empty((3, BLOCK_ROWS, width), kind)  # M, and what flows to E and N
     weights, to_similarity, to_gate = parts[0], parts[1], parts[2]
     allowed = np.empty((BLOCK_ROWS, width), np.uint8)
-    key, other_key = np.empty((p.key.shape[2], width), kind), np.empty((p.distance_key.shape[2], width), kind)
-    value, upstream = np.empty((p.value.shape[2], width), kind), np.empty((g_other.shape[2], width), kind)
+    key, other_key = (
+        np.empty((p.key.shape[2], width), kind),
+        np.empty((p.distance_key.shape[2], width), kind),
+    )
+    value, upstream = (
+        np.empty((p.value.shape[2], width), kind),
+        np.empty((g_other.shape[2], width), kind),
+    )
     masked = _is_masked(p)
     for item in range(first, g.shape[0] * p.chunks, step):
         b, start = item // p.chunks, (item % p.chunks) * length
@@ -227,7 +240,12 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
                 if p.dropout_keys.size:
                     _keep(p.dropout_keys[b], t, s, p.dropout_threshold, p.kept_factor, factors)
                     inner *= factors
-                slopes(p.similarity_code, work[0].reshape(-1), work[4].reshape(-1), to_similarity.reshape(-1))
+                slopes(
+                    p.similarity_code,
+                    work[0].reshape(-1),
+                    work[4].reshape(-1),
+                    to_similarity.reshape(-1),
+                )
                 slopes(p.gate_code, work[1].reshape(-1), work[5].reshape(-1), to_gate.reshape(-1))
                 for r in range(BLOCK_ROWS):
                     for i in range(width):
@@ -244,7 +262,9 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
                     add_products(weights, g_other[b, s:e], d_other[b, t:u])
                 if p.similarity_code:
                     shift = d_similarity_offset[b, t:u]
-                    _affine_gradient(to_similarity, work[2], one, p.alpha[b, t:u], d_alpha[b, t:u], shift)
+                    _affine_gradient(
+                        to_similarity, work[2], one, p.alpha[b, t:u], d_alpha[b, t:u], shift
+                    )
                     add_products(to_similarity, p.key[b, s:e], dq[b, t:u])
                     add_products(to_similarity.T, p.query[b, t:u], dk[item, s:e])
                 if p.gate_code:

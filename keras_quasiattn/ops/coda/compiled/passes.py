@@ -57,7 +57,9 @@ def _on_all_cores(loop: Callable[..., None], problem: Problem, *arguments: Any) 
     """Runs `loop` once a core, each on its share of the pieces; compiled code holds no lock."""
     pieces = problem.value.shape[0] * problem.chunks
     count = max(1, min(_cores(), pieces))
-    others = [_workers().submit(loop, problem, first, count, *arguments) for first in range(1, count)]
+    others = [
+        _workers().submit(loop, problem, first, count, *arguments) for first in range(1, count)
+    ]
     loop(problem, 0, count, *arguments)
     for other in others:
         other.result()
@@ -69,7 +71,9 @@ def _whole(length: int, size: int) -> int:
 
 def _pad(x: Array, *lengths: int | None) -> Array:
     """`x` with zeros appended up to `lengths` (None: as it is), contiguous."""
-    missing = [(0, 0 if want is None else want - have) for want, have in zip(lengths, x.shape, strict=True)]
+    missing = [
+        (0, 0 if want is None else want - have) for want, have in zip(lengths, x.shape, strict=True)
+    ]
     return np.pad(x, missing) if any(more for _, more in missing) else np.ascontiguousarray(x)
 
 
@@ -79,7 +83,11 @@ def _pad_features(x: Array, shape: tuple[int, int, int], is_real: Array | None =
         return np.ascontiguousarray(x)
     out = np.empty(shape, x.dtype)
     nothing = np.zeros((0, 0), np.uint8)
-    _LOOPS.pad(_read_only(np.ascontiguousarray(x)), _read_only(nothing if is_real is None else is_real), out)
+    _LOOPS.pad(
+        _read_only(np.ascontiguousarray(x)),
+        _read_only(nothing if is_real is None else is_real),
+        out,
+    )
     return out
 
 
@@ -172,17 +180,27 @@ class Passes:
         out, out_other = _empty([(self.batch, self.rows, features), other], self.dtype)
         _on_all_cores(_LOOPS.forward, self.problem, out, out_other)
         out = self._rows(out, "value")
-        return [out, self._columns(out_other, "other_value")] if "other_value" in self.arrays else [out]
+        return (
+            [out, self._columns(out_other, "other_value")]
+            if "other_value" in self.arrays
+            else [out]
+        )
 
     def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
         """Gradients for `names`, given those of what `forward` returns."""
         g = _pad_features(upstreams[0], (self.batch, self.rows, self.problem.value.shape[2]))
         shape = self.batch, self.columns, self.problem.other_value.shape[2]
-        g_other = _pad_features(upstreams[1], shape) if len(upstreams) == 2 else np.zeros(shape, self.dtype)
+        g_other = (
+            _pad_features(upstreams[1], shape)
+            if len(upstreams) == 2
+            else np.zeros(shape, self.dtype)
+        )
         gradients = tuple(_empty([self._result_shape(name) for name in GIVEN], self.dtype))
         _on_all_cores(_LOOPS.backward, self.problem, _read_only(g), _read_only(g_other), gradients)
         found = dict(zip(GIVEN, gradients, strict=True))
-        return [(self._rows if name in _OF_ROWS else self._columns)(found[name], name) for name in names]
+        return [
+            (self._rows if name in _OF_ROWS else self._columns)(found[name], name) for name in names
+        ]
 
 
 def _read_only(x: Array) -> Array:

@@ -20,7 +20,9 @@ def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Te
     dtype, both_ways = tensors["value"].dtype, "other_value" in tensors
     masks = {name: mask for name, mask in _masks(weights).items() if mask is not None}
     rule = weights.rule
-    settings = Settings(rule.similarity, rule.gate, rule.scale, weights.masks.is_causal, weights.dropout)
+    settings = Settings(
+        rule.similarity, rule.gate, rule.scale, weights.masks.is_causal, weights.dropout
+    )
 
     def passes(arrays: Sequence[Array]) -> Passes:
         return Passes(settings, dict(zip((*names, *masks), arrays, strict=True)))
@@ -40,14 +42,20 @@ def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Te
         if both_ways:
             shapes.append((*named["value"].shape[:2], named["other_value"].shape[2]))
         inputs = (*arguments, *masks.values())
-        return tuple(_call(lambda *arrays: passes(arrays).forward(), inputs, dtype, shapes)), gradient
+        return tuple(
+            _call(lambda *arrays: passes(arrays).forward(), inputs, dtype, shapes)
+        ), gradient
 
     return tuple(pooled(*(tensors[name] for name in names)))
 
 
 def _masks(weights: TiledWeights) -> dict[str, Tensor | None]:
     masks = weights.masks
-    found = {"key_mask": masks.key_mask, "row_mask": masks.row_mask, "dropout_keys": weights.dropout_keys}
+    found = {
+        "key_mask": masks.key_mask,
+        "row_mask": masks.row_mask,
+        "dropout_keys": weights.dropout_keys,
+    }
     if masks.full_mask is not None:
         # One mask may serve several batches or heads: it comes once, with the number of its place for each.
         lead = tf.shape(masks.full_mask)[:-2]
@@ -58,7 +66,10 @@ def _masks(weights: TiledWeights) -> dict[str, Tensor | None]:
 
 
 def _call(
-    function: Callable[..., list[Array]], inputs: Sequence[Tensor], dtype: Any, shapes: Sequence[Any]
+    function: Callable[..., list[Array]],
+    inputs: Sequence[Tensor],
+    dtype: Any,
+    shapes: Sequence[Any],
 ) -> list[Tensor]:
     results = tf.numpy_function(function, inputs, [dtype] * len(shapes))
     # A list of one comes back bare where operations run eagerly.

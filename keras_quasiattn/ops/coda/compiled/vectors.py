@@ -17,7 +17,9 @@ ROWS = 8  # rows of a register tile; every matrix of sums has a multiple of it
 VECTORS = 2  # vectors a row of a register tile: 16 sums in all, a choice for 32 registers
 SIGN_ROWS = 4
 _VECTOR_BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
-LANES = _VECTOR_BYTES // 4  # every matrix of sums has a multiple of it as columns, whatever the dtype
+LANES = (
+    _VECTOR_BYTES // 4
+)  # every matrix of sums has a multiple of it as columns, whatever the dtype
 
 
 class _Matrix:
@@ -97,7 +99,9 @@ def _accumulator(term: Callable[[Any, _Matrix, Any, Any], Any], meaning: str) ->
         def tile(columns: list[Any]) -> None:
             with _row_tiles(builder, sums, ROWS) as (start, _):
                 rows = _row_numbers(builder, sums, start, ROWS)
-                cells = {(r, c): cgutils.alloca_once(builder, sums.vector) for r in rows for c in columns}
+                cells = {
+                    (r, c): cgutils.alloca_once(builder, sums.vector) for r in rows for c in columns
+                }
                 for place, cell in cells.items():
                     builder.store(sums.load(*place), cell)
                 with cgutils.for_range(builder, y.rows) as loop:
@@ -106,7 +110,9 @@ def _accumulator(term: Callable[[Any, _Matrix, Any, Any], Any], meaning: str) ->
                         left = x.broadcast(r, loop.index)
                         for c in columns:
                             value = term(builder, sums, left, right[c])
-                            total = builder.fadd(builder.load(cells[r, c]), value, flags=("contract",))
+                            total = builder.fadd(
+                                builder.load(cells[r, c]), value, flags=("contract",)
+                            )
                             builder.store(total, cells[r, c])
                 for place, cell in cells.items():
                     sums.store(builder.load(cell), *place)
@@ -134,7 +140,9 @@ add_products = _accumulator(_product, "sums[r, c] += Σ_f x[r, f] · y[f, c].")
 add_distances = _accumulator(_difference, "sums[r, c] += Σ_f |x[r, f] − y[f, c]|.")
 
 
-def _signs(typing_context: Any, factors: Any, x: Any, y: Any, of_x: Any, of_y: Any) -> tuple[Any, Any]:
+def _signs(
+    typing_context: Any, factors: Any, x: Any, y: Any, of_x: Any, of_y: Any
+) -> tuple[Any, Any]:
     """Both gradients of an L1 distance in one pass, 0 at ties.
 
     of_x[r, f] += Σ_s factors[r, s] · sign(x[r, f] − y[s, f]); of_y[s, f] −= Σ_r of the same terms.
@@ -167,7 +175,9 @@ def _signs(typing_context: Any, factors: Any, x: Any, y: Any, of_x: Any, of_y: A
                         factor = builder.bitcast(factors.broadcast(r, s), x.bits)
                         for c in columns:
                             value = signed(factor, points[r, c], others[c])
-                            builder.store(builder.fadd(builder.load(cells[r, c]), value), cells[r, c])
+                            builder.store(
+                                builder.fadd(builder.load(cells[r, c]), value), cells[r, c]
+                            )
                             totals[c] = builder.fsub(totals[c], value)
                     for c in columns:
                         of_y.store(totals[c], s, c)
