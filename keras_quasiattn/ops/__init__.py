@@ -1,4 +1,4 @@
-"""Pure functions on tensors; the only place where an attention weight is computed."""
+"""Pure functions on tensors. Every attention weight of the package is computed here."""
 
 from keras_quasiattn.ops.alignment import alignment_attention, alignment_pair
 from keras_quasiattn.ops.attention_flow import attention_flow

@@ -1,4 +1,4 @@
-"""Softmax alignment of two sequences by the products of their projections."""
+"""Softmax alignment of two sequences by the dot products of their projections."""
 
 from typing import Any
 
@@ -15,16 +15,17 @@ Tensor = Any
 def alignment_attention(
     u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None = None, return_scores: bool = False
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """For every position of one sequence, the values of the other that match it.
+    """For every position of one sequence, the other's values weighted by how well they match.
 
     a = u · vᵀ;  w = softmax(a) over the positions that `mask_v` shows;  output = w · values
 
-    Unscaled, as in the paper. A masked position weighs exactly 0 and nothing that stands there matters; with
-    nothing to attend the output is exact zeros. Weights are computed in float32 for 16-bit inputs.
+    The scores are not scaled, as in the paper. A masked position has weight exactly 0 and its
+    content has no effect; if every position is masked, the output is all zeros. Weights are
+    computed in float32 for 16-bit inputs.
 
     Args:
-        u: (..., T, D), projected already.
-        v: (..., S, D), projected already.
+        u: (..., T, D), already projected.
+        v: (..., S, D), already projected.
         values: (..., S, V).
         mask_v: boolean (or 0/1 integer) (..., S), True = real.
         return_scores: also return w.
@@ -33,7 +34,7 @@ def alignment_attention(
         output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, S).
 
     Raises:
-        ValueError: a float mask, ranks below 2, lengths or features that do not fit.
+        ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
     >>> import numpy as np
@@ -59,33 +60,35 @@ def alignment_pair(
     value_b: Tensor | None = None,
     return_scores: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Soft alignment between two sequences: one matrix of products, a softmax each way.
+    """Soft alignment of two sequences: one matrix of dot products, one softmax per direction.
 
     E = a · bᵀ;  β = softmax over S of E, times value_b;  α = (softmax over T of E)ᵀ, times value_a
 
-    The softmax twin of `ops.coda_pair`. A masked position weighs exactly 0 for the other sequence, its own row of
-    the output is exactly 0, and nothing that stands there matters.
+    The softmax counterpart of `ops.coda_pair`. A masked position has weight exactly 0 for the other
+    sequence, its own row of the output is exactly 0, and its content has no effect.
 
     Args:
-        a: (..., T, D), F(a) of the paper.
+        a: (..., T, D), F(a) in the paper.
         b: (..., S, D), F(b).
         mask_a: boolean (or 0/1 integer) (..., T), True = real.
         mask_b: boolean (or 0/1 integer) (..., S), True = real.
-        value_a: (..., T, V), what α pools; default `a`.
-        value_b: (..., S, V), what β pools; default `b`.
+        value_a: (..., T, V), what α pools; default: `a`.
+        value_b: (..., S, V), what β pools; default: `b`.
         return_scores: also return the weights of both softmaxes.
 
     Returns:
-        (β, α) of shapes (..., T, V) and (..., S, V), or (β, α, W_β, W_α): weights (..., T, S), of which the rows
-        of W_β and the columns of W_α sum to 1.
+        (β, α) of shapes (..., T, V) and (..., S, V), or (β, α, W_β, W_α). Both weights are
+        (..., T, S): the rows of W_β and the columns of W_α sum to 1.
 
     Raises:
-        ValueError: a float mask, ranks below 2, lengths or features that do not fit.
+        ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
     >>> import numpy as np
     >>> from keras_quasiattn import ops
-    >>> beta, alpha = ops.alignment_pair(np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32"))
+    >>> beta, alpha = ops.alignment_pair(
+    ...     np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32")
+    ... )
     >>> tuple(beta.shape), tuple(alpha.shape)
     ((2, 3, 4), (2, 5, 4))
 
@@ -95,11 +98,11 @@ def alignment_pair(
     a, value_a = sides("a", a, mask_a, value_a=value_a)
     b, value_b = sides("b", b, mask_b, value_b=value_b)
     check_features(a, b, "a", "b")
-    products = dot_products(a, b)
+    products = dot_products(a, b)  # (..., T, S)
     beta, to_b = attend(
         products, value_b, pair_mask(mask_a, mask_b), return_scores=True, name="weights_first"
     )
-    products = ops.swapaxes(products, -1, -2)
+    products = ops.swapaxes(products, -1, -2)  # (..., S, T)
     alpha, to_a = attend(
         products, value_a, pair_mask(mask_b, mask_a), return_scores=True, name="weights_second"
     )

@@ -1,4 +1,4 @@
-"""Attention both ways between a passage and a question, the second way by the best match alone."""
+"""Attention in both directions between a passage and a question (BiDAF)."""
 
 from typing import Any
 
@@ -17,9 +17,8 @@ from keras_quasiattn.ops.precision import dot_products
 from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
-_LOWEST = (
-    -3.4e38
-)  # the lowest finite number: a maximum over nothing stays finite, and is then cleared
+# About the lowest float32: a maximum over masked positions alone stays finite until it is zeroed.
+_LOWEST = -3.4e38
 
 
 def attention_flow(
@@ -31,16 +30,18 @@ def attention_flow(
     mask_v: Tensor | None = None,
     return_scores: bool = False,
 ) -> tuple[Tensor, ...]:
-    """What each position of u finds in v, and what of u matters to v at all.
+    """Attends from each position of u to v, and pools the positions of u that match v best.
 
-    E = u · vᵀ;  ũ = softmax over S of E, times values_v;  h = softmax over T of (max over S of E), times values_u
+    E = u · vᵀ;  ũ = softmax over S of E, times values_v;
+    h = softmax over T of (max over S of E), times values_u
 
-    A masked position weighs exactly 0 and nothing that stands there matters; where nothing is real on either side,
-    ũ and h are exact zeros. Weights are computed in float32 for 16-bit inputs.
+    A masked position has weight exactly 0 and its content has no effect; its own row of ũ is
+    exactly 0. If either sequence has no real position, ũ and h are all zeros. Weights are computed
+    in float32 for 16-bit inputs.
 
     Args:
-        u: (..., T, D), the passage, projected already.
-        v: (..., S, D), the question, projected already.
+        u: (..., T, D), the passage, already projected.
+        v: (..., S, D), the question, already projected.
         values_u: (..., T, V).
         values_v: (..., S, W).
         mask_u: boolean (or 0/1 integer) (..., T), True = real.
@@ -51,7 +52,7 @@ def attention_flow(
         (ũ, h) of shapes (..., T, W) and (..., 1, V), or (ũ, h, weights) with weights (..., T, S).
 
     Raises:
-        ValueError: a float mask, ranks below 2, lengths or features that do not fit.
+        ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
     >>> import numpy as np
@@ -66,17 +67,19 @@ def attention_flow(
     u, values_u = sides("u", u, mask_u, values=values_u)
     v, values_v = sides("v", v, mask_v, values=values_v)
     check_features(u, v, "u", "v")
-    products = dot_products(u, v)
+    products = dot_products(u, v)  # (..., T, S)
     both = pair_mask(mask_u, mask_v)
     shown = (
         products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
     )
-    best = largest(shown, axis=-1, lowest=_LOWEST)
+    best = largest(shown, axis=-1, lowest=_LOWEST)  # (..., T)
+    # (..., 1): whether v has a real position at all.
     real = ops.any(
         ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v, axis=-1, keepdims=True
     )
     rows = combine_masks(ops.broadcast_to(real, ops.shape(best)), mask_u)
     best = zero_masked(best, rows)
+    # Pooled with one row of scores, (..., 1, T): (..., 1, V).
     matters = attend(
         ops.expand_dims(best, -2), values_u, ops.expand_dims(rows, -2), name="weights_best"
     )

@@ -1,4 +1,4 @@
-"""Errors that name the argument, what came, and what would be right."""
+"""Argument checks. Each error names the argument, the value received and what is valid."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ Tensor = Any
 
 
 def check_choice(value: Any, choices: Any, name: str) -> None:
-    """Raises a `ValueError` that names the argument, what came, and the choices."""
+    """Raises a `ValueError` unless `value` is one of `choices`."""
     if value not in tuple(choices):
         expected = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"`{name}` must be one of {expected}. Received: {name}={value!r}")
@@ -39,8 +39,9 @@ def check_lengths(
         None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
     ):
         raise ValueError(
-            f"`{value_name}` must have shape (..., length, features) with the length of `{key_name}`. "
-            f"Received {value_name}.shape={tuple(value.shape)} and {key_name}.shape={tuple(key.shape)}."
+            f"`{value_name}` must have shape (..., length, features) with the length of "
+            f"`{key_name}`. Received {value_name}.shape={tuple(value.shape)} and "
+            f"{key_name}.shape={tuple(key.shape)}."
         )
 
 
@@ -50,6 +51,7 @@ def check_dropout(rate: float, seed: Tensor | None) -> None:
         raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
     if rate and seed is None:
         raise ValueError(
-            "`dropout` above 0 needs `dropout_seed`: pass `keras.random.SeedGenerator(seed).next()`. "
+            "`dropout` above 0 needs `dropout_seed`: pass "
+            "`keras.random.SeedGenerator(seed).next()`. "
             f"Received: dropout={rate}, dropout_seed=None"
         )

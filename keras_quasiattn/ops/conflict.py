@@ -1,4 +1,4 @@
-"""Conflict: attention that looks for what differs, where softmax alignment looks for what matches."""
+"""Conflict: attention to what differs, where softmax alignment attends to what matches."""
 
 from typing import Any
 
@@ -26,39 +26,43 @@ def conflict_attention(
     difference: str = DEFAULT_DIFFERENCE,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """For every position of one sequence, the values of the other that contrast with it.
+    """For every position of one sequence, the other's values weighted by how much they contrast.
 
-    a[i, j] = W_s · |u_i − v_j|;  w = softmax(a) over the positions that `mask_v` shows;  output = w · values
+    a[i, j] = W_s · |u_i − v_j|;  w = softmax(a) over the positions that `mask_v` shows;
+    output = w · values
 
-    The paper prints a[i, j] = W_s · (u_i − v_j), which is `difference="signed"`. That form is degenerate: the term
-    W_s · u_i is the same for every j, so the softmax cancels it, and all positions of u get the same weights,
-    softmax(−W_s · v). It does not compare the sequences, and u has no gradient. It costs O(S); the others make
-    nothing larger than (T, S).
+    The paper prints a[i, j] = W_s · (u_i − v_j), which is `difference="signed"`. That form is
+    degenerate: the term W_s · u_i is the same for every j, so the softmax cancels it, and all
+    positions of u get the same weights, softmax(−W_s · v). It does not compare the sequences, and u
+    has no gradient. Its scores cost O(S); the other forms make no tensor larger than (T, S).
 
-    A masked position weighs exactly 0 and nothing that stands there matters; with nothing to attend the output
-    is exact zeros. Weights are computed in float32 for 16-bit inputs.
+    A masked position has weight exactly 0 and its content has no effect; if every position is
+    masked, the output is all zeros. Weights are computed in float32 for 16-bit inputs.
 
     Args:
-        u: (..., T, D), projected already.
-        v: (..., S, D), projected already.
+        u: (..., T, D), already projected.
+        v: (..., S, D), already projected.
         score_kernel: (D,), W_s, of any sign.
         values: (..., S, V).
         mask_v: boolean (or 0/1 integer) (..., S), True = real.
-        difference: "absolute", "signed" (as printed) or "squared".
+        difference: "absolute", "signed" (as the paper prints it) or "squared".
         return_scores: also return w.
 
     Returns:
         output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, S).
 
     Raises:
-        ValueError: an unknown difference, a float mask, ranks below 2, lengths or features that do not fit.
+        ValueError: an unknown difference, a float mask, a rank below 2, or lengths or feature
+            counts that do not match.
 
     Example:
     >>> import numpy as np
     >>> from keras_quasiattn import ops
     >>> u, v = np.array([[[-1.0], [1.0]]]), np.array([[[-1.0], [1.0]]])
     >>> for difference in ("absolute", "signed"):
-    ...     _, weights = ops.conflict_attention(u, v, np.array([9.0]), v, None, difference, return_scores=True)
+    ...     _, weights = ops.conflict_attention(
+    ...         u, v, np.array([9.0]), v, None, difference, return_scores=True
+    ...     )
     ...     print(np.asarray(weights).round(2).tolist())
     [[[0.0, 1.0], [1.0, 0.0]]]
     [[[1.0, 0.0], [1.0, 0.0]]]
@@ -94,10 +98,11 @@ def multi_head_conflict_attention(
     dropout_seed: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Heads of dot-product attention with heads of conflict beside them.
+    """Multi-head attention in which some heads score by dot product and the others by conflict.
 
-    The first N − C heads are those of `ops.softmax_attention`. The last C score with
-    a[i, j] = W_s · |tanh(query_i) − tanh(key_j)| or another `difference` of `ops.conflict_attention`.
+    The first N − C heads are those of `ops.softmax_attention`. The last C heads have the scores
+    a[i, j] = W_s · |tanh(query_i) − tanh(key_j)|, or another `difference` of
+    `ops.conflict_attention`.
 
     Args:
         query: (..., N, T, D).
@@ -105,24 +110,28 @@ def multi_head_conflict_attention(
         value: (..., N, S, V).
         score_kernels: (D, C), W_s of each conflict head; C ≤ N.
         mask: boolean (or 0/1 integer) that broadcasts to (..., N, T, S); True = attend.
-        scale: factor of the dot products, usually 1/√D; the conflict heads have W_s for it.
+        scale: factor of the dot products, usually 1/√D; W_s scales the conflict heads instead.
         difference: as in `ops.conflict_attention`.
         is_causal: query i attends to keys 0 … i only.
-        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
-        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         return_scores: also return the weights, before dropout.
 
     Returns:
-        output (..., N, T, V) in the dtype of `value`, or (output, weights) with weights (..., N, T, S).
+        output (..., N, T, V) in the dtype of `value`, or (output, weights) with weights
+        (..., N, T, S).
 
     Raises:
-        ValueError: an unknown difference, a float mask, sizes that do not fit, dropout without a seed.
+        ValueError: an unknown difference, a float mask, sizes that do not match, or dropout without
+            a seed.
 
     Example:
     >>> import numpy as np
     >>> from keras_quasiattn import ops
     >>> heads = np.ones((2, 3, 5, 8), "float32")
-    >>> tuple(ops.multi_head_conflict_attention(heads, heads, heads, np.ones((8, 1), "float32")).shape)
+    >>> tuple(
+    ...     ops.multi_head_conflict_attention(heads, heads, heads, np.ones((8, 1), "float32")).shape
+    ... )
     (2, 3, 5, 8)
 
     Source: Mitra 2019, §6.1.
@@ -146,11 +155,12 @@ def multi_head_conflict_attention(
     products = heads - score_kernels.shape[1]
     scores = [dot_products(query[..., :products, :, :], key[..., :products, :, :], scale)]
     dtype = compute_dtype(query, key)
+    # One score matrix (..., 1, T, S) per conflict head, from u (..., 1, T, D) and v (..., 1, S, D).
     for index, head in enumerate(range(products, heads)):
         u, v = (tanh(ops.cast(x[..., head : head + 1, :, :], dtype)) for x in (query, key))
         scores.append(_all_rows(_scores(u, v, score_kernels[:, index], difference), u, difference))
     return attend(
-        ops.concatenate(scores, axis=-3),
+        ops.concatenate(scores, axis=-3),  # (..., N, T, S)
         value,
         as_boolean_mask(mask, "mask"),
         is_causal=is_causal,
@@ -161,7 +171,11 @@ def multi_head_conflict_attention(
 
 
 def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tensor:
-    """W_s times the differences, less what is the same for a whole row: (..., T, S); signed (..., 1, S)."""
+    """W_s · difference without the terms that are constant in a row, which the softmax cancels.
+
+    Returns:
+        (..., T, S), or (..., 1, S) for "signed".
+    """
     check_choice(difference, DIFFERENCES, "difference")
     dtype = compute_dtype(u, v)
     u, v, score_kernel = ops.cast(u, dtype), ops.cast(v, dtype), as_dtype(score_kernel, dtype)
@@ -169,12 +183,13 @@ def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tens
         return pairwise_l1(u, v, score_kernel)
     if difference == "signed":
         return -ops.expand_dims(project(v, score_kernel), -2)
+    # W_s · (u − v)² = W_s · u² − 2·W_s·u·v + W_s · v²; the first term is constant in a row.
     squares = ops.expand_dims(project(ops.square(v), score_kernel), -2)  # (..., 1, S)
     return squares - 2 * dot_products(u * score_kernel, v)
 
 
 def _all_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
-    """What was made for each of the T rows of `u`, or once for all of them: (..., T, L)."""
+    """`x` as (..., T, L); a "signed" result (..., 1, L) is broadcast to the T rows of `u`."""
     if difference != "signed":
         return x
     return ops.broadcast_to(x, (*ops.shape(x)[:-2], ops.shape(u)[-2], ops.shape(x)[-1]))

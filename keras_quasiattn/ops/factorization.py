@@ -1,4 +1,4 @@
-"""Factorization machines: a linear score and the product of every two features."""
+"""Factorization machines: a linear score plus weighted products of all pairs of features."""
 
 from typing import Any
 
@@ -10,12 +10,13 @@ Tensor = Any
 
 
 def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Tensor) -> Tensor:
-    """One number for a vector of features: what each says, and what every two say together.
+    """One score per feature vector: a linear term plus a term for every pair of features.
 
-    y = w₀ + Σ_j w_j·z_j + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j, computed as w₀ + w·z + ½·Σ_f [(Σ_j V_jf·z_j)² − Σ_j V_jf²·z_j²],
-    which takes D·K steps in the place of D²·K.
+    y = w₀ + Σ_j w_j·z_j + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
 
-    Computed in float32 for 16-bit inputs, since the squares leave float16 soon.
+    computed as w₀ + w·z + ½·Σ_f [(Σ_j V_jf·z_j)² − Σ_j V_jf²·z_j²], in D·K steps instead of D²·K.
+
+    Computed in float32 for 16-bit inputs, because the squares soon overflow float16.
 
     Args:
         z: (..., D).
@@ -27,7 +28,7 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
         (...) in the dtype of `z`.
 
     Raises:
-        ValueError: the weights or factors are of another number of features.
+        ValueError: `weights` or `factors` do not match the number of features of `z`.
 
     Example:
     >>> import numpy as np
@@ -50,11 +51,12 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
         or factors.shape[0] != features
     ):
         raise ValueError(
-            f"`weights` (D,) and `factors` (D, K) must have the {features} features of `z`. Received shapes: "
-            f"{tuple(weights.shape)} and {tuple(factors.shape)}"
+            f"`weights` (D,) and `factors` (D, K) must have the {features} features of `z`. "
+            f"Received shapes: {tuple(weights.shape)} and {tuple(factors.shape)}"
         )
     result_dtype, z = z.dtype, ops.cast(z, dtype)
-    sums = project(z, factors)
+    sums = project(z, factors)  # (..., K)
     squares = project(ops.square(z), ops.square(factors))
+    # (...): the square of a sum counts every pair twice.
     pairs = ops.sum(ops.square(sums) - squares, axis=-1) * ops.cast(0.5, dtype)
     return ops.cast(bias + project(z, weights) + pairs, result_dtype)

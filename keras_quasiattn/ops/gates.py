@@ -1,4 +1,4 @@
-"""Gates of GA-Net: soft while training, binary at inference, and the softmax over what they leave open."""
+"""Gates of GA-Net, soft in training and binary at inference, and a softmax weighted by them."""
 
 from typing import Any
 
@@ -12,12 +12,13 @@ Tensor = Any
 
 
 def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor) -> Tensor:
-    """Soft gates between 0 and 1: a differentiable stand-in for draws from Bernoulli(probability).
+    """Soft gates between 0 and 1: a differentiable approximation of Bernoulli(probability) draws.
 
-    g = softmax over {0, 1} of (log p_i + ε_i)/τ, its second entry, with p_1 = p and p_0 = 1 − p
+    g = second entry of the softmax over i in {0, 1} of (log p_i + ε_i)/τ, with p_0 = 1 − p, p_1 = p
 
-    As τ falls the gates approach 0 and 1. They are computed in float32 for 16-bit inputs and are never exactly 0,
-    so a row of gates that are all nearly closed still has a direction to learn in. The softmax applies the masks.
+    As τ falls, the gates approach 0 and 1. They are computed in float32 for 16-bit inputs and are
+    never exactly 0, so a row whose gates are all nearly closed still has weights and gradients.
+    Masks are applied by `ops.gated_softmax`, not here.
 
     Args:
         probability: (...), p in [0, 1].
@@ -25,7 +26,7 @@ def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor)
         temperature: τ > 0, a number or a tensor that broadcasts to (...).
 
     Returns:
-        gates (...), float64 if both inputs are and otherwise float32.
+        gates (...), float64 if both inputs are, otherwise float32.
 
     Raises:
         ValueError: `noise` is not (..., 2).
@@ -41,33 +42,35 @@ def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor)
     """
     probability, noise = ops.convert_to_tensor(probability), ops.convert_to_tensor(noise)
     dtype = compute_dtype(probability, noise)
-    least = 1e-7 if dtype == "float32" else 1e-15  # both logarithms stay finite
+    least = 1e-7 if dtype == "float32" else 1e-15  # keeps both logarithms finite
     bounds = (as_dtype(bound, dtype) for bound in (least, 1 - least))
     probability = ops.clip(ops.cast(probability, dtype), *bounds)
     return gumbel_gate_of_logits(ops.log(probability) - ops.log1p(-probability), noise, temperature)
 
 
 def gumbel_gate_of_logits(logits: Tensor, noise: Tensor, temperature: float | Tensor) -> Tensor:
-    """`gumbel_gate` of sigmoid(logits), also where that rounds to 0 or 1."""
+    """`gumbel_gate` of sigmoid(logits), accurate even where the sigmoid rounds to 0 or 1."""
     noise = ops.convert_to_tensor(noise)
     if noise.shape[-1] != 2:
         raise ValueError(
-            f"`noise` must have shape (..., 2), for closed and open. Received shape {tuple(noise.shape)}."
+            "`noise` must have shape (..., 2), for closed and open. "
+            f"Received shape {tuple(noise.shape)}."
         )
     dtype = compute_dtype(logits, noise)
     noise = ops.cast(noise, dtype)
+    # A softmax over two entries is the sigmoid of their difference: (..., 2) → (...).
     balance = ops.cast(logits, dtype) + noise[..., 1] - noise[..., 0]
     return ops.sigmoid(ops.clip(balance / as_dtype(temperature, dtype), -80.0, 80.0))
 
 
 def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis in which every position counts by how far its gate is open.
+    """Softmax over the last axis with each position weighted by its gate.
 
     α_t = g_t · exp(e_t) / Σ_t' g_t' · exp(e_t')
 
-    Computed as a softmax of e + log g, in float32 for 16-bit inputs, so that no exponential overflows. A masked
-    position, and one whose gate is exactly 0, weighs exactly 0 and has no gradient; a row with nothing open
-    gives exact zeros and zero gradients.
+    Computed as a softmax of e + log g, in float32 for 16-bit inputs, so that no exponential
+    overflows. A position that is masked or whose gate is exactly 0 has weight exactly 0 and no
+    gradient. A row without an open, unmasked position gives all zeros and zero gradients.
 
     Args:
         scores: (..., T), e.
@@ -75,7 +78,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
         mask: boolean (or 0/1 integer) that broadcasts to (..., T); True = attend.
 
     Returns:
-        weights (..., T), float64 if both inputs are and otherwise float32.
+        weights (..., T), float64 if both inputs are, otherwise float32.
 
     Raises:
         ValueError: a float mask.
@@ -83,7 +86,9 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     Example:
     >>> import numpy as np
     >>> from keras_quasiattn import ops
-    >>> weights = ops.gated_softmax(np.zeros((1, 3), "float32"), np.array([[1.0, 0.0, 1.0]], "float32"))
+    >>> weights = ops.gated_softmax(
+    ...     np.zeros((1, 3), "float32"), np.array([[1.0, 0.0, 1.0]], "float32")
+    ... )
     >>> np.asarray(weights).tolist()
     [[0.5, 0.0, 0.5]]
 
@@ -93,6 +98,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     dtype = compute_dtype(scores, gates)
     gates = ops.cast(gates, dtype)
     is_open = ops.greater(gates, 0)
+    # log g, or 0 for a closed gate, which the mask then removes.
     openness = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
     mask = combine_masks(as_boolean_mask(mask, "mask"), is_open)
     return masked_softmax(ops.cast(scores, dtype) + openness, mask)
@@ -101,18 +107,21 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
 def hard_gates(
     probability: Tensor, threshold: float | Tensor = 0.5, mask: Tensor | None = None
 ) -> Tensor:
-    """Binary gates: open where the probability reaches the threshold, and never all closed.
+    """Binary gates: open where the probability reaches the threshold, and at least one per row.
 
-    g_t = [p_t ≥ threshold];  a row left with none opens its valid position of the highest probability, the first
-    of several. A row without valid positions has no open gate.
+    g_t = [p_t ≥ threshold]
+
+    If a row has no open gate after that, the gate of its valid position with the highest
+    probability opens, the first one on ties. A row without valid positions has no open gate.
 
     Args:
         probability: (..., T), p in [0, 1].
-        threshold: a number; or a tensor (..., T) of uniform draws, which makes the gates draws from Bernoulli(p).
+        threshold: a number, or a tensor (..., T) of uniform draws, with which the gates are draws
+            from Bernoulli(p).
         mask: boolean (or 0/1 integer) that broadcasts against `probability`; True = valid.
 
     Returns:
-        boolean gates, of the common shape of `probability` and `mask`.
+        boolean gates, in the shape to which `probability` and `mask` broadcast.
 
     Raises:
         ValueError: a float mask.
@@ -123,7 +132,8 @@ def hard_gates(
     >>> np.asarray(ops.hard_gates(np.array([[0.9, 0.6, 0.1], [0.1, 0.3, 0.2]]))).tolist()
     [[True, True, False], [False, True, False]]
 
-    Source: Xue et al. 2019, eqs. 5 and 6; the rule for rows all closed is ours, as eq. 2 has no value there.
+    Source: Xue et al. 2019, eqs. 5 and 6. The rule for rows with all gates closed is ours: eq. 2 is
+    undefined there.
     """
     probability = ops.convert_to_tensor(probability)
     dtype = compute_dtype(probability)
@@ -132,9 +142,10 @@ def hard_gates(
     if mask is not None:
         gates = ops.logical_and(gates, mask)
         probability = ops.where(mask, probability, ops.cast(-1, dtype))
-    # With `initial` there is a maximum of nothing too.
-    highest = ops.max(probability, axis=-1, keepdims=True, initial=-1.0)
+    # `initial` defines the maximum of an empty row (T = 0).
+    highest = ops.max(probability, axis=-1, keepdims=True, initial=-1.0)  # (..., 1)
     best = ops.logical_and(ops.equal(probability, highest), ops.greater_equal(probability, 0))
+    # (..., T), True at the first of the best positions.
     first = ops.logical_and(best, ops.equal(ops.cumsum(ops.cast(best, "int32"), axis=-1), 1))
     gates = ops.where(ops.any(gates, axis=-1, keepdims=True), gates, first)
     record("gates", gates, mask, "gates")

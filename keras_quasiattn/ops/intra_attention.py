@@ -1,4 +1,4 @@
-"""Attention within a sentence, biased by distance."""
+"""Self-attention with a bias for the distance between positions."""
 
 from typing import Any
 
@@ -20,29 +20,31 @@ def intra_attention(
     signed: bool = True,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention of a sequence to itself, with a bias for how far apart two positions are.
+    """Softmax attention of a sequence to itself, with a bias for the distance of two positions.
 
-    f[i, j] = features_i · features_j + d[i − j];  w = softmax(f) over the positions that `mask` shows;
-    output = w · values
+    f[i, j] = features_i · features_j + d[i − j];
+    w = softmax(f) over the positions that `mask` shows;  output = w · values
 
-    Distances beyond a largest one share a bias. They count real positions only, so padding changes nothing
-    wherever it stands. A masked position weighs exactly 0, its own row of the output is exactly 0, and nothing
-    that stands there matters. Weights are computed in float32 for 16-bit inputs.
+    Distances beyond a maximum m share one bias, or one per direction if `signed`. Only real
+    positions count towards a distance, so padding has no effect, wherever it is. A masked position
+    has weight exactly 0, its own row of the output is exactly 0, and its content has no effect.
+    Weights are computed in float32 for 16-bit inputs.
 
     Args:
-        features: (..., T, D), F_intra of the paper.
+        features: (..., T, D), F_intra in the paper.
         values: (..., T, V).
-        distance_bias: d. Signed, for largest distance m: (2·m + 3,), from i − j < −m over −m … m to i − j > m.
-            Unsigned: (m + 2,), from 0 over m to |i − j| > m.
+        distance_bias: d. Signed: (2·m + 3,), for i − j < −m, then −m … m, then i − j > m. Unsigned:
+            (m + 2,), for 0 … m, then |i − j| > m.
         mask: boolean (or 0/1 integer) (..., T), True = real.
-        signed: whether distances before and after have biases of their own.
+        signed: whether i − j and j − i have separate biases.
         return_scores: also return w.
 
     Returns:
         output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, T).
 
     Raises:
-        ValueError: a float mask, ranks below 2, lengths that do not fit, a `distance_bias` of no such length.
+        ValueError: a float mask, a rank below 2, lengths that do not match, or a `distance_bias` of
+            another shape.
 
     Example:
     >>> import numpy as np
@@ -64,17 +66,19 @@ def intra_attention(
             f"`distance_bias` must have shape {form} for distances up to m. "
             f"Received distance_bias.shape={tuple(bias.shape)}, signed={signed}."
         )
-    scores = dot_products(features, features)
+    scores = dot_products(features, features)  # (..., T, T)
+    # (T,), or (..., T) with a mask: the number of real positions so far.
     position = (
         ops.arange(ops.shape(features)[-2], dtype="int32")
         if mask is None
         else ops.cumsum(ops.cast(mask, "int32"), axis=-1)
     )
     distance = ops.expand_dims(position, -1) - ops.expand_dims(position, -2)  # i − j
-    beyond = size // 2 if signed else size - 1
+    beyond = size // 2 if signed else size - 1  # m + 1
     distance = ops.clip(distance, -beyond, beyond)
     bucket = distance + beyond if signed else ops.abs(distance)
-    # Reshaped, its gradient is one number a distance on TensorFlow too, not a list of one for every pair.
+    # TensorFlow makes the gradient of `take` a list with one entry per pair of positions; the
+    # reshape sums it to (size,).
     bias = ops.reshape(as_dtype(bias, scores.dtype), (size,))
     return attend(
         scores + ops.take(bias, bucket, axis=0),

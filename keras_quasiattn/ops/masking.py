@@ -1,4 +1,7 @@
-"""Masks are booleans, True = attend; they multiply weights and never turn into large negative numbers."""
+"""Boolean masks, True = attend.
+
+Masked weights are set to exactly 0; a mask is never added to scores as a large negative number.
+"""
 
 from typing import Any
 
@@ -14,8 +17,8 @@ Tensor = Any
 def check_mask(mask: Tensor | None, name: str) -> None:
     """Raises a `ValueError` naming `name` unless `mask` is None, boolean, or a 0/1 integer tensor.
 
-    A float mask is refused because two opposite conventions exist for it (1 keeps, or -1e9 removes), and
-    guessing wrong inverts the mask in silence.
+    A float mask is refused because two opposite conventions exist for it (1 keeps, or -1e9
+    removes), and a wrong guess would silently invert the mask.
     """
     if mask is None:
         return
@@ -24,7 +27,8 @@ def check_mask(mask: Tensor | None, name: str) -> None:
     )
     if dtype != "bool" and "int" not in dtype:
         raise ValueError(
-            f"`{name}` must be boolean, or integer with 0 and 1 (1 or True = attend). Received a mask of dtype {dtype}."
+            f"`{name}` must be boolean, or integer with 0 and 1 (1 or True = attend). "
+            f"Received a mask of dtype {dtype}."
         )
 
 
@@ -33,7 +37,7 @@ def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
 
     Args:
         mask: None, or a boolean or 0/1 integer tensor of any shape; True or 1 = attend.
-        name: the argument's name, for the error.
+        name: the argument's name, for the error message.
 
     Raises:
         ValueError: `mask` holds floats.
@@ -43,7 +47,7 @@ def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
-    """The logical AND of all masks that are not None, or None. Shapes broadcast."""
+    """The logical AND of all masks that are not None; None if all are. Shapes broadcast."""
     combined = None
     for mask in masks:
         if mask is not None:
@@ -52,31 +56,36 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
 
 
 def causal_mask(target_length: Any, source_length: Any) -> Tensor:
-    """The (T, S) mask in which query i sees the keys 0 … i."""
+    """The (T, S) mask in which query i attends to keys 0 … i."""
     rows, columns = _positions(target_length, source_length)
     return ops.less_equal(columns, rows)
 
 
 def sliding_window_mask(target_length: Any, source_length: Any, window: int) -> Tensor:
-    """The (T, S) band in which query i sees the keys at most `window - 1` positions away, on both sides."""
+    """The (T, S) mask in which query i attends to keys at most `window - 1` positions away."""
     rows, columns = _positions(target_length, source_length)
     return ops.less(ops.abs(rows - columns), window)
 
 
 def _positions(target_length: Any, source_length: Any) -> tuple[Tensor, Tensor]:
+    # (T, 1) and (1, S).
     rows = ops.expand_dims(ops.arange(target_length, dtype="int32"), 1)
     return rows, ops.expand_dims(ops.arange(source_length, dtype="int32"), 0)
 
 
 def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
-    """The (..., T, S) mask of pairs of which both members are real, from masks (..., T) and (..., S)."""
+    """The mask of pairs whose positions are both real, from masks (..., T) and (..., S).
+
+    Returns:
+        A mask that broadcasts to (..., T, S), or None if both masks are.
+    """
     rows = None if mask_a is None else ops.expand_dims(mask_a, -1)
     columns = None if mask_b is None else ops.expand_dims(mask_b, -2)
     return combine_masks(rows, columns)
 
 
 def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:
-    """`x` with exact zeros where `mask` is False, whatever stood there (NaN and infinity too).
+    """`x` with exact zeros where `mask` is False, even in place of NaN and infinity.
 
     Args:
         x: tensor.
@@ -86,24 +95,28 @@ def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
-    """`x` (B, L, ..., D) with exact zeros at the positions that `mask` (B, L, ...) marks as padding."""
+    """`x` (B, L, ..., D) with exact zeros at positions where `mask` (B, L, ...) is False."""
     return x if mask is None else zero_masked(x, ops.expand_dims(mask, -1))
 
 
 def finite_positions(x: Tensor) -> Tensor:
-    """Of x (B, L, ..., D) the positions (B, L, ...) without NaN and infinity; in ops that every runtime has."""
+    """True at the positions (B, L, ...) of `x` (B, L, ..., D) without NaN and infinity.
+
+    Uses only operations that every runtime has.
+    """
     dtype = keras.backend.standardize_dtype(x.dtype)
-    # An array, since Keras takes a Python number for float32 first.
+    # An array, because Keras converts a Python number to float32 first.
     highest = np.array({"float16": 65504.0, "float64": 1.79e308}.get(dtype, 3.38e38))
     return ops.all(ops.abs(x) <= ops.cast(highest, dtype), axis=-1)
 
 
 def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> Tensor:
-    """Mean of `x` over `axis` and over the positions where `mask` is True; 0 where there is none.
+    """Mean of `x` over `axis`, of the elements where `mask` is True; 0 where there is none.
 
-    The axes are kept with length 1. `mask` broadcasts to the shape of `x`.
+    Reduced axes stay, with length 1. `mask` broadcasts to the shape of `x`.
     """
-    counted = ops.ones_like(x)  # not ops.mean: on JAX and PyTorch it rounds float64 to float32
+    # Not ops.mean: on JAX and PyTorch it rounds float64 to float32.
+    counted = ops.ones_like(x)
     if mask is not None:
         counted = zero_masked(counted, mask)
     count = ops.sum(counted, axis=axis, keepdims=True)
@@ -112,22 +125,22 @@ def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> 
 
 
 def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
-    """The maximum of `x` over `axis`, and `lowest` of nothing: an empty batch or sequence has one too.
+    """The maximum of `x` over `axis`; `lowest` where the axis is empty.
 
-    `keras.ops.max` refuses empty tensors on TensorFlow, and gives them another shape on PyTorch.
+    `keras.ops.max` fails on empty tensors on TensorFlow, and returns another shape on PyTorch.
     """
     rank = len(x.shape)
     axes = {one % rank for one in ((axis,) if isinstance(axis, int) else axis)}
-    # One more of everything: of the axes that stay it is cut off again.
+    # Pad every axis by one `lowest`, so that none is empty; then cut it off the axes that remain.
     found = ops.max(ops.pad(x, [(0, 1)] * rank, constant_values=lowest), axis=tuple(axes))
     return found[tuple(slice(None, -1) for one in range(rank) if one not in axes)]
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax over the last axis of `scores` where `mask` is True; zeros elsewhere, and in a row without any."""
+    """Softmax over the last axis of `scores` where `mask` is True, 0 elsewhere."""
     if mask is None:
         return ops.softmax(scores, axis=-1)
-    # The lowest finite number, not −inf: a row without keys stays finite, and is then cleared.
+    # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
     lowest = -3.4e38
     return zero_masked(
         ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask
@@ -135,7 +148,14 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
-    """One sequence in all its roles, `x` itself where a role has no tensor of its own; padding cleared."""
+    """`x` and one tensor per role, all with zeros at masked positions.
+
+    Args:
+        name: the name of `x`, for error messages.
+        x: (..., L, D).
+        mask: boolean (..., L), or None.
+        **roles: tensors (..., L, ·) by argument name; `x` is used for a role that is None.
+    """
     x = ops.convert_to_tensor(x)
     check_rank(x, name)
     tensors = [x]
@@ -148,7 +168,14 @@ def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> 
 def check_two(
     u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """u, and v with its values, padding cleared, and the mask (..., 1, S); a `ValueError` if sizes do not fit."""
+    """Checks the arguments of an op that attends from `u` to `v`.
+
+    Returns:
+        u; v and values with zeros at masked positions; and the mask as (..., 1, S).
+
+    Raises:
+        ValueError: a float mask, or sizes that do not match.
+    """
     mask_v = as_boolean_mask(mask_v, "mask_v")
     u = ops.convert_to_tensor(u)
     v, values = sides("v", v, mask_v, values=values)

@@ -1,4 +1,4 @@
-"""Binary gates that save work: attention over the open positions alone."""
+"""Attention that computes the positions with an open gate only, to save work."""
 
 from typing import Any
 
@@ -24,27 +24,31 @@ def open_positions_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Soft attention that computes scores, softmax and sum for the open positions only.
 
-    e_t = kernelᵀ·tanh(h_t);  α_t = exp(e_t) / Σ_t' exp(e_t');  r = Σ_t α_t·h_t;  t and t' over the open positions
+    e_t = kernelᵀ·tanh(h_t);  α_t = exp(e_t) / Σ_t' exp(e_t');  r = Σ_t α_t·h_t;
+    t and t' over the open positions
 
-    The open positions of all examples are gathered into one list of rows, so the work falls with their number and
-    not with that of the longest example. Whatever stands at a closed position does not matter; an example without
-    open positions gives exact zeros. Weights are computed in float32 for 16-bit inputs.
+    The open positions of all examples are gathered into one list of rows, so the work depends on
+    their total number, not on the example with the most. The content of a closed position has no
+    effect; an example without open positions gives all zeros. Weights are computed in float32 for
+    16-bit inputs.
 
     Args:
         states: (B, T, D), h.
         kernel: (D,).
-        open_positions: boolean (or 0/1 integer) (B, T): gates and mask in one, as `ops.hard_gates` gives them.
+        open_positions: boolean (or 0/1 integer) (B, T): gates and mask in one, as `ops.hard_gates`
+            returns them.
         return_scores: also return α.
-        implementation: "gathered" as above; "reference" computes all positions and gives the closed ones weight 0;
-            "auto" is "gathered" except where a tensor's size must not depend on its content: under XLA
-            (`jit_compile=True`) and while JAX traces for `jit` or a gradient. All agree to rounding.
+        implementation: "gathered" works as above. "reference" computes all positions and gives
+            closed ones weight 0. "auto" is "gathered", or "reference" where the size of a tensor
+            must not depend on its content: under XLA (`jit_compile=True`) and while JAX traces for
+            `jit` or a gradient. All agree up to rounding.
 
     Returns:
         r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
 
     Raises:
-        ValueError: a float mask, sizes that do not fit, an unknown implementation, or "gathered" where shapes
-            must be static.
+        ValueError: a float mask, sizes that do not match, an unknown implementation, or "gathered"
+            where shapes must be static.
 
     Example:
     >>> import numpy as np
@@ -62,8 +66,9 @@ def open_positions_attention(
     is_static = needs_static_shapes(open_positions)
     if implementation == "gathered" and is_static:
         raise ValueError(
-            '`implementation` "gathered" makes tensors as large as there are open positions, which XLA and a '
-            'traced JAX function cannot. Use "auto" or "reference" there. Received: implementation=\'gathered\''
+            '`implementation` "gathered" makes tensors as large as there are open positions, which '
+            'XLA and a traced JAX function cannot. Use "auto" or "reference" there. '
+            "Received: implementation='gathered'"
         )
     if implementation == "reference" or is_static:
         return soft_attention(states, kernel, open_positions, return_scores=return_scores)
@@ -78,16 +83,18 @@ def _gathered(
     index = ops.cast(index, "int32")
     example = index // length
     rows = ops.take(ops.reshape(states, (-1, width)), index, axis=0)  # (K, D)
-    scores = position_scores(rows, kernel)
+    scores = position_scores(rows, kernel)  # (K,)
+    # A softmax per example: its maximum and sum, (B,), are taken to the rows, (K,).
     highest = ops.stop_gradient(ops.take(segment_max(scores, example, batch), example, axis=0))
     exponential = ops.exp(scores - highest)
     total = ops.take(segment_sum(exponential, example, batch), example, axis=0)
     weights = exponential / total
     products = ops.expand_dims(weights, 1) * ops.cast(rows, weights.dtype)
-    output = ops.cast(segment_sum(products, example, batch), states.dtype)
+    output = ops.cast(segment_sum(products, example, batch), states.dtype)  # (K, D) → (B, D)
     if not return_scores and not is_recording():
         return output
     size = batch * length
+    # α as (B, T), with 0 at closed positions.
     spread = ops.scatter(ops.expand_dims(index, 1), ops.cast(weights, states.dtype), (size,))
     spread = ops.reshape(spread, (batch, length))
     record("weights", spread, open_positions, "weights")

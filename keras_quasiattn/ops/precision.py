@@ -1,4 +1,4 @@
-"""In which precision weights are computed, and products that keep it."""
+"""The precision in which weights are computed, and products that keep it."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ Tensor = Any
 
 
 def compute_dtype(*tensors: Tensor) -> str:
-    """The dtype for distances, sums and means: float64 if all inputs are, else at least float32."""
+    """The dtype for distances, sums and means: float64 if all inputs are, otherwise float32."""
     dtypes = [keras.backend.standardize_dtype(tensor.dtype) for tensor in tensors]
     return "float64" if all(dtype == "float64" for dtype in dtypes) else "float32"
 
 
 def as_dtype(value: Any, dtype: str) -> Tensor:
-    """A number or tensor as a tensor of `dtype`; numbers never pass through a lower precision."""
+    """A number or tensor as a tensor of `dtype`; numbers are never rounded to float32 first."""
     if isinstance(value, (int, float)):
         return ops.convert_to_tensor(value, dtype=dtype)
     return ops.cast(value, dtype)
 
 
 def weighted_sum(equation: str, weights: Tensor, value: Tensor) -> Tensor:
-    """An einsum of weights and values in the precision of the weights, returned in that of the values."""
+    """An einsum computed in the dtype of the weights and returned in that of the values."""
     return ops.cast(ops.einsum(equation, weights, ops.cast(value, weights.dtype)), value.dtype)
 
 
@@ -35,14 +35,14 @@ def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
 
 
 def project(x: Tensor, kernel: Tensor) -> Tensor:
-    """x·kernel: (..., D) and (D, U) to (..., U), or (..., D) and (D,) to (...); both of one dtype.
+    """x·kernel: (..., D) and (D, U) → (..., U), or (..., D) and (D,) → (...); both of one dtype.
 
     >>> import numpy as np
     >>> np.asarray(project(np.array([[2.0, 3.0]]), np.array([1.0, 10.0]))).tolist()
     [32.0]
     """
-    # A product of two matrices is the fast one of the ways to write this. The slow one is "...d,du->...u": TensorFlow's
-    # gradient by the kernel makes a (..., D, U) tensor before it sums. And einsum, not matmul: on JAX and PyTorch
+    # One product of two matrices. "...d,du->...u" is slow: for the kernel's gradient, TensorFlow
+    # makes a (..., D, U) tensor and then sums it. einsum, not matmul: on JAX and PyTorch
     # `ops.matmul` rounds float64 to float32.
     rows = ops.reshape(x, (-1, x.shape[-1]))
     product = ops.einsum("rd,du->ru", rows, ops.reshape(kernel, (x.shape[-1], -1)))

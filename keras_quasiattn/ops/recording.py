@@ -1,4 +1,4 @@
-"""What attention computes on its way to an output, kept for whoever wants to look at it."""
+"""Collects the matrices that attention ops compute, for inspection."""
 
 import contextlib
 from collections.abc import Iterator
@@ -14,10 +14,10 @@ class Recorded(NamedTuple):
     """One matrix that an op made.
 
     Args:
-        values: (..., T, S), T 1 where it is one row for all, or (..., T) where a sequence is pooled; what stands at
-            hidden pairs means nothing.
-        visible: boolean, broadcasts with `values`; None for all.
-        label: the matrix in the paper's letters, "tanh(E)" for instance.
+        values: (..., T, S), with T = 1 where one row serves all queries; (..., T) where a sequence
+            is pooled. Values at hidden pairs are meaningless.
+        visible: boolean, broadcasts with `values`; None if all are visible.
+        label: the matrix in the paper's notation, for example "tanh(E)".
     """
 
     values: Tensor
@@ -31,10 +31,11 @@ _active: ContextVar[Recording | None] = ContextVar("attention_recording", defaul
 
 @contextlib.contextmanager
 def recording() -> Iterator[Recording]:
-    """Keeps what every op of the body computes, by name: "similarity", "gate" and "weights", or "gates".
+    """Collects the matrices that ops compute in the `with` block, by name.
 
-    Ops that make a matrix tile by tile make it whole for a recording, in T·S memory a head; outputs do not change.
-    A recording within a recording keeps its own. In a graph the tensors belong to the graph.
+    Names are, for example, "similarity", "gate" and "weights", or "gates". Ops that otherwise
+    compute a matrix tile by tile compute it whole, in T·S memory per head; outputs do not change. A
+    nested recording collects into its own dictionary only. In a graph, tensors belong to the graph.
 
     >>> import numpy as np
     >>> from keras_quasiattn import ops
@@ -42,7 +43,8 @@ def recording() -> Iterator[Recording]:
     >>> with recording() as found:
     ...     output = ops.coda_attention(x, x, x)
     >>> {name: (one.label, tuple(one.values.shape)) for name, one in found.items()}
-    {'similarity': ('tanh(E)', (1, 2, 2)), 'gate': ('2·sigmoid(N)', (1, 2, 2)), 'weights': ('M', (1, 2, 2))}
+    {'similarity': ('tanh(E)', (1, 2, 2)), 'gate': ('2·sigmoid(N)', (1, 2, 2)),
+    'weights': ('M', (1, 2, 2))}
     """
     found: Recording = {}
     token = _active.set(found)
@@ -53,19 +55,19 @@ def recording() -> Iterator[Recording]:
 
 
 def is_recording() -> bool:
-    """Whether a recording is active, which needs whole matrices."""
+    """Whether a recording is active, so that ops must compute whole matrices."""
     return _active.get() is not None
 
 
 def record(name: str, values: Tensor, visible: Tensor | None, label: str) -> None:
-    """Hands a matrix to the recording there is, if any; of two of one name the last stays."""
+    """Adds a matrix to the active recording, if any, replacing one of the same name."""
     found = _active.get()
     if found is not None:
         found[name] = Recorded(values, visible, label)
 
 
 def mark_visible(visible: Tensor | None) -> None:
-    """Says of all that was recorded so far which pairs are real; `visible` broadcasts to the matrices."""
+    """Hides pairs of all matrices recorded so far; `visible` broadcasts to them, False = hidden."""
     found = _active.get()
     if found is not None and visible is not None:
         for name, one in found.items():

@@ -1,4 +1,4 @@
-"""Rematerialization: what a call computes on its way is thrown away and computed again for its gradient."""
+"""Rematerialization: intermediate tensors are discarded and recomputed for the gradient."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,16 +14,18 @@ Call = Callable[..., tuple[Tensor, ...]]
 def rematerialize_in_turn(
     calls: Sequence[Call], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """The outputs of each call, of which only one has its tensors in memory at a time, forward and backward.
+    """Runs calls so that only one has its intermediate tensors in memory, forward and backward.
 
-    Only what a call takes and returns is kept; its gradient recomputes the rest. A TensorFlow graph, which
-    runs whatever is ready, would recompute all of them at once, so there each waits for the one before.
+    Each call keeps only its inputs and outputs; its gradient recomputes the rest. A TensorFlow
+    graph runs every operation whose inputs are ready and would recompute all calls at once, so
+    there each call waits for the one before.
 
     Args:
-        calls: each takes tensors and returns a tuple of them; weights and masks it brings along.
-        inputs: floating-point tensors of each.
+        calls: functions that take tensors and return a tuple of tensors. Weights and masks are not
+            arguments: a call holds its own.
+        inputs: for each call, its floating-point tensors.
 
     Returns:
-        A tuple of each call.
+        For each call, its tuple of outputs.
     """
     return in_turn([keras.remat(call) for call in calls], inputs)

@@ -1,4 +1,4 @@
-"""Sigmoid attention: every key is weighed for itself."""
+"""Sigmoid attention: the weight of a key does not depend on the scores of other keys."""
 
 from typing import Any
 
@@ -26,13 +26,14 @@ def sigmoid_attention(
     dropout_seed: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Attention whose weights do not compete: each is between 0 and 1, whatever the others of its row are.
+    """Attention whose weights do not compete: each is between 0 and 1, whatever the other scores.
 
     W = sigmoid(scale · query · keyᵀ + b);  output = W · value
 
-    With b = −log n, n the number of keys that the query sees, a row of scores around 0 sums to about 1, as
-    softmax' rows do. A masked pair weighs exactly 0 and is not counted; a row with nothing to attend gives exact
-    zeros. W is computed in float32 for 16-bit inputs.
+    With b = −log n, where n is the number of keys the query attends to, the weights of a row with
+    scores near 0 sum to about 1, as with softmax. A masked pair has weight exactly 0 and does not
+    count in n. A query with no key to attend to gives all zeros. W is computed in float32 for
+    16-bit inputs.
 
     Args:
         query: (..., T, D).
@@ -42,15 +43,16 @@ def sigmoid_attention(
         scale: factor of the dot products, usually 1/√D.
         score_bias: b, or None for −log n.
         is_causal: query i attends to keys 0 … i only.
-        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
-        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         return_scores: also return W, before dropout.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: a float mask, ranks below 2, lengths or features that do not fit, dropout without a seed.
+        ValueError: a float mask, a rank below 2, lengths or feature counts that do not match, or
+            dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -60,7 +62,8 @@ def sigmoid_attention(
     >>> np.asarray(weights)[0].round(3).tolist()
     [[0.5, 0.0, 0.0], [0.333, 0.333, 0.0], [0.25, 0.25, 0.25]]
 
-    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention".
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid
+    Self-Attention".
     """
     query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
     check_features(query, key, "query", "key")

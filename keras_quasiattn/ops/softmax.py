@@ -1,4 +1,4 @@
-"""Scaled dot-product attention: the baseline, under the same rules for masks and precision."""
+"""Scaled dot-product attention: the baseline, with the same rules for masks and precision."""
 
 from typing import Any
 
@@ -27,11 +27,11 @@ def softmax_attention(
     gates: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax attention in which a row with nothing to attend gives exact zeros, not the mean of the padding.
+    """Softmax attention; a query with no key to attend to gives zeros, not the mean of the padding.
 
     A = softmax(scale · query · keyᵀ) over the keys that `mask` shows;  output = A · value
 
-    With gates, A is `ops.gated_softmax` of the products: a key counts by how far its gate is open.
+    With gates, A is `ops.gated_softmax` of the scaled products, which weights each key by its gate.
 
     Args:
         query: (..., T, D).
@@ -40,16 +40,17 @@ def softmax_attention(
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         scale: factor of the dot products, usually 1/√D.
         is_causal: query i attends to keys 0 … i only.
-        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
-        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
-        gates: numbers in [0, 1] that broadcast to (..., T, S); default all open.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
         return_scores: also return A, before dropout.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, A) with A (..., T, S).
 
     Raises:
-        ValueError: a float mask, ranks below 2, lengths or features that do not fit, dropout without a seed.
+        ValueError: a float mask, a rank below 2, lengths or feature counts that do not match, or
+            dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -88,12 +89,13 @@ def attend(
     return_scores: bool = False,
     name: str = "weights",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """What follows any scores (..., T, S): their softmax over the keys of a boolean mask, and the sums of values.
+    """Softmax of scores (..., T, S) over the keys that a boolean mask shows, then sums of `value`.
 
-    A recording gets the weights by `name`.
+    An active recording stores the weights under `name`.
 
     Returns:
-        output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S) before dropout.
+        output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S)
+        before dropout.
     """
     if is_causal:
         mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))

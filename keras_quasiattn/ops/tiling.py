@@ -1,4 +1,4 @@
-"""Long axes cut into tiles, and leading axes made one: what every computation by tiles shares."""
+"""Helpers of tiled computations: cut a long axis into tiles, merge leading axes into one."""
 
 import math
 from typing import Any
@@ -9,13 +9,16 @@ from keras_quasiattn.ops.backend import runs_op_by_op
 
 Tensor = Any
 
-KEYS_A_TILE = 32  # columns of M made at a time; what XLA does best with
-KEYS_A_TILE_OP_BY_OP = 128  # where every operation is a call of its own
-LONG = 2048  # queries beyond which wide tiles cost more memory than time
+KEYS_A_TILE = 32  # columns of M computed at a time; fastest under XLA
+KEYS_A_TILE_OP_BY_OP = 128  # the same where every operation is a kernel call of its own
+LONG = 2048  # with more queries than this, wide tiles take too much memory for the time they save
 
 
 def keys_a_tile(target: Any, source: Any) -> int:
-    """How many keys a tile should have, for `target` queries, `source` keys and the way this code is being run."""
+    """How many keys a tile should have, for `target` queries and `source` keys.
+
+    The number also depends on whether a compiler fuses operations (`runs_op_by_op`).
+    """
     if not (runs_op_by_op() and isinstance(target, int) and target <= LONG):
         return KEYS_A_TILE
     if not isinstance(source, int):
@@ -24,14 +27,14 @@ def keys_a_tile(target: Any, source: Any) -> int:
 
 
 def tile_count(length: Any, size: int) -> Any:
-    """How many tiles of `size` cover `length`; at least 1, so that a loop always has a body to run."""
+    """How many tiles of `size` cover `length`; at least 1, so that a loop always runs once."""
     if isinstance(length, int):
         return max(1, -(-length // size))
     return ops.maximum(1, (length + size - 1) // size)
 
 
 def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
-    """`x` with zeros (False) appended along `axis` up to `length`."""
+    """`x` padded at the end of `axis` to `length`, with zeros or False."""
     shape = list(ops.shape(x))
     missing = length - shape[axis]
     if isinstance(missing, int) and missing == 0:
@@ -41,7 +44,7 @@ def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
 
 
 def take(x: Tensor, index: Any, size: int) -> Tensor:
-    """Tile number `index`, of `size` positions."""
+    """Tile number `index`, of `size` positions of the middle axis of x (B, L, D)."""
     shape = ops.shape(x)
     return ops.slice(x, (0, index * size, 0), (shape[0], size, shape[2]))
 
@@ -53,17 +56,17 @@ def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
 
 
 def no_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
-    """Room for `count` tiles of one shape, for `put` and `joined`.
+    """A buffer for `count` tiles of one shape: `put` writes a tile, `joined` assembles them.
 
-    Each tile lies flat on an axis of its own until they are joined, where an update by index reaches it: to write
-    into the middle of an axis, Keras needs an operation of XLA's on TensorFlow, which a stock server may lack. It has
-    one element more than its shape says, because TensorFlow does not write into nothing.
+    Each tile is one flat row, so that a tile is written by its index on the first axis. To write
+    into the middle of an axis, Keras on TensorFlow needs an XLA operation, which a stock server may
+    lack. A row has one element more than its tile, because TensorFlow cannot write an empty row.
     """
     return ops.zeros((count, math.prod(shape) + 1), dtype=dtype)
 
 
 def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
-    """`tiles` with number `index` replaced."""
+    """The buffer `tiles` with tile number `index` replaced by `tile`."""
     flat = ops.concatenate([ops.reshape(tile, (-1,)), ops.zeros((1,), dtype=tile.dtype)], axis=0)
     flat = ops.expand_dims(flat, 0)
     if runs_op_by_op():
@@ -72,20 +75,21 @@ def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
 
 
 def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:
-    """Tiles of `shape` (B, rows, columns) side by side along `axis`, 1 or 2."""
+    """Tiles of `shape` (B, rows, columns) concatenated along `axis`, 1 or 2."""
     count, (batch, rows, columns) = ops.shape(tiles)[0], shape
-    tiles = ops.reshape(tiles[:, :-1], (count, *shape))
+    tiles = ops.reshape(tiles[:, :-1], (count, *shape))  # (count, B, rows, columns)
     if axis == 1:
         return ops.reshape(ops.transpose(tiles, (1, 0, 2, 3)), (batch, count * rows, columns))
     return ops.reshape(ops.transpose(tiles, (1, 2, 0, 3)), (batch, rows, count * columns))
 
 
 def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
-    """The leading lengths that all (..., rows, columns) broadcast to."""
+    """The leading lengths to which all tensors (..., rows, columns) broadcast."""
     rank = max(len(tensor.shape) - 2 for tensor in tensors)
     lead: list[Any] = []
     for axis in range(-rank - 2, -2):
         with_axis = [tensor for tensor in tensors if len(tensor.shape) >= -axis]
+        # A length known when tracing; else the largest length at run time, since the others are 1.
         known = {tensor.shape[axis] for tensor in with_axis} - {None, 1}
         if known:
             lead.append(known.pop())
@@ -101,7 +105,7 @@ def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
 def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -> Tensor:
     """`x`, which broadcasts to (*lead, rows, columns), as (B, rows, columns)."""
     shape = (*lead, rows, columns)
-    # A length that is not known before run time is a tensor, which must not be compared.
+    # A length known only at run time is a tensor and must not be compared.
     if not all(isinstance(length, int) for length in shape) or tuple(x.shape) != shape:
         x = ops.broadcast_to(x, shape)
     if len(lead) == 1:
@@ -110,7 +114,7 @@ def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -
 
 
 def leading_size(lead: tuple[Any, ...]) -> Any:
-    """The product of the leading lengths, an integer where all are known."""
+    """The product of the leading lengths; an integer if all are known."""
     size = 1
     for length in lead:
         size = size * length
