@@ -1,1 +1,1 @@
-"""CoDA: its weights, their definition, and the ways to compute their sums."""
+"""CoDA: the definition of its weights, and three implementations of their weighted sums."""

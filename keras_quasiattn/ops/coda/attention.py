@@ -39,11 +39,12 @@ def coda_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention whose weights add (+), subtract (−) or delete (0) values instead of averaging them.
 
-    E = α · query · keyᵀ;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  output = M · value
+    E = α · query · keyᵀ;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
+    output = M · value
 
-    There is no hidden 1/√d: pass it in `alpha` and `beta`. The mask multiplies M, so a masked pair weighs
-    exactly 0 and a row with nothing to attend gives exact zeros and zero gradients; masked pairs do not enter
-    the means either. M is computed in float32 for 16-bit inputs.
+    Nothing is divided by √d; include such a factor in `alpha` and `beta`. The mask multiplies M: a
+    masked pair has weight exactly 0, and a query with no key to attend to gives all zeros and zero
+    gradients. Masked pairs do not count in the means. M is computed in float32 for 16-bit inputs.
 
     Args:
         query: (..., T, D).
@@ -54,33 +55,38 @@ def coda_attention(
         beta: the same for the distance.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
-        gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves others as they are; "centered" subtracts
-            the mean of N (eq. 4); "raw" is eq. 3 as it stands.
+        gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates as they are;
+            "centered" subtracts the mean of N (eq. 4); "raw" is eq. 3 unchanged.
         center_similarity: subtract the mean of E (eq. 6).
-        center_per_query: take means over the keys of each query rather than over all pairs. Set it where
-            queries must not see each other, as in a decoder's attention to its encoder.
+        center_per_query: take means over the keys of each query instead of over all pairs. Set it
+            where queries must not see each other, as in a decoder's attention to its encoder.
         is_causal: query i attends to keys 0 … i only; means are then per query.
-        dropout: share of the weights set to 0, the others being divided by 1 − `dropout`.
-        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed when `dropout` > 0.
-        return_scores: also return M, before dropout; this takes T·S memory a head on every implementation.
-        implementation: "reference" computes M at once, with a (..., T, S, D) tensor on the way. "blockwise"
-            makes M tile by tile, forward and backward, in memory linear in T and S; it compiles under XLA and
-            travels in a SavedModel. "compiled" does the same in compiled CPU loops (TensorFlow on CPUs, with
-            the `compiled` extra); it can neither be compiled by XLA nor exported, and trying is an error.
-            "auto" is "compiled" where that is legal: the extra is there, no GPU or TPU is, no factor varies along
-            S, and the call is eager or a step of training on this machine that XLA does not compile; else
-            "blockwise". But it is "reference" where T or S is 1, or the pairs are few: at most 8192 of all batches
-            and heads in place of "compiled", T·S at most 1024 in place of "blockwise", which a TensorFlow graph
-            that does not know the sizes decides when it runs. Scores, when asked for, are made from blockwise distances
-            unless it is "reference"; "compiled" has none to give. All give the same output to rounding.
-        training: whether this is a step of training: only "auto" reads it.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        return_scores: also return M, before dropout; takes T·S memory per head with any
+            implementation.
+        implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
+            "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S;
+            it compiles under XLA and can be saved in a SavedModel. "compiled" does the same in
+            compiled CPU loops (TensorFlow on CPUs, with the `compiled` extra); compiling it with
+            XLA or exporting it is an error. "auto" chooses "compiled" where it can: the extra is
+            installed, there is no GPU or TPU, no factor varies along S, and the call is eager or a
+            training step on this machine that XLA does not compile. Otherwise it chooses
+            "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
+            "compiled", if all batches and heads together have at most 8192 pairs; instead of
+            "blockwise", if T·S is at most 1024. A TensorFlow graph with unknown sizes chooses when
+            it runs. If scores are returned, "auto" and "blockwise" compute M whole, from blockwise
+            distances ("auto" may still choose "reference"), and "compiled" is an error. All give
+            the same output up to rounding.
+        training: whether this is a training step; only "auto" uses it.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
 
     Raises:
-        ValueError: an unknown option, an implementation that cannot be had here or has no scores, a float mask,
-            ranks below 2, lengths or features that do not fit, or dropout without a seed.
+        ValueError: an unknown option, an implementation that is not available here or cannot return
+            scores, a float mask, a rank below 2, lengths or feature counts that do not match, or
+            dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -137,22 +143,22 @@ def coda_pair(
     implementation: str = "auto",
     training: bool | None = None,
 ) -> tuple[Tensor, ...]:
-    """CoDA between two sequences, one weight matrix serving both directions.
+    """CoDA between two sequences, with one weight matrix for both directions.
 
     E = α · a · bᵀ;  N = −β · ‖a[t] − b[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  a' = M · b;  b' = Mᵀ · a
 
-    A masked position weighs exactly 0 for the other sequence, its own row of the output is exactly 0, and
-    nothing that stands there matters.
+    A masked position has weight exactly 0 for the other sequence, its own row of the output is
+    exactly 0, and its content has no effect.
 
     Args:
-        a: (..., T, D), F_E(A) of the paper.
+        a: (..., T, D), F_E(A) in the paper.
         b: (..., S, D), F_E(B).
         mask_a: boolean (or 0/1 integer) (..., T), True = real.
         mask_b: boolean (or 0/1 integer) (..., S), True = real.
-        distance_a: (..., T, D'), F_N(A), what the distance compares; default `a`.
-        distance_b: (..., S, D'), F_N(B); default `b`.
-        value_a: (..., T, V), what b' pools; default `a`.
-        value_b: (..., S, V), what a' pools; default `b`.
+        distance_a: (..., T, D'), F_N(A), what the distance compares; default: `a`.
+        distance_b: (..., S, D'), F_N(B); default: `b`.
+        value_a: (..., T, V), what b' pools; default: `a`.
+        value_b: (..., S, V), what a' pools; default: `b`.
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
         beta: the same for the distance.
         similarity: as in `coda_attention`.
@@ -167,8 +173,8 @@ def coda_pair(
         (a', b') of shapes (..., T, V) and (..., S, V), or (a', b', M) with M (..., T, S).
 
     Raises:
-        ValueError: an unknown option, an implementation that cannot be had here or has no scores, a float mask,
-            ranks below 2, lengths or features that do not fit.
+        ValueError: an unknown option, an implementation that is not available here or cannot return
+            scores, a float mask, a rank below 2, or lengths or feature counts that do not match.
 
     Example:
     >>> import numpy as np
@@ -215,16 +221,17 @@ def _sums(
     implementation: str,
     training: bool | None,
 ) -> tuple[Tensor, ...]:
-    """M · value; Mᵀ · other_value where that is given; M where it is asked for."""
+    """M · value; then Mᵀ · other_value if it is given; then M if `return_scores`."""
     if return_scores and implementation == "compiled":
         raise ValueError(
-            "`implementation='compiled'` never holds the scores: ask for them with 'auto', 'blockwise' or 'reference'. "
-            "Received: return_scores=True"
+            "`implementation='compiled'` never holds the scores: ask for them with 'auto', "
+            "'blockwise' or 'reference'. Received: return_scores=True"
         )
 
     def compute(implementation: str) -> tuple[Tensor, ...]:
         if implementation != "reference" and not return_scores and not is_recording():
             return blockwise_sums(pairs, value, other_value, compiled=implementation == "compiled")
+        # The whole matrix (..., T, S), also for a recording.
         weights = pairs.weights("reference" if implementation == "reference" else "blockwise")
         kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)
         sums = [weighted_sum("...ts,...sv->...tv", kept, value)]

@@ -1,4 +1,4 @@
-"""CoDA without a (T, S) matrix: the `blockwise` and the `compiled` implementation."""
+"""CoDA without a (T, S) matrix: the "blockwise" and "compiled" implementations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,18 +21,18 @@ Tensor = Any
 def blockwise_sums(
     pairs: Pairs, value: Tensor, other_value: Tensor | None = None, *, compiled: bool = False
 ) -> tuple[Tensor, ...]:
-    """M · value, and Mᵀ · other_value where that is given; memory is linear in T and S.
+    """M · value, and Mᵀ · other_value if it is given, in memory linear in T and S.
 
-    A factor `alpha` or `beta` that varies along S is the exception: it is widened to (..., T, S).
+    The exception is a factor `alpha` or `beta` that varies along S: it is broadcast to (..., T, S).
 
     Args:
-        pairs: the sequences, and how M is made of them.
+        pairs: the sequences and the options of M.
         value: (..., S, V).
         other_value: (..., T, W).
-        compiled: go through compiled CPU loops instead of tiles of tensors.
+        compiled: use compiled CPU loops instead of tiles of tensors.
 
     Returns:
-        (..., T, V) in the dtype of `value` and, with `other_value`, (..., S, W) in the dtype of that.
+        (..., T, V) in the dtype of `value` and, with `other_value`, (..., S, W) in its dtype.
     """
     dtype = compute_dtype(pairs.query, pairs.key, pairs.distance_query, pairs.distance_key)
     target, source = ops.shape(pairs.query)[-2], ops.shape(pairs.key)[-2]
@@ -40,11 +40,14 @@ def blockwise_sums(
         _at_least_matrix(as_dtype(factor, dtype)) for factor in (pairs.alpha, pairs.beta)
     )
     mask = None if pairs.mask is None else _at_least_matrix(pairs.mask)
+    # (..., T, 1) and (..., 1, S).
     row_mask = None if pairs.row_mask is None else ops.expand_dims(pairs.row_mask, -1)
     key_mask = None if pairs.key_mask is None else ops.expand_dims(pairs.key_mask, -2)
     query, of_alpha = pairs.query, {"alpha": (alpha, target)}
+    # E = (α·query) · keyᵀ where α is the same for all keys. The compiled loops apply α themselves.
     if alpha.shape[-1] == 1 and not compiled:
         query, of_alpha = ops.cast(query, dtype) * alpha, {}
+    # Each tensor with its length: the rows of its last two axes.
     parts = {
         **of_alpha,
         "query": (query, target),
@@ -59,6 +62,7 @@ def blockwise_sums(
     lead = broadcast_leading(
         [*given, *(one for one in (mask, row_mask, key_mask) if one is not None)]
     )
+    # (B, length, columns), with every leading axis merged into B.
     tensors = {}
     for name, (part, length) in parts.items():
         columns = source if name in ("alpha", "beta") and part.shape[-1] != 1 else part.shape[-1]
@@ -95,7 +99,7 @@ def _masks(
     source: Any,
     is_causal: bool,
 ) -> TileMasks:
-    """A mask that says the same for all queries, or for all keys, is kept as one row or one column."""
+    """The `TileMasks`; a mask that is the same for all queries or keys stays one row or column."""
     full = None
     if mask is not None:
         if mask.shape[-2] == 1:
@@ -103,6 +107,7 @@ def _masks(
         elif mask.shape[-1] == 1:
             row_mask = mask
         else:
+            # (1, ..., T or 1, S or 1), with an axis of length 1 for each missing leading axis.
             full = ops.reshape(
                 mask, (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(ops.shape(mask))
             )
@@ -126,7 +131,7 @@ def _offsets(
     composition: Composition,
     per_query: bool,
 ) -> dict[str, Tensor]:
-    """The means of E and N that are subtracted, (B, T, 1) each, from first passes over the tiles."""
+    """The means of E and N to subtract, (B, T, 1) each, from extra passes over the tiles."""
     batch, dtype = ops.shape(tensors["value"])[0], tensors["value"].dtype
     ones = ops.ones((batch, masks.source, 1), dtype=dtype)
     count = _visible_keys(masks, batch, dtype)
@@ -136,6 +141,7 @@ def _offsets(
         total = sums(TiledWeights(rule, masks), {**needed, "value": ones})[0]  # (B, T, 1)
         if per_query:
             return total / ops.maximum(count, ops.cast(1, dtype))
+        # Over all pairs: (B, 1, 1), broadcast to (B, T, 1).
         whole = ops.maximum(ops.sum(count, axis=1, keepdims=True), ops.cast(1, dtype))
         return ops.broadcast_to(ops.sum(total, axis=1, keepdims=True) / whole, ops.shape(total))
 
@@ -143,7 +149,7 @@ def _offsets(
     if composition.center_similarity:
         separable = masks.full_mask is None and not masks.is_causal and not per_query
         if separable and ("alpha" not in tensors or tensors["alpha"].shape[-1] == 1):
-            # In closed form: mean of q[t]·k[s] = (mean of q)·(mean of k).
+            # Without a pass: the mean of q[t]·k[s] is (mean of q)·(mean of k), (B, 1, D) each.
             query = tensors["query"] * tensors["alpha"] if "alpha" in tensors else tensors["query"]
             row_mask = None if masks.row_mask is None else masks.row_mask[..., 0]
             key_mask = masks.real_keys[:, : masks.source, 0]
@@ -162,7 +168,7 @@ def _offsets(
 
 
 def _mean_position(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of the real positions of x (B, L, D), (B, 1, D); 0 where there is none."""
+    """Mean over the real positions of x (B, L, D) as (B, 1, D); 0 where there is none."""
     real = (
         ops.ones_like(x[..., :1]) if mask is None else ops.cast(ops.expand_dims(mask, -1), x.dtype)
     )

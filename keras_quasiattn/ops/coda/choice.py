@@ -1,4 +1,4 @@
-"""Which implementation of CoDA "auto" means, and where compiled CPU loops may be used."""
+"""Which implementation of CoDA "auto" chooses, and where compiled CPU loops may run."""
 
 import importlib.util
 import math
@@ -16,8 +16,9 @@ Tensor = Any
 
 CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 
-# Up to here the definition is quickest: for "blockwise" pairs of one batch and head, which are one tile of keys for as
-# many queries; for "compiled" pairs of all batches and heads, as a call of compiled loops takes about a millisecond.
+# Up to these numbers of pairs, "reference" is fastest. Against "blockwise", count the pairs of one
+# batch and head: 32 × 32 is one tile of keys for as many queries. Against "compiled", count the
+# pairs of all batches and heads, because calling the compiled loops takes about a millisecond.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
 _INSTALLED = importlib.util.find_spec("numba") is not None
@@ -33,21 +34,22 @@ def compute_by_choice(
     beta: float | Tensor,
     training: bool | None,
 ) -> Any:
-    """What `compute` gives for "reference", "blockwise" or "compiled", as `implementation` says or "auto" chooses.
+    """Calls `compute` with the name of an implementation; "auto" chooses one.
 
-    In a TensorFlow graph that does not know the sizes, "auto" chooses when the graph runs.
+    In a TensorFlow graph with unknown sizes, "auto" chooses when the graph runs; under XLA or while
+    recording, it takes the implementation for many pairs.
 
     Args:
-        compute: takes the name of an implementation.
+        compute: takes "reference", "blockwise" or "compiled".
         implementation: one of `CODA_IMPLEMENTATIONS`.
         query: (..., T, D).
         key: (..., S, D).
         alpha: factor of the similarity.
         beta: factor of the distance.
-        training: whether this is a step of training.
+        training: whether this is a training step.
 
     Raises:
-        ValueError: an unknown name, or "compiled" where it cannot be.
+        ValueError: an unknown name, or "compiled" where it cannot run.
     """
     check_choice(implementation, CODA_IMPLEMENTATIONS, "implementation")
     along_keys = any(
@@ -58,13 +60,13 @@ def compute_by_choice(
         raise ValueError(f"`implementation='compiled'` needs {obstacle}.")
     if implementation != "auto":
         return compute(implementation)
-    if 1 in (query.shape[-2], key.shape[-2]):  # the difference is no larger than its terms
+    # With T or S of 1, the (..., T, S, D) difference is no larger than query and key.
+    if 1 in (query.shape[-2], key.shape[-2]):
         return compute("reference")
 
     for_many = "blockwise" if obstacle or not _stays_in_this_process(training) else "compiled"
-    counted = (
-        slice(-2) if for_many == "compiled" else slice(0)
-    )  # of which leading axes the pairs count
+    # The leading axes whose pairs count: all or none.
+    counted = slice(-2) if for_many == "compiled" else slice(0)
     limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
 
     def pairs(query_shape: Any, key_shape: Any) -> Any:
@@ -72,11 +74,10 @@ def compute_by_choice(
 
     if None not in (query.shape[-2], key.shape[-2], *query.shape[counted]):
         return compute("reference" if pairs(query.shape, key.shape) <= limit else for_many)
-    if (
-        is_recording() or not runs_op_by_op()
-    ):  # what one branch records is not to be had outside of it
+    # What one branch of `ops.cond` records cannot be used outside of it.
+    if is_recording() or not runs_op_by_op():
         return compute(for_many)
-    # In floating point: the pairs of a long batch are more than integers of 32 bits count.
+    # As floats: the number of pairs may overflow 32-bit integers.
     shapes = ([ops.cast(size, "float32") for size in ops.shape(x)] for x in (query, key))
     return ops.cond(
         pairs(*shapes) <= limit, lambda: compute("reference"), lambda: compute(for_many)
@@ -90,7 +91,7 @@ def _stays_in_this_process(training: bool | None) -> bool:
 
 
 def _obstacle(factors_along_keys: bool) -> str | None:
-    """What compiled loops lack here, if anything."""
+    """The condition for compiled loops that is not met here, or None."""
     if keras.backend.backend() != "tensorflow":
         return f"the TensorFlow backend. Received: {keras.backend.backend()}"
     if not _INSTALLED:

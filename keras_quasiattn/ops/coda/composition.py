@@ -1,4 +1,4 @@
-"""How a CoDA weight is composed of a similarity and a gate, and its derivatives: M = similarity(E) · gate(N)."""
+"""CoDA weights as a product, M = similarity(E) · gate(N), and their derivatives."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,13 +13,13 @@ Tensor = Any
 
 
 def _algebraic(x: Tensor) -> Tensor:
-    # x / sqrt(1 + x²) without overflow of x²: float32 distances of 1e20 are still within range.
+    # x / sqrt(1 + x²) without computing x², which overflows for float32 distances of 1e20.
     large = ops.where(ops.abs(x) > 1, ops.abs(x), ops.ones_like(x))
     return (x / large) / ops.sqrt(ops.square(1 / large) + ops.square(x / large))
 
 
 def _algebraic_derivative(x: Tensor, y: Tensor) -> Tensor:
-    # (1 + x²)^(−3/2), whose cube of a reciprocal does not overflow before the square does
+    # (1 + x²)^(−3/2) as the cube of a reciprocal: nothing overflows before x² does.
     reciprocal = 1 / ops.sqrt(1 + ops.square(x))
     return reciprocal * reciprocal * reciprocal
 
@@ -34,7 +34,7 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {
 GATE_RANGES = ("scaled", "centered", "raw")
 
 _FUNCTIONS = {**SIMILARITIES, **GATES, "identity": lambda x: x}
-# Of x and y = function(x), which spares computing y again.
+# Derivatives from x and y = function(x), so that y is not computed again.
 _DERIVATIVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "tanh": lambda x, y: 1 - ops.square(y),
     "sigmoid": lambda x, y: y * (1 - y),
@@ -46,13 +46,13 @@ _DERIVATIVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Composition:
-    """The choices of eqs. 3–6 of the CoDA paper and of its ablation.
+    """The options of eqs. 3–6 of the CoDA paper and of its ablation.
 
     Args:
         similarity: "tanh" or "sigmoid", applied to E.
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)), applied to N.
-        gate_range: "scaled" doubles a sigmoid gate, so that it spans 0 … 1 (eq. 5), and leaves the others as
-            they are; "centered" subtracts the mean of N (eq. 4); "raw" does neither.
+        gate_range: "scaled" doubles a sigmoid gate, so that it spans 0 … 1 (eq. 5), and leaves
+            other gates as they are; "centered" subtracts the mean of N (eq. 4); "raw" does neither.
         center_similarity: subtract the mean of E (eq. 6).
 
     Raises:
@@ -72,12 +72,12 @@ class Composition:
 
     @property
     def center_gate(self) -> bool:
-        """Whether N loses its mean."""
+        """Whether the mean of N is subtracted."""
         return self.gate_range == "centered"
 
     @property
     def uses_means(self) -> bool:
-        """Whether a weight depends on other pairs than its own."""
+        """Whether a weight depends on other pairs, through a mean."""
         return self.center_gate or self.center_similarity
 
     @property
@@ -87,23 +87,23 @@ class Composition:
 
     @property
     def labels(self) -> tuple[str, str]:
-        """The two factors of M in the paper's letters."""
+        """The two factors of M in the paper's notation."""
         return f"{self.similarity}(E)", f"{'2·' if self.doubles_gate else ''}{self.gate}(N)"
 
     def factors(self, similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor]:
-        """The two factors of M, from E and N that are already centred where that is asked for; all of one shape."""
+        """The two factors of M from E and N, centred already if they must be; all of one shape."""
         gate = GATES[self.gate](negative_distance)
         return SIMILARITIES[self.similarity](similarity), 2 * gate if self.doubles_gate else gate
 
     def weights(self, similarity: Tensor, negative_distance: Tensor) -> Tensor:
-        """M from E and N, as `factors` takes them."""
+        """M from E and N, which are as in `factors`."""
         similarity, gate = self.factors(similarity, negative_distance)
         return similarity * gate
 
 
 @dataclasses.dataclass(frozen=True)
 class WeightRule:
-    """M = scale · similarity(E) · gate(N) by the names of the functions, with its derivatives for backward passes.
+    """M = scale · similarity(E) · gate(N), with functions given by name, and its derivatives.
 
     Args:
         similarity: a name in `SIMILARITIES`, "identity", or None where M does not depend on E.
@@ -117,11 +117,11 @@ class WeightRule:
 
     @classmethod
     def of(cls, composition: Composition) -> "WeightRule":
-        """The rule that `composition` states, for E and N that are already centred."""
+        """The rule of `composition`, for E and N that are already centred."""
         return cls(composition.similarity, composition.gate, 2 if composition.doubles_gate else 1)
 
     def weights(self, similarity: Tensor | None, negative_distance: Tensor | None) -> Tensor:
-        """M from E and N; what the rule does not use is None."""
+        """M from E and N; pass None for what the rule does not use."""
         return self._product(
             _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
         )

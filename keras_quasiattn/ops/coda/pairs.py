@@ -1,4 +1,4 @@
-"""The definition of a CoDA weight matrix, computed at once."""
+"""The definition of the CoDA weight matrix, computed as one matrix."""
 
 import dataclasses
 from typing import Any
@@ -22,22 +22,22 @@ Tensor = Any
 
 @dataclasses.dataclass(frozen=True)
 class Pairs:
-    """Two sequences, and how every pair of their positions is weighed.
+    """Two sequences, and the options by which each pair of positions gets its weight.
 
     Args:
-        query: (..., T, D), what E compares; F_E(A) of the paper.
+        query: (..., T, D), what E compares; F_E(A) in the paper.
         key: (..., S, D), F_E(B).
         distance_query: (..., T, F), what the distance compares; F_N(A).
         distance_key: (..., S, F), F_N(B).
-        composition: which functions, and what is centred.
+        composition: the functions of E and N, and which of them are centred.
         alpha: factor of E: a number, or a tensor that broadcasts to (..., T, S).
         beta: the same for the distance.
-        mask: boolean, broadcasts to (..., T, S), or None.
+        mask: boolean that broadcasts to (..., T, S), or None.
         row_mask: boolean (..., T), or None.
         key_mask: boolean (..., S), or None.
         is_causal: query i attends to keys 0 … i only.
-        mean_per_query: means run over the keys of each query, not over all pairs.
-        dropout: share of the weights to drop.
+        mean_per_query: take means over the keys of each query, not over all pairs.
+        dropout: fraction of the weights to drop.
         dropout_seed: two integers, needed for dropout.
     """
 
@@ -57,21 +57,23 @@ class Pairs:
     dropout_seed: Tensor | None = None
 
     def weights(self, distances: str = "reference") -> Tensor:
-        """M = similarity(E) ⊙ gate(N), 0 where a mask is False (CoDA paper, eqs. 1–6), before dropout.
+        """M = similarity(E) ⊙ gate(N) before dropout, 0 where masked (CoDA paper, eqs. 1–6).
 
         Args:
-            distances: the implementation of `pairwise_l1`.
+            distances: the `implementation` of `pairwise_l1`.
 
         Returns:
-            (..., T, S), float64 if all inputs are and otherwise float32.
+            (..., T, S), float64 if all inputs are, otherwise float32.
         """
         products = dot_products(self.query, self.key)  # (..., T, S)
+        # (..., T, S)
         distance = pairwise_l1(self.distance_query, self.distance_key, implementation=distances)
         similarity = as_dtype(self.alpha, products.dtype) * products  # E
         negative_distance = as_dtype(self.beta, products.dtype) * -distance  # N
 
         seen = causal_mask(*ops.shape(products)[-2:]) if self.is_causal else None
         mask = combine_masks(self.mask, pair_mask(self.row_mask, self.key_mask), seen)
+        # Means are (..., T, 1) per query, or (..., 1, 1).
         mean_axis = -1 if self.mean_per_query else (-2, -1)
         if self.composition.center_similarity:
             similarity = similarity - masked_mean(similarity, mask, mean_axis)

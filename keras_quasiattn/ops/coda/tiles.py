@@ -1,4 +1,4 @@
-"""Sums of values under a weight matrix that exists one tile at a time, forward and backward."""
+"""Weighted sums of values; the weight matrix exists one tile at a time, forward and backward."""
 
 import dataclasses
 from collections.abc import Callable
@@ -22,12 +22,12 @@ FACTORS = ("alpha", "beta")
 
 @dataclasses.dataclass
 class TiledWeights:
-    """What a tile of M is made of, apart from the tensors that have gradients.
+    """What a tile of M is computed from, apart from the tensors that have gradients.
 
     Args:
-        rule: how M is composed; what it does not use is not computed.
+        rule: how M is composed; E or N is not computed if the rule does not use it.
         masks: which pairs attend.
-        dropout: share of M to drop.
+        dropout: fraction of M to drop.
         dropout_keys: (B,) integers, or None.
     """
 
@@ -37,7 +37,7 @@ class TiledWeights:
     dropout_keys: Tensor | None = None
 
     def drop(self, x: Tensor, index: Any) -> Tensor:
-        """Dropout of a tile; its pattern is a function of the position, so backward makes it again."""
+        """Dropout of tile `index`; the backward pass recomputes its pattern from the positions."""
         if not self.dropout:
             return x
         rows = ops.arange(self.masks.target, dtype="int32")
@@ -49,7 +49,7 @@ class TiledWeights:
 
 @dataclasses.dataclass
 class Tile:
-    """What the weights of one tile of keys are made of, each (B, T, size), or None where they do not depend on it."""
+    """What the weights of one tile depend on, each (B, T, size); None where they do not."""
 
     products: Tensor | None  # query · keyᵀ
     similarity: Tensor | None  # E
@@ -59,7 +59,10 @@ class Tile:
 
 
 class Tiles:
-    """The tensors of one pass, those along the keys padded to whole tiles; arguments as for `tiled_sums`."""
+    """The tensors of one pass, with the key axis padded to whole tiles.
+
+    The arguments are those of `tiled_sums`.
+    """
 
     def __init__(self, weights: TiledWeights, tensors: dict[str, Tensor]) -> None:
         masks = weights.masks
@@ -77,20 +80,20 @@ class Tiles:
             )
 
     def key_axis(self, name: str) -> int | None:
-        """The axis of a tensor along which the keys lie; None for one of the queries, or the same for all keys."""
+        """The axis of keys in a tensor; None if it has only queries or is the same for all keys."""
         if name in KEY_SIDE:
             return 1
         return 2 if name in FACTORS and self.tensors[name].shape[2] != 1 else None
 
     def part(self, name: str, index: Any) -> Tensor:
-        """What of a tensor belongs to tile `index`: (B, size, ·), (B, T, size), or all of (B, T, ·)."""
+        """The part of a tensor in tile `index`: (B, size, ·), (B, T, size), or all of (B, T, ·)."""
         axis, tensor = self.key_axis(name), self.tensors[name]
         if axis is None:
             return tensor
         return (take if axis == 1 else take_columns)(tensor, index, self.masks.size)
 
     def tile(self, index: Any) -> Tile:
-        """What M of tile `index` is made of."""
+        """What the weights of tile `index` depend on."""
         products = similarity = distance = negative_distance = None
         if self.weights.rule.similarity:
             products = ops.einsum("btd,bsd->bts", self.tensors["query"], self.part("key", index))
@@ -113,17 +116,18 @@ class Tiles:
 
 
 def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """M · value, and Mᵀ · other_value where that is given, without M.
+    """M · value, and Mᵀ · other_value if it is given, without the whole of M.
 
     Args:
         weights: how M is composed.
-        tensors: "query" (B, T, D), "key" (B, S, D); "distance_query" (B, T, F) and "distance_key" (B, S, F);
-            "value" (B, S, V); "beta" (B, T, 1) or (B, T, S). Optional: "alpha" in the same shapes, which "query" may
-            hold already; "similarity_offset" and "distance_offset" (B, T, 1), subtracted from E and N; "other_value"
-            (B, T, W). All in one dtype; gradients flow to all.
+        tensors: "query" (B, T, D), "key" (B, S, D), "distance_query" (B, T, F), "distance_key"
+            (B, S, F), "value" (B, S, V), "beta" (B, T, 1) or (B, T, S). Optional: "alpha" in the
+            shapes of "beta", unless "query" is multiplied by it already; "similarity_offset" and
+            "distance_offset" (B, T, 1), subtracted from E and N; "other_value" (B, T, W). All in
+            one dtype; all get gradients.
 
     Returns:
-        (B, T, V), and (B, S, W) where "other_value" is given.
+        (B, T, V), and (B, S, W) if "other_value" is given.
     """
     names = tuple(tensors)
     batch, target = ops.shape(tensors["beta"])[:2]
@@ -139,7 +143,7 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
         return [ops.reshape(part, (batch, *size)) for part, size in zip(parts, sizes, strict=True)]
 
     def pack(parts: list[Tensor]) -> Tensor:
-        # One output, because Keras' custom gradients on PyTorch take one.
+        # (B, T·V + S·W): one output, because Keras' custom gradients on PyTorch allow only one.
         if len(parts) == 1:
             return parts[0]
         flat = [
@@ -165,6 +169,7 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
 def _sums(tiles: Tiles) -> list[Tensor]:
     value, other = tiles.tensors["value"], tiles.tensors.get("other_value")
     batch, _, features = ops.shape(value)
+    # (B, T, V), summed over the tiles; then a buffer of tiles (B, size, W).
     totals = [ops.zeros((batch, tiles.masks.target, features), dtype=value.dtype)]
     if other is not None:
         shape = (batch, tiles.masks.size, other.shape[-1])
@@ -184,14 +189,14 @@ def _sums(tiles: Tiles) -> list[Tensor]:
 def _gradients(
     tiles: Tiles, upstream: Tensor, other_upstream: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Gradients of all tensors: of one along the keys a tile at a time, of another the sum over the tiles."""
+    """Gradients of all tensors.
+
+    A tensor with a key axis gets its gradient tile by tile; any other gets the sum over the tiles.
+    """
     if other_upstream is not None:
         other_upstream = pad_axis(other_upstream, 1, tiles.masks.padded_source)
-    start, key_axes, shapes = (
-        {},
-        {},
-        {},
-    )  # axes and shapes of what lies along the keys, a tile of it
+    # For tensors with a key axis: that axis, and the shape of one tile.
+    start, key_axes, shapes = {}, {}, {}
     for name, tensor in tiles.tensors.items():
         shape, axis = list(ops.shape(tensor)), tiles.key_axis(name)
         if axis is None:
@@ -220,10 +225,11 @@ def _gradients(
 def _tile_gradients(
     tiles: Tiles, index: Any, upstream: Tensor, other_upstream: Tensor | None
 ) -> dict[str, Tensor]:
-    """What tile `index` adds to the gradient of each tensor, from upstreams (B, T, V) and (B, size, W)."""
+    """What tile `index` adds to each gradient, from upstreams (B, T, V) and (B, size, W)."""
     tile, rule = tiles.tile(index), tiles.weights.rule
     weights = tiles.weigh(tile, index)
     parts = {"value": ops.einsum("bts,btv->bsv", weights, upstream)}
+    # The gradient of the weights, (B, T, size).
     by_weights = ops.einsum("btv,bsv->bts", upstream, tiles.part("value", index))
     if other_upstream is not None:
         parts["other_value"] = ops.einsum("bts,bsv->btv", weights, other_upstream)
@@ -245,7 +251,8 @@ def _tile_gradients(
 def _similarity_gradients(
     tiles: Tiles, index: Any, tile: Tile, by_similarity: Tensor
 ) -> dict[str, Tensor]:
-    """The tensors of E = α · query · keyᵀ − offset, from the gradient for E."""
+    """Gradients of the tensors in E = α · query · keyᵀ − offset, from the gradient of E."""
+    # (B, T, 1) for offsets, (B, T, 1 or size) for factors, (B, T, D) and (B, size, D).
     parts, by_products = {}, by_similarity
     if "similarity_offset" in tiles.tensors:
         parts["similarity_offset"] = -ops.sum(by_similarity, axis=2, keepdims=True)
@@ -260,7 +267,7 @@ def _similarity_gradients(
 def _distance_gradients(
     tiles: Tiles, index: Any, tile: Tile, by_negative_distance: Tensor
 ) -> dict[str, Tensor]:
-    """The tensors of N = −β · distance − offset, from the gradient for N."""
+    """Gradients of the tensors in N = −β · distance − offset, from the gradient of N."""
     parts = {"beta": _of_factor(tiles, "beta", -by_negative_distance * tile.distance)}
     if "distance_offset" in tiles.tensors:
         parts["distance_offset"] = -ops.sum(by_negative_distance, axis=2, keepdims=True)
@@ -272,5 +279,5 @@ def _distance_gradients(
 
 
 def _of_factor(tiles: Tiles, name: str, gradient: Tensor) -> Tensor:
-    """A factor's gradient from that of every pair: its sum where the factor is the same for all keys."""
+    """A factor's gradient from one per pair, summed if the factor is the same for all keys."""
     return gradient if tiles.key_axis(name) else ops.sum(gradient, axis=2, keepdims=True)

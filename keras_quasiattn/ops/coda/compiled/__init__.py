@@ -1,1 +1,4 @@
-"""CoDA in compiled CPU loops: NumPy arrays in and out, no backend. Needs Numba, so nothing imports it unasked."""
+"""CoDA in compiled CPU loops on NumPy arrays, without a Keras backend.
+
+It needs Numba and is imported only when the "compiled" implementation runs.
+"""

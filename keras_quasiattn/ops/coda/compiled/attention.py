@@ -1,4 +1,4 @@
-"""The two passes of CoDA over a whole problem: M exists in blocks of 16 rows × at most 256 columns."""
+"""The two passes of CoDA over a whole problem, with M in blocks of 8 rows × at most 256 columns."""
 
 from typing import Any, NamedTuple
 
@@ -12,9 +12,9 @@ BLOCK_ROWS = 8
 
 
 class Problem(NamedTuple):
-    """Arrays of a (B, T, S) problem, padded to whole blocks, and what is done with them.
+    """Arrays of a (B, T, S) problem, padded to whole blocks, and the options of its weights.
 
-    A three-dimensional array that has no part has no features, (B, ·, 0); other absent arrays are empty.
+    An unused array of the first ten has no features, (B, ·, 0); other unused arrays are empty.
     """
 
     query: Any  # (B, T, D)
@@ -30,21 +30,21 @@ class Problem(NamedTuple):
     similarity_code: int
     gate_code: int
     scale: Any
-    key_mask: Any  # (B, S) of 0 and 1, or nothing where no pair is masked but by `is_causal`
+    key_mask: Any  # (B, S) of 0 and 1; empty if all keys are real
     row_mask: Any  # (B, T)
-    full_mask: Any  # (problems, T, S)
-    full_index: Any  # (B,), which of those
+    full_mask: Any  # (masks, T, S)
+    full_index: Any  # (B,), for each of B the index of its mask in `full_mask`
     is_causal: bool
     dropout_keys: Any  # (B,)
     dropout_threshold: Any
     kept_factor: Any
-    chunks: int  # pieces of T worked on independently
+    chunks: int  # pieces of T computed independently
     width: int  # columns of a block
 
 
 @njit(nogil=True, cache=True)
 def pad(x: Any, is_real: Any, out: Any) -> None:
-    """Writes x (B, length, features) to `out`, 0 around it and where a position of it is not real."""
+    """Copies x (B, length, features) into `out`, with 0 around it and at positions not real."""
     for b in range(out.shape[0]):
         for i in range(out.shape[1]):
             kept = x.shape[2] if i < x.shape[1] and (is_real.shape[0] == 0 or is_real[b, i]) else 0
@@ -61,7 +61,7 @@ def _mix(x: Any) -> Any:
 
 @njit(nogil=True, cache=True)
 def _mask(p: Any, b: int, t: int, s: int, allowed: Any, work: Any) -> None:
-    """Clears rows of `work` where a pair of the block at (t, s) does not attend."""
+    """Sets `work` (n, rows, width) to 0 where a pair of the block at (t, s) is masked."""
     rows, width = allowed.shape
     for r in range(rows):
         row = p.row_mask.shape[0] == 0 or p.row_mask[b, t + r]
@@ -85,7 +85,7 @@ def _mask(p: Any, b: int, t: int, s: int, allowed: Any, work: Any) -> None:
 
 @njit(nogil=True, cache=True)
 def _keep(key: Any, t: int, s: int, threshold: Any, kept: Any, factors: Any) -> None:
-    """The dropout of `keras_quasiattn.ops.random`, as a factor for every weight of a block."""
+    """Writes the dropout of `keras_quasiattn.ops.random` as one factor per weight of a block."""
     rows, width = factors.shape
     for r in range(rows):
         row_key = _mix(
@@ -110,7 +110,11 @@ def _affine(x: Any, sign: Any, factors: Any, offsets: Any, out: Any) -> None:
 def _affine_gradient(
     slope: Any, x: Any, sign: Any, factors: Any, d_factors: Any, d_offsets: Any
 ) -> None:
-    """Turns `slope` from what flows to `_affine`'s result into what flows to x, and adds up the rest."""
+    """The gradient of `_affine`.
+
+    Turns `slope` from the gradient of its result into the gradient of x, and adds the gradients of
+    factors and offsets to `d_factors` and `d_offsets`.
+    """
     for r in range(x.shape[0]):
         factor, total = sign * factors[r, 0], sign * 0
         if d_offsets.shape[1]:
@@ -123,7 +127,10 @@ def _affine_gradient(
 
 @njit(nogil=True, cache=True)
 def _compose(p: Any, b: int, t: int, key: Any, other: Any, work: Any) -> None:
-    """work[0, 1] = E, N of one block, work[2, 3] = its dot products and distances, work[4, 5] = f(E), g(N)."""
+    """Fills work (6, rows, width) for one block.
+
+    work[0, 1] = E, N; work[2, 3] = dot products, distances; work[4, 5] = f(E), g(N).
+    """
     u, one = t + work.shape[1], work.dtype.type(1)
     if p.similarity_code:
         work[2] = 0
@@ -140,7 +147,8 @@ def _compose(p: Any, b: int, t: int, key: Any, other: Any, work: Any) -> None:
 @njit(nogil=True, cache=True)
 def _transpose(x: Any, out: Any) -> None:
     width, features = x.shape
-    for s in range(0, width, LANES):  # a vector of keys at a time: whole cache lines are written
+    # (width, features) → (features, width), a vector of keys at a time: writes whole cache lines.
+    for s in range(0, width, LANES):
         for f in range(features):
             for i in range(s, s + LANES):
                 out[f, i] = x[i, f]
@@ -155,10 +163,10 @@ def _is_masked(p: Any) -> bool:
 def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
     """Writes M · value to `out` (B, T, V) and Mᵀ · other_value to `out_other` (B · chunks, S, W).
 
-    Works on every `step`-th piece of B · chunks from `first` on.
+    Computes every `step`-th of the B · chunks pieces, starting with `first`.
     """
     kind, width, target = p.value.dtype, p.width, out.shape[1]
-    length = -(-target // (BLOCK_ROWS * p.chunks)) * BLOCK_ROWS
+    length = -(-target // (BLOCK_ROWS * p.chunks)) * BLOCK_ROWS  # rows of a piece
     work = np.zeros((6, BLOCK_ROWS, width), kind)
     factors = np.empty((BLOCK_ROWS, width), kind)
     allowed = np.empty((BLOCK_ROWS, width), np.uint8)
@@ -195,16 +203,17 @@ def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
 
 @njit(nogil=True, fastmath=FAST, error_model="numpy", cache=True)
 def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> None:
-    """Writes the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to the arrays of `d`.
+    """Writes the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to `d`.
 
-    `d` holds one array for each of the first ten of `Problem`, those of keys and values with (B · chunks) in front.
+    `d` has an array for each of the first ten fields of `Problem`. The first axis of those for key,
+    distance_key and value is B · chunks: one sum per piece.
     """
     kind, width, target, one = p.value.dtype, p.width, g.shape[1], p.value.dtype.type(1)
     dq, dk, dx, dy, dv, d_other, d_alpha, d_beta, d_similarity_offset, d_distance_offset = d
     length = -(-target // (BLOCK_ROWS * p.chunks)) * BLOCK_ROWS
     work = np.zeros((6, BLOCK_ROWS, width), kind)
     inner, factors = np.empty((BLOCK_ROWS, width), kind), np.empty((BLOCK_ROWS, width), kind)
-    parts = np.empty((3, BLOCK_ROWS, width), kind)  # M, and what flows to E and N
+    parts = np.empty((3, BLOCK_ROWS, width), kind)  # M, and the gradients of E and N
     weights, to_similarity, to_gate = parts[0], parts[1], parts[2]
     allowed = np.empty((BLOCK_ROWS, width), np.uint8)
     key, other_key = (
@@ -233,6 +242,7 @@ def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> Non
                     continue
                 u = t + BLOCK_ROWS
                 _compose(p, b, t, key, other_key, work)
+                # inner (rows, width): the gradient of M after dropout; times `factors`, before it.
                 inner[:] = 0
                 add_products(g[b, t:u], value, inner)
                 if p.other_value.shape[2]:

@@ -1,4 +1,4 @@
-"""Similarities and gates as compiled loops over flat arrays: values, and derivatives from values."""
+"""Similarities and gates, and their derivatives, as compiled loops over flat arrays."""
 
 import math
 from typing import Any
@@ -8,13 +8,13 @@ from numba import float32, int32, njit, types
 from numba.extending import overload, register_jitable
 
 FUNCTION_CODES = {None: 0, "identity": 1, "tanh": 2, "sigmoid": 3, "arctan": 4, "algebraic": 5}
-# Not "nnan" or "ninf": overflow must behave as in the reference.
+# Without "nnan" and "ninf", so that overflow behaves as in the reference.
 FAST = {"contract", "arcp", "nsz", "reassoc"}
 
 
 @register_jitable
 def _exp32(x: Any) -> Any:
-    """Exp to 2 units in the last place: no call, so that loops over it become vector instructions."""
+    """Exp to 2 units in the last place, without a call, so that loops over it are vectorised."""
     x = min(max(x, float32(-87.0)), float32(88.0))
     whole = np.floor(x * float32(1.44269504) + float32(0.5))
     rest = (x - whole * float32(0.693359375)) + whole * float32(2.12194440e-4)
@@ -31,7 +31,7 @@ def _exp32(x: Any) -> Any:
 @register_jitable
 def _tanh32(x: Any) -> Any:
     size = abs(x)
-    # Below 0.625 the odd series keeps relative precision; above it 1 − 2/(e^2x + 1) does.
+    # The odd series keeps relative precision up to 0.625, and 1 − 2/(e^2x + 1) does above.
     square = x * x
     series = float32(-5.70498872745e-3)
     series = series * square + float32(2.06390887954e-2)
@@ -63,7 +63,7 @@ def _sigmoid64(x: Any) -> Any:
 
 
 def values(code: int, x: Any, y: Any) -> None:
-    """y[i] = function(x[i]), NaN for NaN."""
+    """y[i] = function(x[i]), and NaN for NaN; `code` is a value of `FUNCTION_CODES`."""
     raise NotImplementedError("callable from compiled code only")
 
 
@@ -88,7 +88,8 @@ def _values(code: Any, x: Any, y: Any) -> Any:
             for i in range(x.size):
                 y[i] = np.arctan(x[i])
         else:
-            for i in range(x.size):  # x / √(1 + x²), scaled so that the square does not overflow
+            # x / √(1 + x²), scaled so that the square does not overflow.
+            for i in range(x.size):
                 size = max(abs(x[i]), one)
                 low, ratio = one / size, x[i] / size
                 y[i] = ratio / np.sqrt(low * low + ratio * ratio)
@@ -98,7 +99,7 @@ def _values(code: Any, x: Any, y: Any) -> Any:
 
 @njit(fastmath=FAST, error_model="numpy", cache=True)
 def slopes(code: int, x: Any, y: Any, slope: Any) -> None:
-    """slope[i] = the derivative at x[i] of the function whose value there is y[i]."""
+    """slope[i] = the derivative at x[i] of the function with y[i] = function(x[i])."""
     one = x.dtype.type(1)
     if code <= 1:
         slope[:] = code

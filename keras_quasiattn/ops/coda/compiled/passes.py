@@ -1,4 +1,4 @@
-"""Arrays of any size in, compiled passes on all cores, arrays of the same size out."""
+"""Runs the compiled passes on all cores: pads arrays of any size, and cuts the results back."""
 
 import math
 import os
@@ -16,24 +16,24 @@ from keras_quasiattn.ops.coda.compiled.vectors import LANES
 
 Array = np.ndarray
 
-_COLUMNS = 256  # of a block of M: the arrays in work fit the second-level cache
-_PIECES = 8  # independent pieces of work to aim at, where there are few batches and heads
+_COLUMNS = 256  # most columns of a block of M, so that its arrays fit the second-level cache
+_PIECES = 8  # independent pieces of work to aim at if there are few batches and heads
 _ALIGNMENT = 64  # bytes
-_LOOPS: Any = attention  # compiled functions have no types of their own
-GIVEN = Problem._fields[:10]  # what has gradients
+_LOOPS: Any = attention  # compiled functions are untyped
+GIVEN = Problem._fields[:10]  # the arrays with gradients
 _OF_SCALARS = ("alpha", "beta", "similarity_offset", "distance_offset")
 _OF_ROWS = ("query", "distance_query", "other_value", *_OF_SCALARS)
 
 
 class Settings(NamedTuple):
-    """What is the same for every call of a layer.
+    """The options of a layer, the same in every call.
 
     Args:
-        similarity: a name in `FUNCTION_CODES`, or None where E does not enter.
+        similarity: a name in `FUNCTION_CODES`, or None if M does not depend on E.
         gate: the same for N.
         scale: factor of M.
         is_causal: row t attends to columns 0 … t only.
-        dropout: share of M to drop.
+        dropout: fraction of M to drop.
     """
 
     similarity: str | None
@@ -54,7 +54,7 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def _on_all_cores(loop: Callable[..., None], problem: Problem, *arguments: Any) -> None:
-    """Runs `loop` once a core, each on its share of the pieces; compiled code holds no lock."""
+    """Runs `loop` once per core, each on a share of the pieces; compiled code releases the GIL."""
     pieces = problem.value.shape[0] * problem.chunks
     count = max(1, min(_cores(), pieces))
     others = [
@@ -70,7 +70,7 @@ def _whole(length: int, size: int) -> int:
 
 
 def _pad(x: Array, *lengths: int | None) -> Array:
-    """`x` with zeros appended up to `lengths` (None: as it is), contiguous."""
+    """`x` padded with zeros up to `lengths` (None: unchanged), contiguous."""
     missing = [
         (0, 0 if want is None else want - have) for want, have in zip(lengths, x.shape, strict=True)
     ]
@@ -78,7 +78,7 @@ def _pad(x: Array, *lengths: int | None) -> Array:
 
 
 def _pad_features(x: Array, shape: tuple[int, int, int], is_real: Array | None = None) -> Array:
-    """`x` (B, length, features) with zeros up to `shape`, and in the positions that are not real."""
+    """`x` (B, length, features) padded with zeros to `shape`, with zeros where not real."""
     if x.shape == shape and is_real is None:
         return np.ascontiguousarray(x)
     out = np.empty(shape, x.dtype)
@@ -92,14 +92,15 @@ def _pad_features(x: Array, shape: tuple[int, int, int], is_real: Array | None =
 
 
 class Passes:
-    """Both passes over one set of arrays.
+    """The forward and backward pass over one set of arrays.
 
     Args:
         settings: how M is composed.
-        arrays: by the names of `Problem`, without padding and in one dtype, float32 or float64: "value" (B, S, V)
-            and "beta" (B, T, 1), with "query" also "alpha" (B, T, 1), and any of the others up to "distance_offset".
-            Boolean "key_mask" (B, 1, S), "row_mask" (B, T, 1), "full_mask" (problems, T, S or more) with the
-            integers "full_index" (B,); integers "dropout_keys" (B,).
+        arrays: by the names of `Problem`, without padding and in one dtype, float32 or float64.
+            Required: "value" (B, S, V), "beta" (B, T, 1), and "alpha" (B, T, 1) if "query" is
+            given. Optional: the others up to "distance_offset"; boolean "key_mask" (B, 1, S or
+            more), "row_mask" (B, T, 1), and "full_mask" (masks, T, S or more) with integers
+            "full_index" (B,); integers "dropout_keys" (B,).
     """
 
     def __init__(self, settings: Settings, arrays: dict[str, Array]) -> None:
@@ -144,7 +145,8 @@ class Passes:
             full_mask = arrays["full_mask"][..., : self.source].astype(np.uint8)
             full_mask = _pad(full_mask, None, self.rows, self.columns)
             full_index = arrays["full_index"].astype(np.int64)
-            if full_mask.shape[0]:  # keys that no row attends to are padding
+            # A key that no query attends to is padding.
+            if full_mask.shape[0]:
                 key_mask &= np.any(full_mask, axis=1)[full_index]
         return key_mask, row_mask, full_mask, full_index
 
@@ -164,17 +166,18 @@ class Passes:
         return batch if name in _OF_ROWS else batch * self.chunks, length, features
 
     def _rows(self, x: Array, name: str) -> Array:
-        """Sums of rows without padding, with the features of `name`."""
+        """Row results `x` cut to (B, T, features of `name`)."""
         return np.ascontiguousarray(x[:, : self.target, : self.arrays[name].shape[2]])
 
     def _columns(self, x: Array, name: str) -> Array:
-        """Sums of columns, in the same way, all chunks of rows together."""
+        """Column results `x`, summed over chunks and cut to (B, S, features of `name`)."""
         if self.chunks > 1:
+            # (B · chunks, columns, features) → (B, columns, features)
             x = x.reshape(self.batch, self.chunks, *x.shape[1:]).sum(1)
         return np.ascontiguousarray(x[:, : self.source, : self.arrays[name].shape[2]])
 
     def forward(self) -> list[Array]:
-        """M · value (B, T, V), and Mᵀ · other_value (B, S, W) where that is given."""
+        """M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given."""
         _, _, features = self._shape("value")
         other = (self.batch * self.chunks, self.columns, self._shape("other_value")[2])
         out, out_other = _empty([(self.batch, self.rows, features), other], self.dtype)
@@ -187,7 +190,7 @@ class Passes:
         )
 
     def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
-        """Gradients for `names`, given those of what `forward` returns."""
+        """Gradients of `names`, from the gradients of the results of `forward`."""
         g = _pad_features(upstreams[0], (self.batch, self.rows, self.problem.value.shape[2]))
         shape = self.batch, self.columns, self.problem.other_value.shape[2]
         g_other = (
@@ -204,14 +207,14 @@ class Passes:
 
 
 def _read_only(x: Array) -> Array:
-    """Marked read-only, whoever made it: one type, so one compilation."""
+    """A read-only view; with one array type for all inputs, Numba compiles each loop once."""
     x = x.view()
     x.flags.writeable = False
     return x
 
 
 def _empty(shapes: list[tuple[int, ...]], dtype: Any) -> list[Array]:
-    """Arrays in one piece of memory, aligned so that TensorFlow takes them over without a copy."""
+    """Arrays in one block of memory, aligned so that TensorFlow uses them without a copy."""
     itemsize = np.dtype(dtype).itemsize
     lanes = _ALIGNMENT // itemsize
     sizes = [_whole(math.prod(shape), lanes) for shape in shapes]

@@ -1,4 +1,4 @@
-"""`tiled_sums` through compiled CPU loops, as a host function of TensorFlow graphs."""
+"""`tiled_sums` in compiled CPU loops, which a TensorFlow graph calls as a Python function."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -14,7 +14,7 @@ Array = np.ndarray
 
 
 def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """As `coda_tiles.tiled_sums`, with "alpha" (B, T, 1) and without the full factors. Neither for XLA nor export."""
+    """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1); without XLA and export."""
     _forbid_export()
     names = tuple(name for name in GIVEN if name in tensors)
     dtype, both_ways = tensors["value"].dtype, "other_value" in tensors
@@ -57,7 +57,8 @@ def _masks(weights: TiledWeights) -> dict[str, Tensor | None]:
         "dropout_keys": weights.dropout_keys,
     }
     if masks.full_mask is not None:
-        # One mask may serve several batches or heads: it comes once, with the number of its place for each.
+        # One mask may serve several batches or heads. It is passed once, (masks, T, S), with the
+        # index of its mask for each of B.
         lead = tf.shape(masks.full_mask)[:-2]
         numbers = tf.reshape(tf.range(tf.reduce_prod(lead)), lead)
         found["full_index"] = tf.reshape(tf.broadcast_to(numbers, masks.lead), (-1,))
@@ -72,7 +73,7 @@ def _call(
     shapes: Sequence[Any],
 ) -> list[Tensor]:
     results = tf.numpy_function(function, inputs, [dtype] * len(shapes))
-    # A list of one comes back bare where operations run eagerly.
+    # In eager mode, one result comes back as a tensor, not as a list.
     results = [results] if tf.is_tensor(results) else list(results)
     for result, shape in zip(results, shapes, strict=True):
         result.set_shape(shape)
@@ -83,9 +84,10 @@ _handle: Tensor | None = None
 
 
 def _forbid_export() -> None:
-    """Makes saving a graph that calls compiled loops an error: it would hold a function of this process.
+    """Makes it an error to save a graph that calls compiled loops, which only this process has.
 
-    TensorFlow refuses to save a function that captures a resource nothing tracks, and names that resource.
+    The graph captures a resource that no object tracks. TensorFlow refuses to save such a graph,
+    and its error names the resource.
     """
     global _handle
     if tf.executing_eagerly():

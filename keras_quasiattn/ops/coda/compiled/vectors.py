@@ -1,7 +1,8 @@
 """Inner loops in vector instructions, with sums that stay in registers.
 
-Numba's own vectoriser stores and reloads a sum in every step and is twice slower, so these loops are written in
-LLVM's vector types. Matrices may have any strides along their rows; columns of `y` and of the sums must be adjacent.
+Numba's own vectoriser stores and reloads a sum in every step and takes twice as long, so these
+loops use LLVM's vector types. Strides are free, except that the columns of `y`, of the sums and, in
+`add_signs`, of `x` must be adjacent.
 """
 
 from collections.abc import Callable
@@ -13,13 +14,12 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-ROWS = 8  # rows of a register tile; every matrix of sums has a multiple of it
-VECTORS = 2  # vectors a row of a register tile: 16 sums in all, a choice for 32 registers
+ROWS = 8  # rows of a register tile; every matrix of sums has a multiple of this many rows
+VECTORS = 2  # vectors per row of a register tile: 16 sums in all, for 32 registers
 SIGN_ROWS = 4
 _VECTOR_BYTES = 64 if llvmlite.binding.get_host_cpu_features().get("avx512f") else 32
-LANES = (
-    _VECTOR_BYTES // 4
-)  # every matrix of sums has a multiple of it as columns, whatever the dtype
+# Every matrix of sums has a multiple of this many columns, for any dtype.
+LANES = _VECTOR_BYTES // 4
 
 
 class _Matrix:
@@ -50,7 +50,7 @@ class _Matrix:
         self.builder.store(value, self._address(row, column, self.vector), align=self.bytes)
 
     def broadcast(self, row: Any, column: Any) -> Any:
-        """A vector of one element's copies."""
+        """A vector whose lanes are all the same element."""
         element = self.builder.load(self._address(row, column, self.scalar), align=self.bytes)
         nothing = ir.Constant(self.vector, ir.Undefined)
         one = self.builder.insert_element(nothing, element, ir.Constant(ir.IntType(32), 0))
@@ -66,7 +66,7 @@ class _Matrix:
 
 
 def _column_tiles(builder: Any, sums: _Matrix, tile: Callable[[list[Any]], None]) -> None:
-    """Calls `tile` with the first columns of `VECTORS` vectors at a time, and of single ones at the end."""
+    """Calls `tile` with the first column of each of `VECTORS` vectors, then of one at a time."""
 
     def columns(start: Any, count: int) -> list[Any]:
         return [builder.add(start, ir.Constant(sums.index, i * sums.lanes)) for i in range(count)]
@@ -89,7 +89,7 @@ def _row_numbers(builder: Any, matrix: _Matrix, start: Any, size: int) -> list[A
 
 
 def _accumulator(term: Callable[[Any, _Matrix, Any, Any], Any], meaning: str) -> Any:
-    """A compiled function (x, y, sums) with sums[r, c] += Σ_f term(x[r, f], y[f, c])."""
+    """A compiled function (x, y, sums) that does sums[r, c] += Σ_f term(x[r, f], y[f, c])."""
 
     def accumulate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, y, sums = (
@@ -99,6 +99,7 @@ def _accumulator(term: Callable[[Any, _Matrix, Any, Any], Any], meaning: str) ->
         def tile(columns: list[Any]) -> None:
             with _row_tiles(builder, sums, ROWS) as (start, _):
                 rows = _row_numbers(builder, sums, start, ROWS)
+                # A stack slot for each vector of sums, which LLVM keeps in a register.
                 cells = {
                     (r, c): cgutils.alloca_once(builder, sums.vector) for r in rows for c in columns
                 }
@@ -132,6 +133,7 @@ def _product(builder: Any, like: _Matrix, left: Any, right: Any) -> Any:
 
 
 def _difference(builder: Any, like: _Matrix, left: Any, right: Any) -> Any:
+    # |left − right|: the sign bit is cleared.
     bits = builder.bitcast(builder.fsub(left, right), like.bits)
     return builder.bitcast(builder.and_(bits, like.constant(like.sign_bit - 1)), like.vector)
 
@@ -156,6 +158,7 @@ def _signs(
 
         def signed(factor: Any, left: Any, right: Any) -> Any:
             difference = builder.fsub(left, right)
+            # factor · sign(difference): a negative difference flips the factor's sign bit.
             sign = builder.and_(builder.bitcast(difference, x.bits), x.constant(x.sign_bit))
             value = builder.bitcast(builder.xor(factor, sign), x.vector)
             return builder.select(builder.fcmp_unordered("!=", difference, nothing), value, nothing)
