@@ -1,13 +1,16 @@
-"""What Keras' own operations lack, or do badly, on one of the backends; each has a module for what it needs.
+"""Operations that Keras does not have, or does badly on some backend; one module per backend.
 
 - `arctan(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of their input.
-- `add_all(tensors)`: the sum of a list, in one pass over memory where the backend can.
-- `in_turn(calls, inputs)`: the outputs of each call, of which one has its tensors in memory at a time, backward as well.
-- `loop(lower, upper, body, start)`: `keras.ops.fori_loop`, whose steps run one after the other.
-- `runs_op_by_op()`: whether every operation is a kernel call of its own, rather than fused by a compiler. It decides
-  how tiles are best made; results never depend on it.
-- `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over runs of rows, whose ids ascend.
-- `needs_static_shapes(x)`: whether the code around is traced for a compiler that must know all sizes.
+- `add_all(tensors)`: the sum of a list, in one pass over memory if the backend can.
+- `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
+  run one at a time, forward and backward, so that one call's tensors are in memory.
+- `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
+- `runs_op_by_op()`: whether every operation is a kernel call of its own, not fused by a compiler.
+  It decides how tiles are computed; results do not depend on it, up to rounding.
+- `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
+  maximum of a segment without rows differs between backends.
+- `needs_static_shapes(x)`: whether the surrounding code is traced for a compiler that must know all
+  sizes.
 """
 
 from importlib import import_module

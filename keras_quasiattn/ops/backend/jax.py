@@ -1,4 +1,4 @@
-"""JAX, where Keras' tanh, arctan and maximum round float64 to float32."""
+"""JAX: its own tanh, arctan and maximum, because those of Keras round float64 to float32."""
 
 import functools
 import operator
@@ -19,7 +19,7 @@ loop = ops.fori_loop
 
 
 def runs_op_by_op() -> bool:
-    """False: JAX compiles."""
+    """False: JAX compiles what it runs."""
     return False
 
 
@@ -31,5 +31,5 @@ def needs_static_shapes(x: Tensor) -> bool:
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """The outputs of each call: JAX keeps an order of its own."""
+    """The outputs of each call; JAX schedules them itself."""
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]

@@ -1,4 +1,4 @@
-"""TensorFlow: how it is going to run what is called or traced, and operations that are faster than Keras' own."""
+"""TensorFlow: how a call or graph will run, and operations that are faster than those of Keras."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,11 +16,11 @@ WithGradient = tuple[tuple[Tensor, ...], Callable[..., tuple[Tensor, ...]]]
 
 
 def runs_op_by_op() -> bool:
-    """True in eager mode and in graphs that nothing says XLA will compile.
+    """True in eager mode, and in graphs that are not marked for XLA.
 
-    `tf.function(jit_compile=True)` marks the graph around the one it traces with an XLA context. TensorFlow has no
-    public name for that mark, so it is looked for with care; where it is missing, results are the same, or XLA names
-    what it cannot compile.
+    `tf.function(jit_compile=True)` marks the graph around the one it traces with an XLA context.
+    TensorFlow has no public name for this mark, so missing attributes are tolerated. If the mark is
+    not found, results are the same, or XLA names the operation that it cannot compile.
     """
     graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
     while graph is not None:
@@ -32,10 +32,10 @@ def runs_op_by_op() -> bool:
 
 
 def stays_in_this_process(training: bool) -> bool:
-    """True where operations may call back into this process: eagerly, and in training steps on local devices.
+    """Whether operations may call Python in this process: eagerly, and in local training steps.
 
-    A graph of a training step is neither exported nor sent away, unless the strategy has other machines; any other
-    graph may be.
+    The graph of a training step is neither exported nor sent to another machine, unless the
+    distribution strategy has other machines; any other graph may be.
     """
     if tf.executing_eagerly():
         return True
@@ -45,12 +45,12 @@ def stays_in_this_process(training: bool) -> bool:
 
 
 def has_accelerator() -> bool:
-    """Whether TensorFlow may place operations elsewhere than on the CPU."""
+    """Whether TensorFlow has a GPU or TPU on which it may place operations."""
     return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
 
 
 def loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) -> Any:
-    """`keras.ops.fori_loop`, which starts up to ten steps at once and keeps their tensors; this has one in memory."""
+    """`keras.ops.fori_loop` with one step in memory at a time; Keras starts up to ten at once."""
     return tf.while_loop(
         lambda index, _: index < upper,
         lambda index, state: (index + 1, body(index, state)),
@@ -60,25 +60,25 @@ def loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) ->
 
 
 def needs_static_shapes(x: Tensor) -> bool:
-    """Whether the code around is being traced for XLA, which has no kernels for ordered segments."""
+    """Whether the surrounding code is traced for XLA, which has no kernels for sorted segments."""
     return not runs_op_by_op()
 
 
 def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
-    """Sums of the rows of `data` (K, ...) by `segment_ids` (K,), ascending; 0 for a segment without rows.
+    """Sums of rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment.
 
-    TensorFlow's ordered reductions are twice as fast as the unordered ones that Keras calls.
+    TensorFlow's sorted reductions are twice as fast as the unsorted ones that Keras calls.
     """
     return _with_all_segments(tf.math.segment_sum(data, segment_ids), num_segments)
 
 
 def segment_max(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
-    """The largest row of each segment, ascending; 0 for a segment without rows."""
+    """Maxima of rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment."""
     return _with_all_segments(tf.math.segment_max(data, segment_ids), num_segments)
 
 
 def _with_all_segments(reduced: Tensor, num_segments: Any) -> Tensor:
-    # TensorFlow stops at the last segment that has a row.
+    # TensorFlow returns segments up to the last one with a row: pad to (num_segments, ...).
     missing = num_segments - tf.shape(reduced)[0]
     return tf.pad(reduced, [[0, missing]] + [[0, 0]] * (len(reduced.shape) - 1))
 
@@ -86,9 +86,9 @@ def _with_all_segments(reduced: Tensor, num_segments: Any) -> Tensor:
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """The outputs of each call; each begins when the one before has ended, and so do their gradients.
+    """The outputs of each call; each starts when the one before has ended, and so do the gradients.
 
-    A token goes from call to call, and its gradient comes back.
+    A token passes from call to call, and its gradient passes back.
     """
     token, results = tf.zeros(()), []
     for call, given in zip(calls, inputs, strict=True):
@@ -100,7 +100,7 @@ def in_turn(
 
 @tf.custom_gradient
 def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
-    """The inputs once the token is there; the token's gradient once theirs are."""
+    """The inputs wait for the token; backward, its gradient waits for theirs."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (*_after(upstreams, upstream), *upstreams)
@@ -110,7 +110,7 @@ def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
 
 @tf.custom_gradient
 def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
-    """The token once the outputs are there; the outputs' gradients once the token's is."""
+    """The token waits for the outputs; backward, their gradients wait for the token's."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (upstream, *_after([upstream], *upstreams))

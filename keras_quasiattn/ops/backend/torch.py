@@ -1,4 +1,7 @@
-"""PyTorch, where Keras' maximum and segment reductions round float64 to float32; the latter also fail on no rows."""
+"""PyTorch: its own maximum and segment reductions.
+
+Those of Keras round float64 to float32, and its segment reductions fail on empty data.
+"""
 
 import functools
 import operator
@@ -23,7 +26,7 @@ def runs_op_by_op() -> bool:
 
 
 def needs_static_shapes(x: Tensor) -> bool:
-    """False: PyTorch sizes a tensor by its content anywhere."""
+    """False: with PyTorch, the size of a tensor may always depend on its content."""
     return False
 
 
@@ -34,7 +37,7 @@ def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
 
 
 def segment_max(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
-    """The largest of `data` (K,) in each segment; −∞ for a segment without any."""
+    """Maxima of `data` (K,) by `segment_ids` (K,); −∞ for an empty segment."""
     lowest = torch.full((num_segments,), -torch.inf, dtype=data.dtype, device=data.device)
     return lowest.scatter_reduce(0, segment_ids.long(), data, "amax")
 
@@ -42,5 +45,5 @@ def segment_max(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """The outputs of each call: PyTorch runs what is called, and its gradients in reverse."""
+    """The outputs of each call; PyTorch runs calls in order, and their gradients in reverse."""
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]

@@ -1,1 +1,1 @@
-"""Pairwise L1 distances: their definition, and tiles of them that make no (T, S, D) tensor."""
+"""Pairwise L1 distances: their definition, and tiles that need no (T, S, D) tensor."""

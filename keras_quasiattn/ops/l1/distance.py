@@ -33,23 +33,24 @@ def pairwise_l1(
 
     D[t, s] = Σ_f weights[f] · |x[t, f] − y[s, f]|
 
-    The distance and its gradient are computed in float32 for 16-bit inputs. The derivative of |z| at 0 is 0,
-    so a position's distance to itself has no gradient.
+    The distance and its gradient are computed in float32 for 16-bit inputs. The derivative of |z|
+    at 0 is 0, so a position's distance to itself has no gradient.
 
     Args:
         x: (..., T, D).
         y: (..., S, D); leading dimensions broadcast against those of `x`.
-        weights: optional (D,), one factor a feature, of any sign.
-        implementation: "reference" subtracts at once, with a (..., T, S, D) tensor on the way; "blockwise" goes
-            through tiles of keys, forward and backward, and makes no tensor larger than the result; "auto" is
-            "blockwise". Both give the same distances and gradients to rounding.
+        weights: optional (D,), one factor per feature, of any sign.
+        implementation: "reference" makes a (..., T, S, D) tensor of differences. "blockwise"
+            computes one tile of keys at a time, forward and backward, and makes no tensor larger
+            than the inputs and the result. "auto" is "blockwise". Both give the same distances and
+            gradients up to rounding.
 
     Returns:
-        (..., T, S), float64 for float64 inputs and otherwise float32.
+        (..., T, S), float64 if both inputs are, otherwise float32.
 
     Raises:
-        ValueError: an unknown implementation, ranks below 2, last dimensions that differ, or `weights` of
-            another shape.
+        ValueError: an unknown implementation, a rank below 2, last dimensions that differ, or
+            `weights` of another shape.
 
     Example:
     >>> import numpy as np
@@ -58,7 +59,8 @@ def pairwise_l1(
     >>> np.asarray(distance).tolist()
     [[3.0, 3.0]]
 
-    Source: Tay et al. 2019 (CoDA), eq. 2; the weighted form is what Mitra 2019, eq. 7, needs with absolute differences.
+    Source: Tay et al. 2019 (CoDA), eq. 2; the weighted form is Mitra 2019, eq. 7, with absolute
+    differences.
     """
     x, y = ops.convert_to_tensor(x), ops.convert_to_tensor(y)
     check_features(x, y, "x", "y")
@@ -90,17 +92,18 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
     """The distances without a (T, S, D) tensor, forward or backward.
 
     Args:
-        x: (..., T, D) in the dtype to compute in.
+        x: (..., T, D) in the dtype of the computation.
         y: (..., S, D) in the same dtype.
         weights: (D,) in the same dtype, or None.
 
     Returns:
-        (..., T, S); the only tensor larger than the inputs.
+        (..., T, S), the only tensor larger than the inputs.
     """
     lead = broadcast_leading([x, y])
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
     size = keys_a_tile(target, source)
     count = tile_count(source, size)
+    # (1, count · size, 1), 0 for keys that only fill the last tile.
     real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
 
     def tiles(x: Tensor, y: Tensor, *scales: Tensor) -> DistanceTiles:
@@ -119,6 +122,7 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
             return put(result, index, distance_tiles.tile(index))
 
         shape = (ops.shape(arguments[0])[0], target, size)
+        # Tiles (B, T, size) are joined to (B, T, count · size), then cut to (B, T, S).
         room = no_tiles(count, shape, arguments[0].dtype)
         return joined(loop(0, count, add, room), shape, 2)[..., :source], gradient
 

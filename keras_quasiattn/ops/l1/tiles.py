@@ -1,6 +1,6 @@
-"""Tiles of a pairwise L1 distance and of its gradient: no tensor with an axis for each of row, column, feature.
+"""Tiles of a pairwise L1 distance and of its gradient, without a (B, T, S, F) tensor.
 
-All tensors here are (B, length, features) with every batch and head in one axis B.
+All tensors are (B, length, features), with batch and heads merged into B, unless stated otherwise.
 """
 
 import math
@@ -21,25 +21,32 @@ from keras_quasiattn.ops.tiling import (
 
 Tensor = Any
 
-STEP = 16  # features, or positions, unrolled in a loop step; 8 is several times slower under XLA
-FEATURES_AT_ONCE = (
-    4  # the same where every operation is a call of its own: (T, tile) tensors alive in a step
-)
+STEP = 16  # features or positions unrolled in a loop step; 8 is several times slower under XLA
+# Features per step where every operation is a kernel call of its own; a step holds one (T, tile)
+# tensor for each.
+FEATURES_AT_ONCE = 4
 
 
 def pad_features(x: Tensor) -> Tensor:
-    """`x` with zero features appended, so that whole steps cover them: |0 − 0| adds nothing."""
+    """`x` with zero features appended up to whole steps; they add |0 − 0| to a distance."""
     features = x.shape[-1]
     step = min(STEP, max(1, features))
     return pad_axis(x, 2, step * tile_count(features, step))
 
 
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Σ_f weights[f] · max(x[t, f], y[s, f]) from feature-major x (B, F, T) and y (B, F, s): (B, T, s)."""
+    """Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s).
+
+    Args:
+        x: (B, F, T), feature-major.
+        y: (B, F, s), feature-major.
+        weights: (1, F, 1), or None.
+    """
     features = x.shape[1]
     step = math.gcd(FEATURES_AT_ONCE, features) if runs_op_by_op() else min(STEP, features)
 
     def add(index: Any, total: Tensor) -> Tensor:
+        # (B, step, T) and (B, step, s); each of the maxima is (B, T, s).
         rows, columns = take(x, index, step), take(y, index, step)
         maxima = [maximum(rows[:, f, :, None], columns[:, f, None, :]) for f in range(step)]
         if weights is not None:
@@ -62,6 +69,7 @@ def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
     """
 
     def add(index: Any, total: Tensor) -> Tensor:
+        # (B, STEP, F) and (B, STEP, T); each sign is (B, T, F).
         points, shares = take(y, index, STEP), take(factors, index, STEP)
         for position in range(STEP):
             signs = ops.sign(x - points[:, position, None, :])
@@ -75,19 +83,23 @@ def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
 
 
 def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
-    """Both directions of `sum_of_signs` with fewer, larger operations: slow under XLA, fast without.
+    """The sums for x and for y in fewer, larger operations: fast without XLA, slow under it.
 
     Args:
-        x: (B, T, F), F a multiple of the step that `pad_features` made.
+        x: (B, T, F), with F from `pad_features`.
         y: (B, s, F).
         factors: (B, T, s).
+
+    Returns:
+        Σ_s factors[t, s] · sign(x[t, f] − y[s, f]), (B, T, F), and −Σ_t of the same terms,
+        (B, s, F).
     """
     step = math.gcd(FEATURES_AT_ONCE, x.shape[2])
     x, y = (ops.transpose(side, (0, 2, 1)) for side in (x, y))
 
     def add(index: Any, sums: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         rows, columns = take(x, index, step), take(y, index, step)
-        of_x, of_y = [], []
+        of_x, of_y = [], []  # (B, T) and (B, s) for each feature
         for feature in range(step):
             signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
             of_x.append(ops.sum(signs, axis=2))
@@ -96,7 +108,7 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
             sums[1], index, ops.stack(of_y, axis=1)
         )
 
-    # A loop bounds how many (T, s) tensors are alive: a graph of all features would make them all at once.
+    # The loop limits how many (T, s) tensors exist at once; a graph of all features would make all.
     count = x.shape[1] // step
     shapes = [(ops.shape(side)[0], step, ops.shape(side)[2]) for side in (x, y)]
     sums = loop(0, count, add, tuple(no_tiles(count, shape, x.dtype) for shape in shapes))
@@ -105,17 +117,18 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
 
 
 class DistanceTiles:
-    """‖x[t] − y[s]‖₁, one tile of keys at a time, and the gradient of that tile.
+    """‖x[t] − y[s]‖₁ for one tile of keys at a time, and its gradient.
 
-    Σ|x − y| = 2·Σ max(x, y) − Σx − Σy takes two instructions an element instead of three. Both sides are
-    shifted to the mean of the keys, without which large common offsets would cancel.
+    Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
+    three. The mean of the keys is subtracted from both sides first, because a large common offset
+    would lose precision by cancellation.
 
     Args:
-        x: (B, T, F), in the dtype to compute in.
-        y: (B, S, F), S a multiple of `size`, zeros where nothing may attend.
-        real: (B, S, 1), 1 where a key is real and 0 elsewhere.
-        size: keys a tile.
-        weights: optional (F,), one factor a feature.
+        x: (B, T, F), in the dtype of the computation.
+        y: (B, S, F), S a multiple of `size`, zeros at masked keys.
+        real: (B or 1, S, 1), 1 where a key is real, otherwise 0.
+        size: keys per tile.
+        weights: optional (F,), one factor per feature.
     """
 
     def __init__(
@@ -123,6 +136,7 @@ class DistanceTiles:
     ) -> None:
         self.size = size
         count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
+        # (B, 1, F): the mean of the real keys.
         shift = ops.sum(y * real, axis=1, keepdims=True) / count
         self.features = x.shape[-1]
         x, y = pad_features(x - shift), pad_features((y - shift) * real)
@@ -130,7 +144,7 @@ class DistanceTiles:
         self.x_padded = pad_axis(x, 1, STEP * tile_count(ops.shape(x)[1], STEP))
         self.x_by_feature = ops.transpose(x, (0, 2, 1))
         self.weights = None if weights is None else pad_features(weights[None, None])
-        self.x_sums = self._sums(x)
+        self.x_sums = self._sums(x)  # (B, T, 1)
 
     def _sums(self, x: Tensor) -> Tensor:
         return ops.sum(x if self.weights is None else x * self.weights, axis=2, keepdims=True)
@@ -141,10 +155,11 @@ class DistanceTiles:
         scales = None if self.weights is None else ops.transpose(self.weights, (0, 2, 1))
         maxima = sum_of_maxima(self.x_by_feature, ops.transpose(y, (0, 2, 1)), scales)
         distance = 2 * maxima - self.x_sums - ops.transpose(self._sums(y), (0, 2, 1))
+        # Rounding may give a small negative distance; weighted ones may be negative.
         return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
 
     def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of Σ upstream · distance without weights: (B, T, F) for x, (B, size, F) for the keys.
+        """Gradients of Σ upstream · distance without weights: x (B, T, F), keys (B, size, F).
 
         Args:
             index: number of the tile.
@@ -155,15 +170,16 @@ class DistanceTiles:
             x_gradient, y_gradient = signs_by_feature(self.x, y, upstream)
             return x_gradient[..., : self.features], y_gradient[..., : self.features]
         x_gradient = sum_of_signs(self.x, y, ops.transpose(upstream, (0, 2, 1)))
+        # (B, padded T, size): rows of padding have upstream 0.
         rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
         y_gradient = sum_of_signs(y, self.x_padded, rows)
         return x_gradient[..., : self.features], y_gradient[..., : self.features]
 
     def gradient(self, upstream: Tensor, source: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Gradients of Σ upstream · distance over all tiles, for x, the first `source` keys and the weights.
+        """Gradients of Σ upstream · distance for x, the first `source` keys and the weights.
 
-        Σ_ts G·|x − y| = Σ_t x·(Σ_s G·sign(x − y)) + Σ_s y·(Σ_t G·sign(y − x)): the weights' gradient costs no
-        pass of its own.
+        The gradient of the weights needs no extra pass over the tiles, because
+        Σ_ts G·|x − y| = Σ_t x·(Σ_s G·sign(x − y)) + Σ_s y·(Σ_t G·sign(y − x)).
         """
 
         def add(index: Any, totals: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
