@@ -107,7 +107,7 @@ def _masks(
         elif mask.shape[-1] == 1:
             row_mask = mask
         else:
-            # (1, ..., T or 1, S or 1), with an axis of length 1 for each missing leading axis.
+            # `TileMasks` needs the rank of (*lead, T, S): add leading axes of length 1.
             full = ops.reshape(
                 mask, (1,) * (len(lead) + 2 - len(mask.shape)) + tuple(ops.shape(mask))
             )
