@@ -74,10 +74,10 @@ def coda_attention(
             training step on this machine that XLA does not compile. Otherwise it chooses
             "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
             "compiled", if all batches and heads together have at most 8192 pairs; instead of
-            "blockwise", if T·S is at most 1024. A TensorFlow graph with unknown sizes chooses when
-            it runs. If scores are returned, "auto" and "blockwise" compute M whole, from blockwise
-            distances ("auto" may still choose "reference"), and "compiled" is an error. All give
-            the same output up to rounding.
+            "blockwise", if T·S is at most 1024. A TensorFlow graph with unknown sizes that XLA does
+            not compile chooses when it runs. If scores are returned, "auto" and "blockwise" compute
+            M whole, from blockwise distances ("auto" may still choose "reference"), and "compiled"
+            is an error. All give the same output up to rounding.
         training: whether this is a training step; only "auto" uses it.
 
     Returns:
