@@ -1,4 +1,4 @@
-"""Keras layers: weights, masks and configuration around the functions in `ops`."""
+"""Keras layers: they hold weights, masks and configuration; `ops` computes the attention."""
 
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.alignment_attention import AlignmentAttention

@@ -1,4 +1,4 @@
-"""Adaptive computation time: how often a shared block is applied to each position."""
+"""Adaptive computation time: decides per position how often a shared block is applied."""
 
 from typing import Any
 
@@ -14,41 +14,46 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AdaptiveHalting(keras.layers.Layer):
-    """Halts every position of a sequence by itself, and gives the mean of the states it went through.
+    """Halts each position of a sequence separately and outputs a weighted sum of its states.
 
     p_n = sigmoid(x_n·w + b);  N = the first n with p_1 + … + p_n > threshold, or the last step
     c_n = p_n for n < N;  c_N = 1 − (p_1 + … + p_{N−1});  output = Σ_n c_n·s_n, n = 1 … N
     cost = ponder_weight · (mean of N + c_N over the real positions)
 
-    x_n is what the block reads at step n and s_n what it makes of it. After its step N a position keeps the state
-    s_N, which is what other positions find there from then on. The layer is called after every step with what it
-    gave before. Every step is computed for all positions, so a step costs the same whoever has halted, batches
-    give what their items give alone, and nothing depends on a position to which the block does not attend.
+    At step n the block reads x_n and produces s_n; the layer is then called with both and with its
+    own previous result. A position that halted at step N keeps the state s_N, and other positions
+    see that state in later steps. Every step computes all positions, so halting saves no time, but
+    the result for an example does not depend on the rest of its batch, and positions affect each
+    other only through the block.
 
-    Sums are in float32 at least. In training the last call adds the cost to the loss; padding does not count. The
-    mask travels on.
+    Sums are computed and returned in float32 or higher precision. In training the last call adds
+    the cost to the loss; padding does not count. Every returned tensor keeps the mask.
 
     Args:
-        threshold: number in (0, 1], the sum of p that ends a position. Defaults to 0.99.
-        initial_bias: first value of b; the larger, the earlier a position halts at first. Defaults to 1.0.
-        ponder_weight: number, 0 or more, the weight of the cost in the loss. Defaults to 0.01.
-        **kwargs: `name`, `dtype`, `trainable`.
+        threshold: number in (0, 1]. A position halts when its sum of p exceeds it. Defaults to
+            0.99.
+        initial_bias: initial value of b. With a larger value, positions halt earlier at the start
+            of training. Defaults to 1.0.
+        ponder_weight: number ≥ 0, the weight of the cost in the loss. Defaults to 0.01.
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D), x_n.
-        state: (B, T, D), what the block made of `inputs`.
-        progress: what the call after the previous step gave; None after the first.
+        state: (B, T, D), s_n, the block's output for `inputs`.
+        progress: what the previous call returned; None after the first step.
         mask: optional boolean or 0/1 integer (B, T), True = a real position.
-        is_last: Python boolean, whether no step will follow. Defaults to False.
-        training: whether the cost joins the loss.
+        is_last: Python boolean, whether this is the last step. Defaults to False.
+        training: whether to add the cost to the loss.
 
     Returns:
-        A dict of tensors: `state` (B, T, D), s_n, from which to go on; `output` (B, T, D), float32, the sum so far,
-        whole once every position has halted; `steps` and `remainder` (B, T, 1), float32, N and c_N; and `spent` and
-        `running` (B, T, 1), the sum of p and whether the position goes on.
+        A dict of tensors: `state` (B, T, D), s_n, the input of the next step; `output` (B, T, D),
+        the sum so far, complete once every position has halted; `steps` and `remainder` (B, T, 1),
+        N and c_N; `spent` and `running` (B, T, 1), the sum of p so far and whether the position
+        continues.
 
     Raises:
-        ValueError: an argument is out of range, inputs that are not (B, T, D), a float mask.
+        ValueError: an argument is out of range, the inputs are not (B, T, D), or the mask holds
+            floats.
 
     Example:
     >>> x = keras.ops.ones((1, 3, 8))
@@ -58,9 +63,9 @@ class AdaptiveHalting(keras.layers.Layer):
     >>> progress["output"].shape == (1, 3, 8)
     True
 
-    Reference: Graves 2016, "Adaptive Computation Time for Recurrent Neural Networks", eqs. 5–13; by position:
-    Dehghani et al. 2019, "Universal Transformers", section 2.2; p of the block's input, and the default values, as in
-    Tensor2Tensor.
+    Reference: Graves 2016, "Adaptive Computation Time for Recurrent Neural Networks", eqs. 5–13;
+    per position: Dehghani et al. 2019, "Universal Transformers", section 2.2; p computed from the
+    block's input, and the default values, as in Tensor2Tensor.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class AdaptiveHalting(keras.layers.Layer):
         ponder_weight: float = 0.01,
         **kwargs: Any,
     ) -> None:
-        # Not cast to 16 bits: sums of p near the threshold would be lost.
+        # No autocast: 16 bits cannot resolve sums of p close to the threshold.
         super().__init__(autocast=False, **kwargs)
         self.supports_masking = True
         if not 0 < threshold <= 1:
@@ -86,7 +91,7 @@ class AdaptiveHalting(keras.layers.Layer):
         )
 
     def build(self, inputs_shape: tuple[int | None, ...], *_: Any) -> None:
-        """Makes w and b."""
+        """Creates w and b."""
         check_sequence(inputs_shape, "inputs")
         self.unit = Dense(
             1,
@@ -106,7 +111,7 @@ class AdaptiveHalting(keras.layers.Layer):
         is_last: bool = False,
         training: bool | None = None,
     ) -> dict[str, Tensor]:
-        """Takes account of one step; see the class."""
+        """Processes one step; see the class."""
         mask = sequence_mask(mask, "mask")
         probability = self.unit(inputs)  # (B, T, 1)
         if progress is None:
@@ -121,15 +126,15 @@ class AdaptiveHalting(keras.layers.Layer):
         goes_on = (
             ops.zeros_like(running)
             if is_last
-            else ops.logical_and(running, spent <= self.threshold)
+            else ops.logical_and(running, spent <= self.threshold)  # (B, T, 1)
         )
         halts = ops.logical_and(running, ops.logical_not(goes_on))
         weight = ops.where(halts, left, ops.where(goes_on, probability, 0.0))
-        output = output + weight * ops.cast(state, weight.dtype)
+        output = output + weight * ops.cast(state, weight.dtype)  # (B, T, 1) · (B, T, D)
         steps = steps + ops.cast(running, steps.dtype)
         remainder = ops.where(halts, left, remainder)
         if is_last and training and self.ponder_weight:
-            real = None if mask is None else ops.expand_dims(mask, -1)
+            real = None if mask is None else ops.expand_dims(mask, -1)  # (B, T, 1)
             cost = masked_mean(steps + remainder, real, axis=(0, 1, 2))
             self.add_loss(self.ponder_weight * ops.squeeze(cost))
         return {
@@ -142,11 +147,11 @@ class AdaptiveHalting(keras.layers.Layer):
         }
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """The mask of the inputs, for each tensor that is returned."""
+        """Returns the mask of the inputs for each returned tensor."""
         names = ("state", "output", "steps", "remainder", "spent", "running")
         return None if mask is None else dict.fromkeys(names, mask)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         names = ("threshold", "initial_bias", "ponder_weight")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

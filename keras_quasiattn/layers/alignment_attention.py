@@ -12,29 +12,30 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AlignmentAttention(OneWayAttention):
-    """Gives every position of u what matches it in v.
+    """Returns, for every position of u, a weighted sum of the positions of v that match it.
 
     a = tanh(u·W_u)·tanh(v·W_v)ᵀ;  w = softmax(a);  output = w·v
 
-    A masked position of v weighs exactly 0, a masked row of u is exactly 0 in the output, and so is every row if
-    nothing of v is real; nothing that stands at masked positions, NaN included, matters. The output keeps the
-    mask of u.
+    Masked positions of v get weight exactly 0. Masked rows of u are exactly 0 in the output, and so
+    are all rows if v is fully masked. Values at masked positions, NaN included, have no effect. The
+    output keeps the mask of u.
 
     Args:
-        units: size of the projections; default the features of u.
-        **kwargs: `name`, `dtype` and the like.
+        units: size of the projections. Defaults to the number of features of u.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features), the features not necessarily as many.
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
+        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
         return_attention_scores: also return w, (B, T, S).
 
     Returns:
         (B, T, features of v), or that and w.
 
     Raises:
-        ValueError: inputs that are not two (B, length, features), a float mask.
+        ValueError: the inputs are not two tensors (B, length, features), or a mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -49,5 +50,5 @@ class AlignmentAttention(OneWayAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """Softmax of the products."""
+        """Applies a softmax over v to the dot products."""
         return ops.alignment_attention(u, v, values, mask_v, return_scores=return_scores)

@@ -1,4 +1,4 @@
-"""Alignment and conflict together."""
+"""Alignment and conflict attention side by side."""
 
 from typing import Any
 
@@ -16,29 +16,33 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionConflict(OneWayAttention):
-    """Gives every position of u, beside itself, what matches it in v and what contrasts with it.
+    """Concatenates every position of u with what matches it in v and what contrasts with it.
 
-    output = [u; v^A; v^C], v^A from `layers.AlignmentAttention` and v^C from `layers.ConflictAttention`
+    output = [u; v^A; v^C], v^A from `layers.AlignmentAttention` and v^C from
+    `layers.ConflictAttention`
 
-    The two have projections of their own, as the heads of multi-head attention do. Masks are as in both; where
-    nothing of v is real, v^A and v^C are exact zeros and u stands alone.
+    Each of the two has its own projections, like the heads of multi-head attention. Both treat
+    masks as those layers do; if v is fully masked, v^A and v^C are exactly 0 and only u remains.
 
     Args:
-        units: size of the projections; default the features of u.
+        units: size of the projections. Defaults to the number of features of u.
         difference: as in `layers.ConflictAttention`.
-        **kwargs: `name`, `dtype` and the like.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features), the features not necessarily as many.
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
-        return_attention_scores: also return the weights of both, (B, T, S).
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
+        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
+        return_attention_scores: also return the weights of both, each (B, T, S).
 
     Returns:
-        (B, T, features of u + 2·features of v), or that, the weights of alignment and those of conflict.
+        (B, T, features of u + 2·features of v), or that, the alignment weights and the conflict
+        weights.
 
     Raises:
-        ValueError: an unknown difference, inputs that are not two (B, length, features), a float mask.
+        ValueError: the difference is unknown, the inputs are not two tensors (B, length, features),
+            or a mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -62,14 +66,14 @@ class AttentionConflict(OneWayAttention):
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes both."""
+        """Builds both attention layers."""
         self.alignment.build(inputs_shape)
         self.conflict.build(inputs_shape)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """[u; v^A; v^C]."""
+        """Returns [u; v^A; v^C], and both weight matrices if they are requested."""
         scored = options["return_scores"]
         results = [
             layer([a, b], mask=[mask_a, mask_b], return_attention_scores=scored)
@@ -86,5 +90,5 @@ class AttentionConflict(OneWayAttention):
         return (*inputs_shape[0][:-1], u + 2 * v)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "difference": self.conflict.difference}

@@ -1,4 +1,4 @@
-"""Where an answer begins and ends, by attention to the passage."""
+"""Predicts where an answer span starts and ends, by attention to the passage."""
 
 from typing import Any
 
@@ -17,30 +17,32 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentiveSpanPointer(PairAttention):
-    """Two logits a position of a passage, that a span begins or ends there, pointed at by a state of the question.
+    """Computes two logits per passage position: that an answer span starts or ends there.
 
     h₀ = Σ_s softmax_s(v_q·tanh(q_s·W_q))·q_s;  start_t = v·tanh(p_t·W_p + h₀·W_h);
     h₁ = GRU(Σ_t softmax_t(start)·p_t, h₀);  end_t = v·tanh(p_t·W_p + h₁·W_h)
 
-    A masked position of either weighs exactly 0, the logits of a masked row of the passage are exactly 0, and nothing
-    that stands at masked positions, NaN included, matters: a softmax over the logits has to leave them out. The output
-    keeps the mask of the passage.
+    Masked positions of both sequences get weight exactly 0, and values there, NaN included, have no
+    effect. The logits of masked passage rows are exactly 0, so a softmax over the logits must apply
+    the mask. The output keeps the mask of the passage.
 
     Args:
         units: size of the tanh layers.
-        kernel_initializer: of every kernel but the GRU's.
-        **kwargs: `name`, `dtype` and the like.
+        kernel_initializer: initializer of every kernel except those of the GRU.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [p, q] with p (B, T, features) and q (B, S, features), the features not necessarily as many.
-        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
+        inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
+            differ.
+        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
 
     Returns:
         (B, T, 2): start, end.
 
     Raises:
-        ValueError: units that are not a positive integer, inputs that are not two (B, length, features), a float mask.
+        ValueError: `units` is not a positive integer, the inputs are not two tensors
+            (B, length, features), or a mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -49,8 +51,8 @@ class AttentiveSpanPointer(PairAttention):
     >>> tuple(AttentiveSpanPointer(units=6)([p, q]).shape)
     (2, 3, 2)
 
-    Source: Wang et al. 2017, "Gated Self-Matching Networks for Reading Comprehension and Question Answering", eqs.
-    9–11; Vinyals et al. 2015, "Pointer Networks".
+    Source: Wang et al. 2017, "Gated Self-Matching Networks for Reading Comprehension and Question
+    Answering", eqs. 9–11; Vinyals et al. 2015, "Pointer Networks".
     """
 
     def __init__(
@@ -61,7 +63,7 @@ class AttentiveSpanPointer(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes the tanh layers, their scores and the GRU."""
+        """Creates the kernels and score vectors of the tanh layers, and the GRU cell."""
         check_pair(inputs_shape, same_features=False)
         passage, question = (shape[-1] for shape in inputs_shape)
         self._kernels = {
@@ -91,44 +93,44 @@ class AttentiveSpanPointer(PairAttention):
         )
         self.recurrent_cell.build((inputs_shape[0][0], passage))
 
-    def call(  # type: ignore[override]  # no weights of every pair to return
+    def call(  # type: ignore[override]  # without `return_attention_scores`
         self,
         inputs: list[Tensor],
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        """The logits; see the class."""
+        """Computes the logits; see the class."""
         return super().call(inputs, mask, training)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """The logits of start and end."""
+        """Returns the logits of start and end, (B, T, 2)."""
 
         def multiply(x: Tensor, kernel: Any) -> Tensor:
             return project(x, keras.ops.convert_to_tensor(kernel))
 
         scores = self._score(multiply(b, self._kernels["question_kernel"]), "question_score")
-        state = _pooled(scores, b, mask_b)
-        projected = multiply(a, self._kernels["passage_kernel"])
+        state = _pooled(scores, b, mask_b)  # scores (B, S); h₀ (B, features of q)
+        projected = multiply(a, self._kernels["passage_kernel"])  # (B, T, units)
 
         def pointed(state: Tensor) -> Tensor:
             of_state = keras.ops.expand_dims(multiply(state, self._kernels["state_kernel"]), 1)
             return self._score(projected + of_state, "passage_score")
 
-        start = pointed(state)
+        start = pointed(state)  # (B, T)
         _, (state,) = self.recurrent_cell(_pooled(start, a, mask_a), [state])
         logits = keras.ops.stack([start, pointed(state)], axis=-1)
         return zero_padding(keras.ops.cast(logits, a.dtype), mask_a)
 
     def _score(self, x: Tensor, name: str) -> Tensor:
-        """(B, L) in float32."""
+        """Scores (B, L, units) with one of the score vectors: (B, L), at least float32."""
         return position_scores(
             x, keras.ops.squeeze(keras.ops.convert_to_tensor(self._scores[name]), 1)
         )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """The mask of the passage."""
+        """Returns the mask of the passage."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
@@ -141,11 +143,11 @@ class AttentiveSpanPointer(PairAttention):
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Symbolic logits (B, T, 2)."""
+        """Returns symbolic logits (B, T, 2)."""
         return super().compute_output_spec(inputs, mask, training)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "units": self.units,
@@ -154,6 +156,7 @@ class AttentiveSpanPointer(PairAttention):
 
 
 def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """(B, V): the values (B, L, V), weighed by a softmax of the scores (B, L)."""
+    """Pools values (B, L, V) to (B, V), weighted by the softmax of the scores (B, L)."""
+    # Attention with a single query: scores and mask are (B, 1, L).
     rows = None if mask is None else keras.ops.expand_dims(mask, 1)
     return keras.ops.squeeze(attend(keras.ops.expand_dims(scores, 1), values, rows), 1)

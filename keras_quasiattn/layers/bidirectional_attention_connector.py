@@ -1,4 +1,4 @@
-"""What the alignment of two sequences says, as a few numbers a position."""
+"""Compares two aligned sequences and summarizes the comparison in a few numbers per position."""
 
 from typing import Any
 
@@ -22,40 +22,44 @@ OPERATORS = ("product", "concatenation", "difference")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class BidirectionalAttentionConnector(PairAttention):
-    """Connects two sequences: aligns each to the other and tells every position, in three numbers, how it compares.
+    """Aligns two sequences to each other and compares each position with its match.
 
-    X', Y' = relu(relu(X·W₁)·W₂), likewise Y;  E = X'·Y'ᵀ/√w;  Ŷ = softmax over S of E, times Y;
+    X' = relu(relu(X·W₁)·W₂), and Y' from Y;  E = X'·Y'ᵀ/√w;  Ŷ = softmax over S of E, times Y;
     features of x_t = [FM₁(x_t ⊙ ŷ_t); FM₂([x_t; ŷ_t]); FM₃(x_t − ŷ_t)]
 
-    and likewise y_s with X̂, which the softmax over T of E pools. The sequences are aligned themselves, not their
-    projections, and the factorization machines FM serve both directions. With `use_intra` three more features come
-    from the alignment of each sequence to itself, by machines of their own. The width of the sequences leaves no trace
-    in the output, which is why layers can be connected densely.
+    The features of y_s are computed in the same way from X̂, which uses the softmax over T of E.
+    Attention pools the sequences themselves, not their projections, and both directions share the
+    factorization machines FM. With `use_intra` each sequence is also aligned to itself, which gives
+    three more features from a second set of machines. The output width does not depend on w, so
+    layers can be connected densely.
 
-    A masked position weighs exactly 0 for the other sequence, its own features are exactly 0, and nothing that stands
-    there, NaN included, matters. Where nothing of the other sequence is real, the features of the alignment to it are
-    exact zeros. Each output keeps the mask of its input.
+    Masked positions get weight exactly 0, their own features are exactly 0, and values there, NaN
+    included, have no effect. If the other sequence is fully masked, the features of the alignment
+    to it are exactly 0. Each output keeps the mask of its input.
 
     Args:
-        factors: length of the factors of the factorization machines.
-        use_intra: whether each sequence is aligned to itself, too.
-        kernel_initializer: of W₁ and W₂.
-        factors_initializer: of the factors. Default normal with the standard deviation 0.1.
-        **kwargs: `name`, `dtype` and the like.
+        factors: length of the factor vectors of the factorization machines.
+        use_intra: whether to align each sequence to itself as well.
+        kernel_initializer: initializer of W₁ and W₂.
+        factors_initializer: initializer of the factors. Defaults to a normal distribution with
+            standard deviation 0.1.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [x, y] with x (B, T, w) and y (B, S, w).
-        mask: [mask_x, mask_y], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
-        training: whether this is a step of training.
+        mask: [mask_x, mask_y], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
+        training: accepted as in other layers; it has no effect.
         return_attention_scores: also return the weights, (B, T, S).
 
     Returns:
-        [f_x, f_y] with f_x (B, T, 3) and f_y (B, S, 3), 6 in the place of 3 with `use_intra`. With the weights
-        [f_x, f_y, W_x, W_y], of which the rows of W_x and the columns of W_y sum to 1.
+        [f_x, f_y] with f_x (B, T, 3) and f_y (B, S, 3), or 6 features instead of 3 with
+        `use_intra`. With the weights: [f_x, f_y, W_x, W_y]. The rows of W_x and the columns of W_y
+        sum to 1.
 
     Raises:
-        ValueError: an argument out of range, inputs that are not two (B, length, w), a float mask.
+        ValueError: an argument is out of range, the inputs are not two tensors (B, length, w), or a
+            mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -64,8 +68,8 @@ class BidirectionalAttentionConnector(PairAttention):
     >>> [tuple(output.shape) for output in BidirectionalAttentionConnector()([x, y])]
     [(2, 3, 3), (2, 5, 3)]
 
-    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension", §2.1, as its
-    published code has it.
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension",
+    §2.1, following the authors' published code.
     """
 
     score_count = 2
@@ -86,7 +90,7 @@ class BidirectionalAttentionConnector(PairAttention):
         self.factors_initializer = factors_initializer_of(factors_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes W₁, W₂ and the factorization machines."""
+        """Creates W₁, W₂ and the weights of the factorization machines."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
         self._kernels = [
@@ -112,11 +116,12 @@ class BidirectionalAttentionConnector(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """The features of both, and the weights."""
+        """Returns the features of both sequences, and the weights if they are requested."""
         kernels = [keras.ops.convert_to_tensor(kernel) for kernel in self._kernels]
         machines = self._machines
         scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
-        projected = [_project(x, kernels) for x in (a, b)]
+        projected = [_project(x, kernels) for x in (a, b)]  # (B, T, w), (B, S, w)
+        # Ŷ (B, T, w), X̂ (B, S, w), and both weight matrices (B, T, S)
         to_b, to_a, weights_b, weights_a = ops.alignment_pair(
             projected[0] * scale,
             projected[1],
@@ -142,12 +147,12 @@ class BidirectionalAttentionConnector(PairAttention):
         return [*joined, weights_b, weights_a] if options["return_scores"] else joined
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, 3) and (B, S, 3), or 6."""
+        """(B, T, 3) and (B, S, 3), or 6 features instead of 3."""
         numbers = len(OPERATORS) * (2 if self.use_intra else 1)
         return [(*shape[:-1], numbers) for shape in inputs_shape]
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "factors": self.factors,
@@ -171,14 +176,17 @@ def _features(
     other_mask: Tensor | None,
     machines: list[FactorizationWeights],
 ) -> Tensor:
-    """(B, L, 3) of x and what is aligned with it; zeros where x is masked, or has nothing to be aligned with."""
-    # float32 before the products, which would leave float16.
+    """Returns (B, L, 3): three features that compare x with what is aligned to it.
+
+    They are exactly 0 where x is masked and where the other sequence is fully masked.
+    """
+    # Cast to float32 first: the products could overflow float16.
     one, two = (keras.ops.cast(z, machines[0].factors.dtype) for z in (x, aligned))
     made = (one * two, keras.ops.concatenate([one, two], axis=-1), one - two)
     numbers = [
         ops.factorization_machine(z, *machine) for z, machine in zip(made, machines, strict=True)
     ]
     found = keras.ops.ones_like(other[..., 0], dtype="bool") if other_mask is None else other_mask
-    found = keras.ops.any(found, axis=-1, keepdims=True)
+    found = keras.ops.any(found, axis=-1, keepdims=True)  # (B, 1)
     shown = found if mask is None else keras.ops.logical_and(found, mask)
     return zero_padding(keras.ops.cast(keras.ops.stack(numbers, axis=-1), x.dtype), shown)

@@ -1,4 +1,4 @@
-"""CoDA between two sequences."""
+"""Compositional de-attention (CoDA) between two sequences."""
 
 import dataclasses
 from typing import Any, cast
@@ -17,41 +17,45 @@ Tensor = Any
 class CoDA(PairAttention):
     """Compositional de-attention between two sequences: one weight matrix aligns each to the other.
 
-    E = α·F_E(a)·F_E(b)ᵀ;  N = −β·‖F_N(a) − F_N(b)‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  a' = M·b;  b' = Mᵀ·a
+    E = α·F_E(a)·F_E(b)ᵀ;  N = −β·‖F_N(a) − F_N(b)‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
+    a' = M·b;  b' = Mᵀ·a
 
-    a' and b' pool the sequences themselves, not their projections. A masked position weighs exactly 0 for the
-    other sequence, its own row of the output is exactly 0, and nothing that stands there, NaN included, matters.
+    a' and b' pool the sequences themselves, not their projections. Masked positions get weight
+    exactly 0, their own output rows are exactly 0, and values there, NaN included, have no effect.
     Each output keeps the mask of its input.
 
     Args:
-        units: size of the projections F_E and F_N; default the features of the inputs.
-        activation: activation of the projections, for instance "relu"; default linear.
+        units: size of the projections F_E and F_N. Defaults to the number of features of the
+            inputs.
+        activation: activation of the projections, for example "relu". Defaults to linear.
         use_bias: whether the projections have biases.
-        share_projections: F_N is F_E. If False, each has its own weights.
+        share_projections: whether F_N is F_E. If False, each has its own weights.
         kernel_initializer: initializer of the projection kernels.
-        alpha: factor of E beside the scaling: a number ≥ 0, or "learned", starting at 1.
+        alpha: factor of E, in addition to the scaling: a number ≥ 0, or "learned" (starting at 1).
         beta: the same for N.
-        scaling: "mean" multiplies E and N by 1/units, so that they are a mean product and a mean difference;
-            "paper" and "none" multiply neither (eqs. 1–2), with which gates start nearly closed at usual sizes.
+        scaling: "mean" multiplies E and N by 1/units, which makes them a mean product and a mean
+            difference; "paper" and "none" multiply neither (eqs. 1–2), and gates then start nearly
+            closed at usual sizes.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
-        gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves others; "centered" subtracts N's mean over
-            all real pairs (eq. 4); "raw" neither.
-        center_similarity: subtract the mean of E (eq. 6).
-        implementation: "auto" or an implementation of `ops.coda_pair`; never changes the result.
-        **kwargs: `name`, `dtype` and the like.
+        gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates unchanged;
+            "centered" subtracts the mean of N over all real pairs (eq. 4); "raw" does neither.
+        center_similarity: whether to subtract the mean of E (eq. 6).
+        implementation: "auto" or an implementation of `ops.coda_pair`; it never changes the result.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [a, b] with a (B, T, features) and b (B, S, features).
-        mask: [mask_a, mask_b], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
+        mask: [mask_a, mask_b], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
         return_attention_scores: also return M, (B, T, S).
 
     Returns:
         [a', b'] with a' (B, T, features) and b' (B, S, features), or [a', b', M].
 
     Raises:
-        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
+        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
+            mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -103,7 +107,7 @@ class CoDA(PairAttention):
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes the projections, and α and β where they are learned."""
+        """Creates the projections, and α and β if they are learned."""
         check_pair(inputs_shape)
         self._units = self.units or cast(int, inputs_shape[0][-1])
         self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
@@ -119,7 +123,7 @@ class CoDA(PairAttention):
             self._units,
             activation=self.activation,
             use_bias=self.use_bias,
-            # An initializer object draws the same numbers each time it is used.
+            # An initializer object returns the same values at every call, hence the clone.
             kernel_initializer=self.kernel_initializer.clone(),
             dtype=self.dtype_policy,
             name=name,
@@ -130,7 +134,7 @@ class CoDA(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """Aligns a and b."""
+        """Returns [a', b'], and M if it is requested."""
         separate = not self.share_projections
         outputs = self._options.pair(
             self.similarity_projection(a),
@@ -147,7 +151,7 @@ class CoDA(PairAttention):
         return list(outputs)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         names = ("units", "use_bias", "share_projections")
         return {
             **super().get_config(),

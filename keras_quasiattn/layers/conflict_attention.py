@@ -1,4 +1,4 @@
-"""Conflict between one sequence and another."""
+"""Attention of one sequence to what contrasts with it in another."""
 
 from typing import Any
 
@@ -15,34 +15,36 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class ConflictAttention(OneWayAttention):
-    """Gives every position of u what contrasts with it in v.
+    """Returns, for every position of u, a weighted sum of the positions of v that contrast with it.
 
     a[i, j] = W_s·|tanh(u_i·W_u) − tanh(v_j·W_v)|;  w = softmax(a);  output = w·v
 
-    The form the paper prints, without the absolute value, is `difference="signed"`. It is degenerate: the term
-    of u_i is the same for every j, so the softmax cancels it, every position of u gets the same weights, and W_u
-    learns nothing.
+    The paper prints the form without the absolute value; that is `difference="signed"`. It is
+    degenerate: the term of u_i is the same for every j and cancels in the softmax. Every position
+    of u then gets the same weights, and W_u learns nothing.
 
-    A masked position of v weighs exactly 0, a masked row of u is exactly 0 in the output, and so is every row if
-    nothing of v is real; nothing that stands at masked positions, NaN included, matters. The output keeps the
-    mask of u.
+    Masked positions of v get weight exactly 0. Masked rows of u are exactly 0 in the output, and so
+    are all rows if v is fully masked. Values at masked positions, NaN included, have no effect. The
+    output keeps the mask of u.
 
     Args:
-        units: size of the projections; default the features of u.
+        units: size of the projections. Defaults to the number of features of u.
         difference: "absolute", "signed" (as printed) or "squared".
-        **kwargs: `name`, `dtype` and the like.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [u, v] with u (B, T, features) and v (B, S, features), the features not necessarily as many.
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
+        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
         return_attention_scores: also return w, (B, T, S).
 
     Returns:
         (B, T, features of v), or that and w.
 
     Raises:
-        ValueError: an unknown difference, inputs that are not two (B, length, features), a float mask.
+        ValueError: the difference is unknown, the inputs are not two tensors (B, length, features),
+            or a mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -62,9 +64,9 @@ class ConflictAttention(OneWayAttention):
         self.difference = difference
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes the projections and W_s."""
+        """Creates the projections and W_s."""
         super().build(inputs_shape)
-        # float32 under every policy: the scores are.
+        # No autocast: scores are computed in float32 or higher precision under every policy.
         self.score_kernel = self.add_weight(
             shape=(self.u_projection.units, 1),
             initializer="glorot_uniform",
@@ -75,12 +77,12 @@ class ConflictAttention(OneWayAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """Softmax of the weighted differences."""
-        kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)
+        """Applies a softmax over v to the weighted differences."""
+        kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)  # (units,)
         return ops.conflict_attention(
             u, v, kernel, values, mask_v, difference=self.difference, return_scores=return_scores
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "difference": self.difference}

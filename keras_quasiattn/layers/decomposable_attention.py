@@ -13,39 +13,43 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DecomposableAttention(PairAttention):
-    """Aligns two sentences to each other by what one network makes of their words.
+    """Aligns two sentences to each other by comparing their words after a feed-forward network F.
 
     E = F(a)·F(b)ᵀ;  β = softmax over S of E, times b;  α = (softmax over T of E)ᵀ, times a
 
-    With `attention="coda"` the weights are CoDA's of F(a) and F(b), one matrix M for both: β = M·b, α = Mᵀ·a.
-    β and α pool the sentences themselves. A masked position weighs exactly 0 for the other sentence, its own row
-    of the output is exactly 0, and nothing that stands there, NaN included, matters. Each output keeps the mask
-    of its input: β that of a, α that of b.
+    With `attention="coda"` the weights are those of CoDA for F(a) and F(b), one matrix M for both
+    directions: β = M·b, α = Mᵀ·a. β and α pool the sentences themselves. Masked positions get
+    weight exactly 0, their own output rows are exactly 0, and values there, NaN included, have no
+    effect. Each output keeps the mask of its input: β that of a, α that of b.
 
     Args:
         units: size of the layers of F.
-        num_layers: number of layers of F, each dropout, dense and ReLU.
-        dropout: rate in [0, 1) of the dropout in F. With "coda" F has none: what each word loses for itself would be
-            a distance, so that in training the gate would be shut to the equal words that open it afterwards.
-        kernel_initializer: of the kernels of F.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
-        attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
-            `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
-        **kwargs: `name`, `dtype` and the like.
+        num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
+        dropout: dropout rate in F, in [0, 1). With "coda", F has no dropout: dropping different
+            features of two equal words would create a distance between them, so in training the
+            gate would close on the pairs that open it at inference.
+        kernel_initializer: initializer of the kernels of F.
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+            raises an error that lists them all.
+        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+            define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
+            `center_similarity` and `implementation`. For "sigmoid": `score_bias`.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [a, b] with a (B, T, features) and b (B, S, features).
-        mask: [mask_a, mask_b], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
-        training: whether dropout is on.
+        mask: [mask_a, mask_b], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
+        training: whether to apply dropout.
         return_attention_scores: also return the weights, (B, T, S).
 
     Returns:
-        [β, α] with β (B, T, features) and α (B, S, features). With the weights [β, α, W_β, W_α], of which the rows
-        of W_β and the columns of W_α sum to 1; or [β, α, M].
+        [β, α] with β (B, T, features) and α (B, S, features). With the weights: [β, α, W_β, W_α],
+        or [β, α, M] for CoDA. With softmax the rows of W_β and the columns of W_α sum to 1.
 
     Raises:
-        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
+        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
+            mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -54,7 +58,8 @@ class DecomposableAttention(PairAttention):
     >>> [tuple(output.shape) for output in DecomposableAttention(units=16)([a, b])]
     [(2, 3, 8), (2, 5, 8)]
 
-    Source: Parikh et al. 2016, "A Decomposable Attention Model", eqs. 1 and 2; with CoDA: Tay et al. 2019, §2.5.
+    Source: Parikh et al. 2016, "A Decomposable Attention Model", eqs. 1 and 2; with CoDA: Tay et
+    al. 2019, §2.5.
     """
 
     def __init__(
@@ -84,11 +89,11 @@ class DecomposableAttention(PairAttention):
 
     @property
     def score_count(self) -> int:  # type: ignore[override]
-        """Two matrices of softmax weights, one of CoDA's."""
+        """Number of weight matrices: one if both directions share it (CoDA), otherwise two."""
         return self._mechanism.pair_score_count
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes F, and what the attention learns."""
+        """Builds F and creates the learned weights of the attention mechanism."""
         check_pair(inputs_shape)
         self.network.build(inputs_shape[0])
         self._learned = self._mechanism.make_weights(self)
@@ -96,15 +101,15 @@ class DecomposableAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """β and α."""
+        """Returns β and α, and the weights if they are requested."""
         values = {"value_a": a, "value_b": b}
-        a, b = (self.network(x, training=options["training"]) for x in (a, b))
+        a, b = (self.network(x, training=options["training"]) for x in (a, b))  # (B, T or S, units)
         return list(
             self._mechanism.pair(a, b, mask_a, mask_b, learned=self._learned, **values, **options)
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         names = ("units", "num_layers", "dropout", "attention")
         return {
             **super().get_config(),

@@ -1,4 +1,4 @@
-"""Attention of a decoder's outputs to what an encoder has read."""
+"""Dot-product attention from a decoder's states to an encoder's output."""
 
 from typing import Any
 
@@ -15,36 +15,41 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DotAttention(PairAttention):
-    """Gives every position of u what it finds in v, by the products of u with a linear map of v.
+    """Pools v for every position of u, weighted by dot products of u with projected v.
 
     k = v·W;  w = softmax(u·kᵀ);  output = w·v
 
-    With `attention="coda"` the weights are CoDA's of u and k, centred within a row of u where they are centred, so
-    that positions of u never see each other. A masked position of v weighs exactly 0, a masked row of u is exactly
-    0 in the output, and so is every row if nothing of v is real; nothing that stands at masked positions, NaN
-    included, matters. The output keeps the mask of u.
+    With `attention="coda"` the weights are those of CoDA for u and k. If a mean is subtracted, it
+    is taken within each row of u, so positions of u do not affect each other. Masked positions of v
+    get weight exactly 0. Masked rows of u are exactly 0 in the output, and so are all rows if v is
+    fully masked. Values at masked positions, NaN included, have no effect. The output keeps the
+    mask of u.
 
-    `project` and `pool` do the same in two parts, for a decoder that comes back to the same v.
+    `project` and `pool` are the two steps of a call, so that a decoder which attends to the same v
+    repeatedly needs to project it only once.
 
     Args:
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
-        attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
-            `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
-        kernel_initializer: of W. Defaults to "glorot_uniform".
-        **kwargs: `name`, `dtype` and the like.
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+            raises an error that lists them all.
+        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+            define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
+            `center_similarity` and `implementation`. For "sigmoid": `score_bias`.
+        kernel_initializer: initializer of W. Defaults to "glorot_uniform".
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: [u, v] with u (B, T, D) and v (B, S, features).
-        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
-        training: whether this is a step of training.
+        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
+        training: whether this is a training step.
         return_attention_scores: also return w, (B, T, S).
 
     Returns:
         (B, T, features), or that and w.
 
     Raises:
-        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
+        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
+            mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -53,8 +58,8 @@ class DotAttention(PairAttention):
     >>> tuple(DotAttention()([u, v]).shape)
     (2, 3, 4)
 
-    Source: Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation", eqs. 7 and 8
-    ("general"); CoDA: Tay et al. 2019, "Compositional De-Attention Networks", eq. 10.
+    Source: Luong et al. 2015, "Effective Approaches to Attention-based Neural Machine Translation",
+    eqs. 7 and 8 ("general"); CoDA: Tay et al. 2019, "Compositional De-Attention Networks", eq. 10.
     """
 
     def __init__(
@@ -71,7 +76,7 @@ class DotAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes W, and what the attention learns."""
+        """Creates W and the learned weights of the attention mechanism."""
         check_pair(inputs_shape, same_features=False)
         self.key_projection = Dense(
             inputs_shape[0][-1],
@@ -84,7 +89,7 @@ class DotAttention(PairAttention):
         self._learned = self._mechanism.make_weights(self)
 
     def project(self, v: Tensor) -> Tensor:
-        """The keys k (B, S, D) of v (B, S, features)."""
+        """Returns the keys k (B, S, D) of v (B, S, features)."""
         return self.key_projection(v)
 
     def pool(
@@ -97,7 +102,10 @@ class DotAttention(PairAttention):
         training: bool | None = None,
         return_scores: bool = False,
     ) -> Any:
-        """The output (B, T, features) for u (B, T, D) and what `project` made of v, or that and w (B, T, S)."""
+        """Attends from u (B, T, D) to the keys k and values v; returns (B, T, features).
+
+        With `return_scores` it returns that and w (B, T, S).
+        """
         return self._mechanism.attend(
             u,
             k,
@@ -112,7 +120,7 @@ class DotAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """What every real position of u finds."""
+        """Returns the output with masked rows of u set to 0, and the weights if requested."""
         results = self.pool(a, self.project(b), b, mask_b, **options)
         mark_visible(None if mask_a is None else mask_a[..., None])
         if not options["return_scores"]:
@@ -120,7 +128,7 @@ class DotAttention(PairAttention):
         return tuple(zero_padding(x, mask_a) for x in results)
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """The mask of u."""
+        """Returns the mask of u."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
@@ -128,7 +136,7 @@ class DotAttention(PairAttention):
         return (*inputs_shape[0][:-1], inputs_shape[1][-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "attention": self.attention,

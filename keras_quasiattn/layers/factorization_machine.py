@@ -1,4 +1,4 @@
-"""A factorization machine at every position."""
+"""A factorization machine applied at every position."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ Shape = tuple[int | None, ...]
 
 
 class FactorizationWeights(NamedTuple):
-    """The weights of one factorization machine: w₀ (), w (D,) and V (D, K)."""
+    """Weights of one factorization machine: w₀ (), w (D,) and V (D, K)."""
 
     bias: Any
     weights: Any
@@ -26,27 +26,31 @@ class FactorizationWeights(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class FactorizationMachine(keras.layers.Layer):
-    """Presses the features of every position into one number: a linear score, and the product of every two features.
+    """Maps the features of every position to one number: a linear score plus pairwise products.
 
     y = w₀ + w·z + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
 
-    w₀ and w start at 0. A masked position gives exactly 0 and nothing that stands there, NaN included, matters; the
-    output keeps the mask. The weights are float32 under 16-bit policies, and so are the sums.
+    w₀ and w start at 0. The output is exactly 0 at masked positions, and values there, NaN
+    included, have no effect. The output keeps the mask. Under 16-bit policies the weights and the
+    sums stay float32.
 
     Args:
-        factors: length K of the vector V_i of each feature.
-        factors_initializer: of V. Default normal with the standard deviation 0.1.
-        **kwargs: `name`, `dtype` and the like.
+        factors: length K of each feature's factor vector V_i.
+        factors_initializer: initializer of V. Defaults to a normal distribution with standard
+            deviation 0.1.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, features).
-        mask: boolean (or 0/1 integer) (B, T), True = real; default the mask that Keras attached.
+        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask that Keras
+            attached.
 
     Returns:
         (B, T, 1).
 
     Raises:
-        ValueError: factors that are not a positive integer, inputs that are not (B, T, features), a float mask.
+        ValueError: `factors` is not a positive integer, the inputs are not (B, T, features), or the
+            mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -54,8 +58,8 @@ class FactorizationMachine(keras.layers.Layer):
     >>> tuple(FactorizationMachine(factors=4)(np.ones((2, 5, 8), "float32")).shape)
     (2, 5, 1)
 
-    Source: Rendle 2010, "Factorization Machines", eq. 1; 32 factors as in Tay et al. 2018, "Densely Connected
-    Attention Propagation for Reading Comprehension".
+    Source: Rendle 2010, "Factorization Machines", eq. 1; 32 factors as in Tay et al. 2018, "Densely
+    Connected Attention Propagation for Reading Comprehension".
     """
 
     def __init__(
@@ -67,14 +71,14 @@ class FactorizationMachine(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes w₀, w and V."""
+        """Creates w₀, w and V."""
         width = check_sequence(inputs_shape, "inputs")
         self._weights = add_factorization_weights(
             self, width, self.factors, self.factors_initializer
         )
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The number of every position; see the class."""
+        """Computes y at every position; see the class."""
         mask = sequence_mask(mask, "mask")
         z = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
         numbers = keras.ops.expand_dims(ops.factorization_machine(z, *self._weights), -1)
@@ -85,12 +89,12 @@ class FactorizationMachine(keras.layers.Layer):
         return (*inputs_shape[:-1], 1)
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Symbolic numbers (B, T, 1)."""
+        """Returns a symbolic output (B, T, 1)."""
         sequence_mask(mask, "mask")
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "factors": self.factors,
@@ -99,7 +103,7 @@ class FactorizationMachine(keras.layers.Layer):
 
 
 def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
-    """The initializer of V: the given one, or the usual."""
+    """Returns the given initializer of V, or the default if it is None."""
     return (
         keras.initializers.RandomNormal(stddev=0.1)
         if given is None
@@ -110,7 +114,7 @@ def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
 def add_factorization_weights(
     layer: keras.layers.Layer, width: int, factors: int, initializer: Any, prefix: str = ""
 ) -> FactorizationWeights:
-    """The weights of a machine over `width` features, which belong to `layer`."""
+    """Adds the weights of a factorization machine over `width` features to `layer`."""
     shapes = {"bias": (), "weights": (width,), "factors": (width, factors)}
     made = {
         name: layer.add_weight(

@@ -19,37 +19,40 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class FeedForward(keras.layers.Layer):
-    """Two dense layers applied to every position alone, before them a layer norm, around them a residual.
+    """Two dense layers applied to each position, with pre-normalization and a residual connection.
 
     output = x + Dropout(W2 · Dropout(activation(W1 · LayerNorm(x) + b1)) + b2)
 
-    A mask changes nothing here, as positions do not meet; it travels on with the output.
+    The mask does not change the output, since positions are processed independently; it is passed
+    on.
 
     Args:
         intermediate_dim: positive integer, width between the two dense layers.
         dropout: rate in [0, 1) of both dropouts. Defaults to 0.
         activation: activation between the dense layers. Defaults to "relu".
-        layer_norm_epsilon: added to the variance. Defaults to 1e-6.
-        kernel_initializer: for both kernels. Defaults to "glorot_uniform".
-        **kwargs: `name`, `dtype`, `trainable`.
+        layer_norm_epsilon: number added to the variance. Defaults to 1e-6.
+        kernel_initializer: initializer of both kernels. Defaults to "glorot_uniform".
+        **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D).
         mask: optional boolean or 0/1 integer (B, T), True = a real position.
-        training: whether dropout is on.
+        training: whether to apply dropout.
 
     Returns:
         (B, T, D).
 
     Raises:
-        ValueError: an argument is out of range, the inputs are not of rank 3, or the mask holds floats.
+        ValueError: an argument is out of range, the inputs are not of rank 3, or the mask holds
+            floats.
 
     Example:
     >>> layer = FeedForward(intermediate_dim=64)
     >>> layer(keras.ops.ones((2, 5, 16))).shape == (2, 5, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", eq. 2; pre-norm as in Tensor2Tensor.
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", eq. 2; pre-norm as in
+    Tensor2Tensor.
     """
 
     def __init__(
@@ -70,7 +73,7 @@ class FeedForward(keras.layers.Layer):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Makes the norm and both dense layers."""
+        """Creates the layer norm, both dense layers and both dropouts."""
         width = check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         self.norm = LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
@@ -110,16 +113,16 @@ class FeedForward(keras.layers.Layer):
         mask: Tensor | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Symbolic output, of the shape and dtype of the first input."""
+        """Returns a symbolic output with the shape of the inputs."""
         check_mask(mask, "mask")
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The shape of the inputs."""
+        """Returns the shape of the inputs."""
         return tuple(inputs_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

@@ -1,4 +1,4 @@
-"""The auxiliary networks of GA-Net: one logit a position."""
+"""The auxiliary networks of GA-Net: one logit per position."""
 
 from typing import Any
 
@@ -23,18 +23,19 @@ NETWORKS = ("bilstm", "feed_forward", "self_attention")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class GateNetwork(keras.layers.Layer):
-    """A small network that reads a sequence and yields one logit a position.
+    """A small network that reads a sequence and returns one logit per position.
 
     h' = network(x);  logit_t = u·h'_t + b
 
-    bilstm: h' joins the states of an LSTM in each direction. feed_forward: h'_t = tanh(W·x_t + c).
-    self_attention: z = tanh(W·x + c) and h' = z + softmax attention of z to itself; without the first summand a
-    word would reach its own gate through its query alone. Masked positions do not influence the others.
+    bilstm: h' concatenates the states of a forward and a backward LSTM. feed_forward:
+    h'_t = tanh(W·x_t + c). self_attention: z = tanh(W·x + c), and h' = z + softmax attention of z
+    to itself; without the added z, the gates of different words would differ only through the
+    words' queries. Masked positions do not affect the others.
 
     Args:
         network: "bilstm", "feed_forward" or "self_attention".
-        units: size of the hidden states (of each direction).
-        **kwargs: `name`, `dtype` and the like.
+        units: size of the hidden states (per direction).
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, D), zeros at masked positions.
@@ -44,7 +45,8 @@ class GateNetwork(keras.layers.Layer):
         (B, T, 1).
 
     Raises:
-        ValueError: an unknown network, units that are not a positive integer, inputs that are not (B, T, D).
+        ValueError: the network is unknown, `units` is not a positive integer, or the inputs are not
+            (B, T, D).
 
     Example:
     >>> network = GateNetwork("feed_forward", units=4)
@@ -62,7 +64,7 @@ class GateNetwork(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes the hidden layers and the logit."""
+        """Creates the hidden layers and the output layer."""
         check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         hidden_shape: Shape = (*inputs_shape[:-1], self.units)
@@ -88,7 +90,7 @@ class GateNetwork(keras.layers.Layer):
         self.logit.build(hidden_shape)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """One logit a position, (B, T, 1)."""
+        """Returns one logit per position, (B, T, 1)."""
         mask = sequence_mask(mask, "mask")
         if self.network == "bilstm":
             return self.logit(run_recurrent(self.hidden, inputs, mask))
@@ -102,10 +104,10 @@ class GateNetwork(keras.layers.Layer):
         return (*inputs_shape[:-1], 1)
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Symbolic logits (B, T, 1)."""
+        """Returns symbolic logits (B, T, 1)."""
         check_mask(mask, "mask")
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "network": self.network, "units": self.units}

@@ -21,56 +21,65 @@ _UNITS = 100
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class GatedAttention(AttentionPooling):
-    """Soft attention to the few positions that an auxiliary network opens (GA-Net).
+    """Soft attention to the few positions whose gates an auxiliary network opens (GA-Net).
 
-    p_t = sigmoid(network(x)_t);  e_t = wᵀ·tanh(h_t);  α_t = g_t·exp(e_t) / Σ g·exp(e);  r = Σ_t α_t·h_t
+    p_t = sigmoid(network(x)_t);  e_t = wᵀ·tanh(h_t);  α_t = g_t·exp(e_t) / Σ g·exp(e);
+    r = Σ_t α_t·h_t
 
-    In training the gates g are soft: Gumbel-softmax draws at temperature τ, forward and backward. Otherwise they
-    are binary, [p_t ≥ threshold] or seeded draws from Bernoulli(p_t), and scores, softmax and sum are computed for
-    the open positions only. A text whose gates are all closed opens the position of highest p_t. With gates all
-    open this is `SoftAttention`.
+    In training the gates g are soft: Gumbel-softmax samples at temperature τ, in the forward and
+    the backward pass. Otherwise they are binary, [p_t ≥ threshold] or seeded samples from
+    Bernoulli(p_t), and scores, softmax and sum are computed for the open positions only. If all
+    gates of a text are closed, the position with the highest p_t is opened. With all gates open,
+    the result is that of `SoftAttention`.
 
-    Called with `training` given, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss, T the real
-    length, averaged over the texts with T > 0, and follows it as the metric "open_gate_cost" beside "density",
-    the share of real positions whose gate is at least half open. (Not on JAX, where Keras carries no layer's
-    metrics.) An exported model is called without and updates nothing.
+    When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss, where
+    T is the real length, averaged over the texts with T > 0. It reports this cost as the metric
+    "open_gate_cost", and the share of real positions whose gate is at least half open as "density".
+    (Not on JAX, where Keras does not carry layer metrics through a compiled step.) An exported
+    model is called without `training`, so it updates nothing.
 
-    A masked position has no gate, weighs exactly 0, and nothing that stands there, NaN included, matters; a
-    sequence with nothing to attend gives exact zeros. The mask is consumed: the output has none.
+    Masked positions have no gate and weight exactly 0, and values there, NaN included, have no
+    effect. A sequence with nothing to attend to gives exactly 0. The layer consumes the mask: its
+    output has none.
 
     Args:
-        network: "bilstm", "feed_forward", "self_attention", or an unbuilt Keras layer that yields one logit a
-            position, (B, T) or (B, T, 1); it gets the mask if its `call` has one.
-        units: size of the named network's hidden states; default 100, and 20 does as well on the paper's data.
-        temperature: τ > 0, at the start. The paper chose among 0.5, 1, 1.5 and 2.
-        final_temperature: τ after `annealing_steps`, reached exponentially; None = fixed.
-        annealing_steps: training calls until then. Defaults to 10,000; no matter without `final_temperature`.
+        network: "bilstm", "feed_forward", "self_attention", or an unbuilt Keras layer that returns
+            one logit per position, (B, T) or (B, T, 1). The layer receives the mask if its `call`
+            accepts one.
+        units: size of the named network's hidden states. Defaults to 100; 20 works as well on the
+            paper's data.
+        temperature: initial τ > 0. The paper chose among 0.5, 1, 1.5 and 2.
+        final_temperature: τ after `annealing_steps`, reached exponentially; None keeps τ constant.
+        annealing_steps: number of training calls until then. Defaults to 10,000; ignored without
+            `final_temperature`.
         open_gate_cost: λ ≥ 0. The paper chose between 4e-6 and 1e-3.
-        inference: "threshold", the same answer each time, or "sample", as in the paper.
-        threshold: the least p_t that opens a gate under "threshold". Defaults to 0.5.
-        seed: seed of all draws.
+        inference: "threshold" (deterministic) or "sample" (as in the paper).
+        threshold: smallest p_t that opens a gate under "threshold". Defaults to 0.5.
+        seed: seed of all random draws.
         final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
         kernel_initializer: initializer of w. Defaults to "glorot_uniform".
-        implementation: "auto", "reference" or "gathered", how open positions are attended to outside training,
-            as in `ops.open_positions_attention`; never changes the result.
-        **kwargs: `name`, `dtype` and the like.
+        implementation: "auto", "reference" or "gathered": how `ops.open_positions_attention`
+            attends to the open positions outside training; it never changes the result.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: (B, T, D), h, what is attended to.
-        gate_inputs: (B, T, E), x, what the auxiliary network reads, usually word embeddings; default `inputs`.
-        mask: boolean (or 0/1 integer) (B, T), True = real; default the mask Keras attached to `inputs`, or
-            failing that to `gate_inputs`.
+        inputs: (B, T, D), h, the sequence that is attended to.
+        gate_inputs: (B, T, E), x, the input of the auxiliary network, usually word embeddings.
+            Defaults to `inputs`.
+        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
+            `inputs`, or else to `gate_inputs`.
         training: whether gates are soft.
         return_attention_scores: also return the gates and α.
-        inputs_mask: filled in by Keras.
-        gate_inputs_mask: filled in by Keras.
+        inputs_mask: set by Keras.
+        gate_inputs_mask: set by Keras.
 
     Returns:
         (B, D), or that, the gates (B, T), 0 at masked positions, and α (B, T).
 
     Raises:
-        ValueError: an option out of range, a float mask, inputs that are not (B, T, D), a network of another
-            output shape, `implementation="gathered"` where shapes must be static.
+        ValueError: an option is out of range, the mask holds floats, the inputs are not (B, T, D),
+            the network has another output shape, or `implementation="gathered"` is used where
+            shapes must be static.
 
     Example:
     >>> import numpy as np
@@ -81,7 +90,8 @@ class GatedAttention(AttentionPooling):
     >>> tuple(output.shape), tuple(gates.shape), tuple(weights.shape)
     ((2, 8), (2, 5), (2, 5))
 
-    Source: Xue et al. 2019, "Not All Attention Is Needed: Gated Attention Network for Sequence Data", eqs. 2–10.
+    Source: Xue et al. 2019, "Not All Attention Is Needed: Gated Attention Network for Sequence
+    Data", eqs. 2–10.
     """
 
     def __init__(
@@ -138,7 +148,7 @@ class GatedAttention(AttentionPooling):
         self.implementation = implementation
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:
-        """Makes w and the auxiliary network."""
+        """Creates w and builds the auxiliary network."""
         super().build(inputs_shape)
         shape = inputs_shape if gate_inputs_shape is None else gate_inputs_shape
         check_sequence(shape, "gate_inputs")
@@ -152,7 +162,7 @@ class GatedAttention(AttentionPooling):
             )
         self.gates.build(told[:2])
 
-    def call(  # type: ignore[override]  # a second sequence comes before the mask
+    def call(  # type: ignore[override]  # `gate_inputs` comes before the mask
         self,
         inputs: Tensor,
         gate_inputs: Tensor | None = None,
@@ -162,7 +172,7 @@ class GatedAttention(AttentionPooling):
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
-        """Pools `inputs` (B, T, D) through gates; see the class."""
+        """Pools `inputs` (B, T, D) through the gates; see the class."""
         candidates = {
             "mask": mask,
             "inputs_mask": inputs_mask,
@@ -174,7 +184,7 @@ class GatedAttention(AttentionPooling):
         words = states
         if gate_inputs is not None:
             words = zero_padding(keras_ops.cast(gate_inputs, self.compute_dtype), mask)
-        gates = self.gates(self._logits(words, mask), mask=mask, training=training)
+        gates = self.gates(self._logits(words, mask), mask=mask, training=training)  # (B, T)
         if training:
             context, weights = ops.soft_attention(
                 states, self.score_kernel, mask, gates=gates, return_scores=True
@@ -199,7 +209,7 @@ class GatedAttention(AttentionPooling):
         )
 
     def _logits(self, words: Tensor, mask: Tensor | None) -> Tensor:
-        """(B, T)."""
+        """Returns the logits of the auxiliary network, (B, T)."""
         takes_mask = "mask" in inspect.signature(self.gate_network.call).parameters
         logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
         return keras_ops.squeeze(logits, -1) if len(logits.shape) == 3 else logits
@@ -220,7 +230,7 @@ class GatedAttention(AttentionPooling):
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
     ) -> Any:
-        """Symbolic output (B, D), gates (B, T) and weights (B, T)."""
+        """Returns the symbolic output (B, D), gates (B, T) and weights (B, T)."""
         check_mask(mask, "mask")
         spec = super().compute_output_spec(inputs, None, return_attention_scores)
         if not return_attention_scores:
@@ -229,7 +239,7 @@ class GatedAttention(AttentionPooling):
         return output, keras.KerasTensor(weights.shape, dtype=self.compute_dtype), weights
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         names = (
             *("temperature", "final_temperature", "annealing_steps", "open_gate_cost"),
             *("inference", "threshold", "seed"),

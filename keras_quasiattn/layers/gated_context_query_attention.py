@@ -1,4 +1,4 @@
-"""Gated attention of a context to a query, by softmax or CoDA."""
+"""Gated attention of a context to a query, with softmax or CoDA weights."""
 
 from typing import Any
 
@@ -19,38 +19,46 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class GatedContextQueryAttention(PairAttention):
-    """Adds to every position of a context what it finds in a query, and lets a gate decide what of both goes on.
+    """Joins every context position with what it attends to in a query and gates the result.
 
-    a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];  output = r ⊙ sigmoid(r·W_g)
+    a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];
+    output = r ⊙ sigmoid(r·W_g)
 
-    With `attention="coda"` the weights are CoDA's of a and b, c = M·Q, and all else stays; where P and Q have as many
-    features, W_mem is then W_in, as CoDA's F is one. A context may be its own query. A masked position of the query
-    weighs exactly 0, a masked row of the context is exactly 0 in the output, and nothing that stands at masked
-    positions, NaN included, matters; where nothing of the query is real, c is exact zeros. The output keeps the mask of
-    the context.
+    With `attention="coda"` the weights are those of CoDA for a and b, c = M·Q, and the rest is
+    unchanged. If P and Q then have equally many features, W_mem is W_in, because CoDA uses one
+    projection F for both. A context may be its own query.
+
+    Masked positions of the query get weight exactly 0, and masked rows of the context are exactly 0
+    in the output. If the query is fully masked, c is exactly 0. Values at masked positions, NaN
+    included, have no effect. The output keeps the mask of the context.
 
     Args:
         units: size of a and b.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
-        attention_options: for "coda", those of the arguments of `layers.CoDA` that say how M is made: `alpha`,
-            `beta`, `scaling`, `similarity`, `gate`, `gate_range`, `center_similarity`, `implementation`.
-        dropout: rate in [0, 1) of the dropouts before W_in and W_mem, and before W_g. With "coda" there is none before
-            W_in and W_mem: what each word loses for itself would be a distance.
-        kernel_initializer: of W_in, W_mem and W_g.
-        **kwargs: `name`, `dtype` and the like.
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+            raises an error that lists them all.
+        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+            define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
+            `center_similarity` and `implementation`. For "sigmoid": `score_bias`.
+        dropout: rate in [0, 1) of the dropouts before W_in and W_mem, and before W_g. With "coda"
+            there is no dropout before W_in and W_mem: dropping different features of two equal
+            words would create a distance between them.
+        kernel_initializer: initializer of W_in, W_mem and W_g.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: [p, q] with p (B, T, features) and q (B, S, features), the features not necessarily as many.
-        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) (B, T) and (B, S); default the masks that
-            Keras attached to the inputs.
-        training: whether dropout is on.
+        inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
+            differ.
+        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
+        training: whether to apply dropout.
         return_attention_scores: also return the weights, (B, T, S).
 
     Returns:
         (B, T, features of p + features of q), or that and the weights.
 
     Raises:
-        ValueError: an unknown option, inputs that are not two (B, length, features), a float mask.
+        ValueError: an option is unknown, the inputs are not two tensors (B, length, features), or a
+            mask holds floats.
 
     Example:
     >>> import numpy as np
@@ -59,8 +67,8 @@ class GatedContextQueryAttention(PairAttention):
     >>> tuple(GatedContextQueryAttention(units=6)([p, q]).shape)
     (2, 3, 12)
 
-    Source: Wang et al. 2017, "Gated Self-Matching Networks for Reading Comprehension and Question Answering", in the
-    form that the code of Tay et al. 2018 gave it; with CoDA: Tay et al. 2019, §3.1.
+    Source: Wang et al. 2017, "Gated Self-Matching Networks for Reading Comprehension and Question
+    Answering", in the form used by the code of Tay et al. 2018; with CoDA: Tay et al. 2019, §3.1.
     """
 
     def __init__(
@@ -81,7 +89,7 @@ class GatedContextQueryAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes W_in, W_mem and W_g, and what the attention learns."""
+        """Creates W_in, W_mem, W_g and the learned weights of the attention mechanism."""
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
         self.context_projection = self._dense(
@@ -119,11 +127,11 @@ class GatedContextQueryAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """The gated context."""
+        """Returns the gated output, and the weights if they are requested."""
         training, scored = options["training"], options["return_scores"]
-        query = self.query_projection(self.input_dropout(b, training=training))
+        query = self.query_projection(self.input_dropout(b, training=training))  # (B, S, units)
         context = self.context_projection(self.input_dropout(a, training=training))
-        mask = pair_mask(mask_a, mask_b)
+        mask = pair_mask(mask_a, mask_b)  # broadcasts to (B, T, S)
         results = self._mechanism.attend(
             context,
             query,
@@ -135,6 +143,7 @@ class GatedContextQueryAttention(PairAttention):
             return_scores=scored,
         )
         found, *weights = results if scored else (results,)
+        # r (B, T, features of p + features of q)
         joined = keras.ops.concatenate([a, found], axis=-1)
         output = zero_padding(
             joined * self.gate(self.gate_dropout(joined, training=training)), mask_a
@@ -142,7 +151,7 @@ class GatedContextQueryAttention(PairAttention):
         return (output, *weights) if scored else output
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """The mask of the context."""
+        """Returns the mask of the context."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
@@ -151,7 +160,7 @@ class GatedContextQueryAttention(PairAttention):
         return (*inputs_shape[0][:-1], p + q)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "units": self.units,

@@ -1,4 +1,4 @@
-"""Attention of a sentence to itself, before it meets another."""
+"""Attention of a sentence to itself, applied before it is compared with another."""
 
 from typing import Any
 
@@ -16,34 +16,37 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class IntraSentenceAttention(keras.layers.Layer):
-    """Gives every word of a sentence the words that go with it: [x; x'].
+    """Appends to every word of a sentence a weighted sum of related words: [x; x'].
 
     f[i, j] = F(x_i)·F(x_j) + d[i − j];  x' = softmax(f)·x
 
-    d is learned, one number a distance; all distances beyond `max_distance` share one, on each side if signed.
-    Distances count real positions only. A masked position weighs exactly 0, its own row of the output is exactly
-    0, and nothing that stands there, NaN included, matters. The output keeps the mask.
+    d is learned, one number per distance. All distances beyond `max_distance` share one number, or
+    one on each side if `signed`. Distances count real positions only. Masked positions get weight
+    exactly 0, their own output rows are exactly 0, and values there, NaN included, have no effect.
+    The output keeps the mask.
 
     Args:
         units: size of the layers of F.
-        num_layers: number of layers of F, each dropout, dense and ReLU.
-        dropout: rate in [0, 1) of the dropout in F.
-        kernel_initializer: of the kernels of F.
-        max_distance: largest distance, in positions, with a bias of its own.
-        signed: whether the words before and those after have biases of their own.
-        **kwargs: `name`, `dtype` and the like.
+        num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
+        dropout: dropout rate in F, in [0, 1).
+        kernel_initializer: initializer of the kernels of F.
+        max_distance: largest distance, in positions, that has its own bias.
+        signed: whether preceding and following words have separate biases.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, D), x.
-        mask: boolean (or 0/1 integer) (B, T), True = real; default the mask Keras attached to `inputs`.
-        training: whether dropout is on.
+        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
+            `inputs`.
+        training: whether to apply dropout.
         return_attention_scores: also return softmax(f).
 
     Returns:
         (B, T, 2·D), or that and the weights (B, T, T).
 
     Raises:
-        ValueError: an argument out of range, a float mask, inputs that are not (B, T, D).
+        ValueError: an argument is out of range, the mask holds floats, or the inputs are not
+            (B, T, D).
 
     Example:
     >>> import numpy as np
@@ -51,7 +54,8 @@ class IntraSentenceAttention(keras.layers.Layer):
     >>> tuple(IntraSentenceAttention(units=16)(np.ones((2, 5, 8), "float32")).shape)
     (2, 5, 16)
 
-    Source: Parikh et al. 2016, "A Decomposable Attention Model", §3.4, where d is not said to be signed or not.
+    Source: Parikh et al. 2016, "A Decomposable Attention Model", §3.4, which does not say whether d
+    is signed.
     """
 
     def __init__(
@@ -80,11 +84,11 @@ class IntraSentenceAttention(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes F and d."""
+        """Builds F and creates d."""
         check_sequence(inputs_shape, "inputs")
         self.network.build(inputs_shape)
         size = 2 * self.max_distance + 3 if self.signed else self.max_distance + 2
-        # float32 under every policy: the scores are.
+        # No autocast: scores are computed in float32 or higher precision under every policy.
         self.distance_bias = self.add_weight(
             shape=(size,), initializer="zeros", autocast=False, name="distance_bias"
         )
@@ -100,7 +104,7 @@ class IntraSentenceAttention(keras.layers.Layer):
         mask = sequence_mask(mask, "mask")
         x = zero_padding(
             keras.ops.cast(inputs, self.compute_dtype), mask
-        )  # integers are not cast by Keras
+        )  # Keras does not cast integers
         attended, scores = ops.intra_attention(
             self.network(x, training=training),
             x,
@@ -109,7 +113,7 @@ class IntraSentenceAttention(keras.layers.Layer):
             signed=self.signed,
             return_scores=True,
         )
-        output = keras.ops.concatenate([x, attended], axis=-1)
+        output = keras.ops.concatenate([x, attended], axis=-1)  # (B, T, 2·D)
         return (output, scores) if return_attention_scores else output
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
@@ -123,7 +127,7 @@ class IntraSentenceAttention(keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Symbolic output (B, T, 2·D), and weights (B, T, T)."""
+        """Returns the symbolic output (B, T, 2·D), and weights (B, T, T)."""
         check_mask(mask, "mask")
         shape = tuple(inputs.shape)
         output = keras.KerasTensor(self.compute_output_shape(shape), dtype=self.compute_dtype)
@@ -132,7 +136,7 @@ class IntraSentenceAttention(keras.layers.Layer):
         return output, keras.KerasTensor((*shape[:2], shape[1]), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         names = ("units", "num_layers", "dropout", "max_distance", "signed")
         return {
             **super().get_config(),

@@ -1,4 +1,4 @@
-"""Local attention: a window around a position that the sequence's last state predicts."""
+"""Local attention: a window around a position predicted from the sequence's last state."""
 
 from typing import Any
 
@@ -20,27 +20,30 @@ class LocalAttention(AttentionPooling):
     p = S·sigmoid(vᵀ·tanh(W·h_last));  e_s = wᵀ·tanh(h_s);
     α_s = softmax(e)_s over |s − p| ≤ D, times exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
 
-    S is the number of real positions and h_last the state at the last of them, which stands in for the decoder
-    state of the source. The scores are those of `SoftAttention`, so that the two differ in where they look alone.
-    A masked position weighs exactly 0 and nothing that stands there, NaN included, matters; a sequence with
-    nothing to attend gives exact zeros. The mask is consumed: the output has none.
+    S is the number of real positions. h_last is the state at the last of them; it stands in for the
+    decoder state used in the paper. The scores are those of `SoftAttention`, so the two layers
+    differ only in where they attend. Masked positions get weight exactly 0, and values there, NaN
+    included, have no effect. A sequence with nothing to attend to gives exactly 0. The layer
+    consumes the mask: its output has none.
 
     Args:
-        window: D, positions on each side of p. Defaults to 10.
+        window: D, number of positions on each side of p. Defaults to 10.
         final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
         kernel_initializer: initializer of w, W and v. Defaults to "glorot_uniform".
-        **kwargs: `name`, `dtype` and the like.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, D), h.
-        mask: boolean (or 0/1 integer) (B, T), True = real; default the mask Keras attached to `inputs`.
+        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
+            `inputs`.
         return_attention_scores: also return α, which sums to less than 1.
 
     Returns:
         (B, D), or that and α (B, T).
 
     Raises:
-        ValueError: a window that is not a positive integer, a float mask, inputs that are not (B, T, D).
+        ValueError: the window is not a positive integer, the mask holds floats, or the inputs are
+            not (B, T, D).
 
     Example:
     >>> import numpy as np
@@ -65,7 +68,7 @@ class LocalAttention(AttentionPooling):
         self.window = check_positive_integer(window, "window")
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes w, W and v."""
+        """Creates w, W and v."""
         super().build(inputs_shape)
         width: Any = inputs_shape[-1]
         self.hidden = self._dense(width, "hidden", "tanh", inputs_shape)
@@ -84,9 +87,9 @@ class LocalAttention(AttentionPooling):
         return dense
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
-        """Local attention around the position that the last real state predicts."""
-        last = self._last_state(states, mask)
-        # The sigmoid in float32: p is a position, and 16 bits do not tell those of a long text apart.
+        """Applies local attention around the position predicted from the last real state."""
+        last = self._last_state(states, mask)  # (B, D)
+        # (B, 1). At least float32: p is a position, and 16 bits cannot resolve long texts.
         center = keras_ops.sigmoid(
             keras_ops.cast(self.center(self.hidden(last)), self._center_dtype)
         )
@@ -104,17 +107,17 @@ class LocalAttention(AttentionPooling):
         return "float64" if self.compute_dtype == "float64" else "float32"
 
     def _last_state(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        """The state at the last real position, (B, D); zeros where there is none."""
+        """Returns the state at the last real position, (B, D); zeros if there is none."""
         real = keras_ops.ones_like(states[..., 0], dtype="int32")
         if mask is not None:
             real = keras_ops.cast(mask, "int32")
-        total = keras_ops.sum(real, axis=1, keepdims=True)
-        # A sum rather than an index: a length of 0 has no position to take.
+        total = keras_ops.sum(real, axis=1, keepdims=True)  # (B, 1)
+        # A masked sum instead of an index, which would fail for a sequence of length 0.
         is_last = keras_ops.logical_and(
             real > 0, keras_ops.equal(keras_ops.cumsum(real, axis=1), total)
         )
         return keras_ops.einsum("bt,btd->bd", keras_ops.cast(is_last, states.dtype), states)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "window": self.window}

@@ -1,1 +1,1 @@
-"""What layers are made of: base classes, checks, projections, and the names by which attentions are chosen."""
+"""Building blocks of the layers: base classes, checks, projections and the mechanism registry."""

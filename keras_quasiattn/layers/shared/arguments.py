@@ -1,4 +1,4 @@
-"""Checks of layer arguments: each error names the argument and what came."""
+"""Checks of layer arguments; each error names the argument and the value received."""
 
 from typing import Any
 
@@ -8,31 +8,38 @@ Tensor = Any
 
 
 def check_positive_integer(value: Any, name: str) -> int:
-    """Returns `value`; a `ValueError` naming `name` unless it is a positive integer."""
+    """Returns `value`; raises a `ValueError` naming `name` unless it is a positive integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
     return value
 
 
 def check_rate(value: Any, name: str) -> float:
-    """Returns `value`; a `ValueError` naming `name` unless it is a number in [0, 1)."""
+    """Returns `value`; raises a `ValueError` naming `name` unless it is a number in [0, 1)."""
     if not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
     return value
 
 
 def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
-    """The width D of `shape` (B, L, D); a `ValueError` naming `name` for other ranks and unknown widths."""
+    """Returns the width D of `shape` (B, L, D).
+
+    Raises a `ValueError` naming `name` if the rank is not 3 or the width is unknown.
+    """
     width = shape[-1] if len(shape) == 3 else None
     if width is None:
         raise ValueError(
-            f"`{name}` must have shape (batch, length, width), width known. Received: {tuple(shape)}"
+            f"`{name}` must have shape (batch, length, width), width known. "
+            f"Received: {tuple(shape)}"
         )
     return width
 
 
 def sequence_mask(mask: Tensor | None, name: str) -> Tensor | None:
-    """`mask` (B, L) as a boolean tensor; a `ValueError` naming `name` for floats and for other ranks."""
+    """Returns `mask` (B, L) as a boolean tensor, or None.
+
+    Raises a `ValueError` naming `name` if the mask holds floats or is not of rank 2.
+    """
     mask = as_boolean_mask(mask, name)
     if mask is not None and len(mask.shape) != 2:
         raise ValueError(f"`{name}` must have shape (batch, length). Received: {tuple(mask.shape)}")
@@ -40,9 +47,11 @@ def sequence_mask(mask: Tensor | None, name: str) -> Tensor | None:
 
 
 def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> None:
-    """A `ValueError` naming the input of a multi-head layer that has no features, or another rank than the first.
+    """Checks the input shapes of a multi-head layer.
 
-    `shapes` has "query" first; None stands for an input that is not there.
+    Raises a `ValueError` naming the first input whose features are unknown, whose rank is below 3,
+    or whose rank differs from that of "query". `shapes` has "query" first; None stands for an
+    absent input.
     """
     rank = len(shapes["query"] or ())
     for name, shape in shapes.items():
@@ -50,10 +59,16 @@ def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> 
             continue
         if len(shape) < 3 or len(shape) != rank:
             raise ValueError(
-                f"`{name}` must have shape (batch, length, ..., features), with as many dimensions as `query`. "
-                f"Received: {', '.join(f'{name}.shape={shape and tuple(shape)}' for name, shape in shapes.items())}"
+                f"`{name}` must have shape (batch, length, ..., features), with as many dimensions "
+                "as `query`. Received: "
+                f"""{
+                    ", ".join(
+                        f"{name}.shape={shape and tuple(shape)}" for name, shape in shapes.items()
+                    )
+                }"""
             )
         if shape[-1] is None:
             raise ValueError(
-                f"The last dimension of `{name}` must be known. Received: {name}.shape={tuple(shape)}"
+                f"The last dimension of `{name}` must be known. "
+                f"Received: {name}.shape={tuple(shape)}"
             )

@@ -1,4 +1,4 @@
-"""Which axes attention runs over, and the moves between (B, T, ..., N, H) and (B, ..., N, T, H)."""
+"""The axes of attention, and moves between (B, T, ..., N, H) and (B, ..., N, T, H)."""
 
 import math
 from typing import Any
@@ -12,17 +12,18 @@ Shape = tuple[int | None, ...]
 
 
 class AttentionAxes:
-    """The axes of projected tensors (B, d1, …, dn, N, H) that attention runs over; the other d are free.
+    """The axes of projected tensors (B, d1, …, dn, N, H) that attention runs over.
 
-    Inside an op the attended axes are one length: T for queries, S for keys.
+    The other d are called free. Ops see the attended axes flattened to one: length T for queries, S
+    for keys.
 
     Args:
-        rank: rank of a projected tensor: that of the layer's input plus one.
-        axes: attended axes, counted as `keras.layers.MultiHeadAttention` counts them: indices into the input,
-            negative ones from its end; None = all between batch and features.
+        rank: rank of a projected tensor, which is the rank of the layer's input plus one.
+        axes: attended axes, counted as in `keras.layers.MultiHeadAttention`: indices into the
+            input, negative ones from its end; None = all axes between batch and features.
 
     Raises:
-        ValueError: an axis that is not between batch and features.
+        ValueError: an axis is not between batch and features.
     """
 
     def __init__(self, rank: int, axes: tuple[int, ...] | None) -> None:
@@ -32,15 +33,15 @@ class AttentionAxes:
         )
         if not chosen or any(axis not in sequence_axes for axis in chosen):
             raise ValueError(
-                "`attention_axes` must lie between the batch and the feature axis of the input, that is in "
-                f"{sequence_axes}. Received: attention_axes={axes}"
+                "`attention_axes` must lie between the batch and the feature axis of the input, "
+                f"that is in {sequence_axes}. Received: attention_axes={axes}"
             )
         self.axes = chosen
         self.free_axes = tuple(axis for axis in sequence_axes if axis not in chosen)
         self._head_axis = rank - 2
 
     def require_single(self, name: str) -> None:
-        """Raises a `ValueError` for the option `name` if attention runs over several axes."""
+        """Raises a `ValueError` that names the option if attention runs over several axes."""
         if len(self.axes) != 1:
             raise ValueError(
                 f"`{name}` needs attention over one axis: positions on several have no order. "
@@ -48,13 +49,14 @@ class AttentionAxes:
             )
 
     def lengths(self, x: Tensor) -> tuple[Any, ...]:
-        """The lengths of the attended axes of `x` (B, d1, …, dn, ...)."""
+        """Returns the lengths of the attended axes of `x` (B, d1, …, dn, ...)."""
         shape = ops.shape(x)
         return tuple(shape[axis] for axis in self.axes)
 
     def heads_first(self, x: Tensor) -> Tensor:
         """(B, d1, …, dn, N, H) → (B, free…, N, T, H)."""
         lengths = self.lengths(x)
+        # (B, free…, N, T…, H)
         x = ops.transpose(x, (0, *self.free_axes, self._head_axis, *self.axes, self._head_axis + 1))
         return self._flatten(x, len(self.free_axes) + 2, lengths)
 
@@ -63,22 +65,26 @@ class AttentionAxes:
         start = len(self.free_axes) + 2
         if len(lengths) > 1:
             shape = ops.shape(x)
-            x = ops.reshape(x, (*shape[:start], *lengths, shape[-1]))
+            x = ops.reshape(x, (*shape[:start], *lengths, shape[-1]))  # (B, free…, N, T…, H)
+        # `now` lists the axes of x in their present order; the transpose sorts them.
         now = (0, *self.free_axes, self._head_axis, *self.axes, self._head_axis + 1)
         return ops.transpose(x, tuple(now.index(axis) for axis in range(len(now))))
 
     def target_mask(self, mask: Tensor | None) -> Tensor | None:
-        """A mask of queries (B, d1, …, dn) → (B, free…, 1, T, 1)."""
+        """Moves a mask of queries: (B, d1, …, dn) → (B, free…, 1, T, 1)."""
         return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -1))
 
     def source_mask(self, mask: Tensor | None) -> Tensor | None:
-        """A mask of keys (B, d1, …, dn) → (B, free…, 1, 1, S)."""
+        """Moves a mask of keys: (B, d1, …, dn) → (B, free…, 1, 1, S)."""
         return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -2))
 
     def pair_mask(
         self, mask: Tensor | None, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
     ) -> Tensor | None:
-        """An attention mask (…, [N,] T…, S…) → (…, N or 1, T, S); as in Keras, missing axes go before T."""
+        """Flattens an attention mask: (…, [N,] T…, S…) → (…, N or 1, T, S).
+
+        As in Keras, missing axes are inserted before T.
+        """
         if mask is None:
             return None
         count = len(self.axes)
@@ -86,13 +92,18 @@ class AttentionAxes:
             mask = ops.expand_dims(mask, len(mask.shape) - 2 * count)
         if count == 1:
             return mask
+        # Broadcast axes of length 1 first, since the reshape needs full lengths.
         mask = ops.logical_and(mask, ops.ones((*target_lengths, *source_lengths), dtype="bool"))
         leading = ops.shape(mask)[: -2 * count]
         return ops.reshape(mask, (*leading, _product(target_lengths), _product(source_lengths)))
 
     def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...], is_causal: bool) -> Tensor:
-        """From a mask (B, free…, N, T, S): which queries may attend to anything in any head, (B, d1, …, dn)."""
-        # From the first key of each row, so that a causal mask need not be joined to a (1, S) mask.
+        """Returns which queries may attend to a key in any head, (B, d1, …, dn).
+
+        `mask` is (B, free…, N, T, S), where axes may have length 1.
+        """
+        # Compares the first visible key of each row with the row's own index. Combining a causal
+        # mask with a (1, S) mask instead would take T·S memory.
         never = 2**31 - 1
         keys = ops.where(mask, ops.arange(ops.shape(mask)[-1], dtype="int32"), never)
         first = -largest(-keys, axis=(-3, -1), lowest=-never)  # (B, free…, T or 1)
@@ -100,21 +111,24 @@ class AttentionAxes:
         rows = ops.less_equal(first, last)
         if len(lengths) > 1:
             rows = ops.logical_and(rows, ops.ones((_product(lengths),), dtype="bool"))
-            rows = ops.reshape(rows, (*ops.shape(rows)[:-1], *lengths))
+            rows = ops.reshape(rows, (*ops.shape(rows)[:-1], *lengths))  # (B, free…, T…)
         now = (0, *self.free_axes, *self.axes)
         return ops.transpose(rows, tuple(now.index(axis) for axis in range(len(now))))
 
     def sees_only(self, chosen: Tensor, targets: tuple[Any, ...]) -> Tensor:
-        """Under a causal mask: of which queries all visible keys are among the chosen (B, d1, …, dn)."""
+        """Returns which queries see no other keys than the chosen ones under a causal mask.
+
+        `chosen` and the result are (B, d1, …, dn).
+        """
         (axis,), (length,) = self.axes, targets
         others = ops.cumsum(ops.cast(ops.logical_not(chosen), "int32"), axis=axis)
-        # None before the first; queries beyond the last key see what that one sees.
+        # Counts of unchosen keys, with a 0 in front. Queries beyond the last key see all keys.
         others = ops.pad(others, [(int(place == axis), 0) for place in range(len(others.shape))])
         last = ops.minimum(ops.arange(length, dtype="int32") + 1, ops.shape(others)[axis] - 1)
         return ops.equal(ops.take(others, last, axis=axis), 0)
 
     def scores_shape(self, query_shape: Shape, value_shape: Shape, num_heads: int) -> Shape:
-        """(B, free…, N, T…, S…)."""
+        """The shape of the scores: (B, free…, N, T…, S…)."""
         free = (query_shape[axis] for axis in (0, *self.free_axes))
         targets = (query_shape[axis] for axis in self.axes)
         return (*free, num_heads, *targets, *(value_shape[axis] for axis in self.axes))
@@ -129,7 +143,7 @@ class AttentionAxes:
 
     def _positions(self, mask: Tensor) -> Tensor:
         lengths = self.lengths(mask)
-        mask = ops.transpose(mask, (0, *self.free_axes, *self.axes))
+        mask = ops.transpose(mask, (0, *self.free_axes, *self.axes))  # (B, free…, T…)
         return self._flatten(mask, len(self.free_axes) + 1, lengths)
 
     def _flatten(self, x: Tensor, start: int, lengths: tuple[Any, ...]) -> Tensor:

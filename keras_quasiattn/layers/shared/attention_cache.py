@@ -1,9 +1,10 @@
-"""Attention for one query at a time, the work on earlier positions kept.
+"""Incremental attention, one query at a time, with a cache of earlier positions.
 
-For `keras.layers.MultiHeadAttention` and its subclasses here the cache holds the projected keys and values.
-Any other layer, and any option whose result depends on where a query stands (`sliding_window`) or that has a
-further projection (`use_gate`), is called on all positions so far and its row is taken: the same numbers,
-more work.
+For `keras.layers.MultiHeadAttention` and the subclasses in this package the cache holds the
+projected keys and values. Other layers are called on all positions so far, and the row of the
+current query is taken. The same happens with options that depend on the position of a query
+(`sliding_window`) or need another projection (`use_gate`). The result is the same, at a higher
+cost.
 """
 
 from typing import Any
@@ -22,15 +23,16 @@ _PROJECTING = (keras.layers.MultiHeadAttention.call, MultiHeadQuasiAttention.cal
 def start_attention_cache(
     attention: keras.layers.Layer, queries: Tensor, values: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """An empty cache for self-attention, or one that holds all of `values` for cross-attention.
+    """Returns an empty cache for self-attention, or one filled with `values` for cross-attention.
 
     Args:
         attention: a built layer with the call arguments of `keras.layers.MultiHeadAttention`.
-        queries: (B, L, D), room for the queries to come; what it holds does not matter.
+        queries: (B, L, D), where L is the number of queries to come; the values are overwritten or
+            ignored.
         values: None for self-attention; else (B, S, E), what every query attends to.
 
     Returns:
-        A dict of tensors that have the batch first.
+        A dict of tensors whose first axis is the batch.
     """
     if _has_plain_projections(attention):
         values = queries if values is None else values
@@ -47,16 +49,16 @@ def attend_from_cache(
     *,
     is_causal: bool = False,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """What `attention` gives at position `index` of the query sequence, without dropout.
+    """Returns the output of `attention` for the query at position `index`, without dropout.
 
     Args:
-        attention: the layer the cache was started for.
+        attention: the layer for which the cache was started.
         query: (B, 1, D), the query at `index`.
         index: scalar integer, counted from 0.
-        cache: from `start_attention_cache`, or from the previous position.
+        cache: from `start_attention_cache`, or from the call for the previous position.
         mask: optional boolean (B, L), or (B, S) in cross-attention; True = attend.
-        is_causal: True for self-attention, where the query joins the keys and only positions up to `index`
-            are seen; False for cross-attention.
+        is_causal: True for self-attention: the query is added to the keys, and only positions up to
+            `index` are visible. False for cross-attention.
 
     Returns:
         (B, 1, D) and the cache for the next position.
@@ -65,7 +67,7 @@ def attend_from_cache(
         if is_causal:
             new = _projected(attention, query)
             cache = {name: _write(cache[name], new[name], index) for name in new}
-            mask = combine_masks(_seen(cache["key"], index), mask)
+            mask = combine_masks(_seen(cache["key"], index), mask)  # (1 or B, L)
         output, _ = attention._compute_attention(
             projected(attention.query_dense, query),
             cache["key"],
@@ -75,12 +77,12 @@ def attend_from_cache(
         )
         output = projected(attention.output_dense, output)
         if mask is not None and isinstance(attention, MultiHeadQuasiAttention):
-            # The projection's bias must not fill the rows that attended to nothing.
+            # Without this, rows that attended to nothing would hold the bias of the projection.
             output = zero_masked(output, ops.any(mask, axis=-1)[:, None, None])
         return output, cache
     queries = _write(cache["query"], query, index)
     cache = {**cache, "query": queries}
-    seen = ops.broadcast_to(_seen(queries, index), ops.shape(queries)[:2])
+    seen = ops.broadcast_to(_seen(queries, index), ops.shape(queries)[:2])  # (B, L)
     output = attention(
         queries,
         queries if is_causal else cache["value"],
@@ -93,7 +95,10 @@ def attend_from_cache(
 
 
 def _has_plain_projections(attention: keras.layers.Layer) -> bool:
-    """Whether output = output_dense(attend(query_dense(q), key_dense(k), value_dense(v))) at any position."""
+    """Whether the output at each position is output_dense(attend(query, keys, values)).
+
+    Query, keys and values are then query_dense(q), key_dense(k) and value_dense(v).
+    """
     if (
         not isinstance(attention, keras.layers.MultiHeadAttention)
         or type(attention).call not in _PROJECTING
@@ -104,7 +109,7 @@ def _has_plain_projections(attention: keras.layers.Layer) -> bool:
 
 
 def _projected(attention: keras.layers.MultiHeadAttention, values: Tensor) -> dict[str, Tensor]:
-    """What a cache keeps of `values` (B, L, D)."""
+    """Returns what a cache stores of `values` (B, L, D): keys and values per head."""
     return {
         "key": projected(attention.key_dense, values),
         "value": projected(attention.value_dense, values),
@@ -112,18 +117,18 @@ def _projected(attention: keras.layers.MultiHeadAttention, values: Tensor) -> di
 
 
 def _seen(store: Tensor, index: Any) -> Tensor:
-    """(1, L), True up to `index`."""
+    """Returns a mask (1, L) that is True up to `index`."""
     return ops.expand_dims(
         ops.arange(ops.shape(store)[1], dtype="int32") <= ops.cast(index, "int32"), 0
     )
 
 
 def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:
-    """`store` (B, L, ...) with `entry` (B, 1, ...) at `index`.
+    """Returns `store` (B, L, ...) with `entry` (B, 1, ...) at `index`.
 
-    A selection rather than `ops.slice_update`, which on TensorFlow is an XLA operation that a stock server
-    may lack.
+    It uses `where` instead of `ops.slice_update`, which on TensorFlow is an XLA operation that a
+    stock model server may lack.
     """
     here = ops.equal(ops.arange(ops.shape(store)[1], dtype="int32"), ops.cast(index, "int32"))
-    here = ops.reshape(here, (1, -1) + (1,) * (len(store.shape) - 2))
+    here = ops.reshape(here, (1, -1) + (1,) * (len(store.shape) - 2))  # (1, L, 1, ...)
     return ops.where(here, ops.cast(entry, store.dtype), store)

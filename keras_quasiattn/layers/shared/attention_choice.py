@@ -1,4 +1,4 @@
-"""How a Transformer block is told which attention to use."""
+"""How a Transformer block specifies which attention it uses."""
 
 from typing import Any
 
@@ -9,13 +9,14 @@ from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 
 class AttentionChoice:
-    """The arguments by which a block says what attention it wants, checked and kept as plain configuration.
+    """The attention arguments of a block, checked and kept as plain configuration.
 
     Args:
-        attention: a name in `MULTI_HEAD_LAYERS`, an unbuilt layer, or such a layer's serialized configuration.
-        num_heads: number of heads; None with a layer, which brings its own.
-        key_dim: head size, None for width / num_heads; None with a layer.
-        options: further constructor arguments for a named one; None with a layer.
+        attention: a name in `MULTI_HEAD_LAYERS`, an unbuilt layer, or the serialized configuration
+            of one.
+        num_heads: number of heads; None with a layer, which has its own.
+        key_dim: head size; None = width / num_heads. None with a layer.
+        options: further constructor arguments for a named attention; None with a layer.
     """
 
     def __init__(
@@ -54,22 +55,23 @@ class AttentionChoice:
         ):
             if value:
                 raise ValueError(
-                    f"`{name}` belongs to the layer passed as `attention` and must be None beside it. "
-                    f"Received: {name}={value!r}"
+                    f"`{name}` belongs to the layer passed as `attention` and must be None beside "
+                    f"it. Received: {name}={value!r}"
                 )
         if layer.built:
             raise ValueError(
                 "`attention` must be a layer without weights yet: each block makes copies from its "
                 f"configuration. Received the built layer {layer.name!r}"
             )
-        # A configuration stays as it came: what is serialized while Keras loads a model has to outlive the
-        # loading (see `recurrence.bidirectional`), and this layer is dropped.
+        # A given configuration is kept as is, not serialized again: objects serialized while
+        # Keras loads a model must outlive the loading (see `recurrence.bidirectional`), but `layer`
+        # is freed.
         self.attention = (
             attention if isinstance(attention, dict) else keras.saving.serialize_keras_object(layer)
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor arguments of the block that made this choice."""
+        """Returns the corresponding constructor arguments of the block."""
         return {
             "attention": self.attention,
             "num_heads": self.num_heads,
@@ -87,16 +89,16 @@ class AttentionChoice:
         dtype: Any,
         is_cross: bool = False,
     ) -> keras.layers.Layer:
-        """A new attention layer for inputs of `width` features.
+        """Creates a new attention layer for inputs of `width` features.
 
-        `is_cross` says that the queries come one after another in time while the keys are all there: later queries
-        must not change earlier outputs.
+        `is_cross` means that queries arrive one after another while all keys are known: later
+        queries must not change earlier outputs.
         """
         if isinstance(self.attention, dict):
             layer = _copy(self.attention, name=name)
             changes = getattr(layer, "cross_attention_options", {}) if is_cross else {}
             return _copy(self.attention, name=name, **changes) if changes else layer
-        num_heads: Any = self.num_heads  # an integer, for every name
+        num_heads: Any = self.num_heads  # always an integer for a named attention
         if self.key_dim is None and width % num_heads:
             raise ValueError(
                 f"`num_heads` must divide the width of the inputs, or `key_dim` be given. "
@@ -119,6 +121,6 @@ class AttentionChoice:
 
 
 def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:
-    """A new layer of a serialized one's configuration, with other values for some arguments."""
+    """Creates a layer from a serialized configuration, with some arguments changed."""
     config = {**serialized["config"], **changes}
     return keras.saving.deserialize_keras_object({**serialized, "config": config})

@@ -1,4 +1,4 @@
-"""What the layers that pool a sequence by attention share: the scores' weight, masks and shapes."""
+"""Base class of the layers that pool a sequence by attention: score weights, masks and shapes."""
 
 from typing import Any
 
@@ -18,9 +18,9 @@ class AttentionPooling(keras.layers.Layer):
     """Pools (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
 
     Args:
-        final_tanh: whether tanh is applied to the pooled vector.
+        final_tanh: whether to apply tanh to the pooled vector.
         kernel_initializer: initializer of w.
-        **kwargs: `name`, `dtype` and the like.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
     def __init__(
@@ -33,13 +33,13 @@ class AttentionPooling(keras.layers.Layer):
         self.supports_masking = True
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
-        """The pooled states (B, D), or those and the weights (B, T)."""
+        """Returns the pooled states (B, D), or those and the weights (B, T)."""
         raise NotImplementedError
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes w; raises a `ValueError` unless the inputs are (B, T, D)."""
+        """Creates w; raises a `ValueError` unless the inputs are (B, T, D)."""
         width = check_sequence(inputs_shape, "inputs")
-        # float32 under every policy: the scores are.
+        # No autocast: scores are computed in float32 or higher precision under every policy.
         self.kernel = self.add_weight(
             shape=(width, 1), initializer=self.kernel_initializer, autocast=False, name="kernel"
         )
@@ -49,7 +49,7 @@ class AttentionPooling(keras.layers.Layer):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Pools `inputs` (B, T, D); see the class."""
         mask = sequence_mask(mask, "mask")
-        inputs = ops.cast(inputs, self.compute_dtype)  # integers are not cast by Keras
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         result = self.pool(zero_padding(inputs, mask), mask, return_attention_scores)
         context, weights = result if return_attention_scores else (result, None)
         context = self.finish(context)
@@ -61,11 +61,11 @@ class AttentionPooling(keras.layers.Layer):
         return ops.squeeze(ops.convert_to_tensor(self.kernel), 1)
 
     def finish(self, context: Tensor) -> Tensor:
-        """The layer's output from the pooled states."""
+        """Turns the pooled states into the layer's output."""
         return tanh(context) if self.final_tanh else context
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        """The output has no positions left to mask."""
+        """Returns None: the output has no positions to mask."""
         return None
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
@@ -75,7 +75,7 @@ class AttentionPooling(keras.layers.Layer):
     def compute_output_spec(
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Any:
-        """Symbolic output (B, D), and weights (B, T)."""
+        """Returns the symbolic output (B, D), and weights (B, T)."""
         check_mask(mask, "mask")
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
@@ -85,7 +85,7 @@ class AttentionPooling(keras.layers.Layer):
         return output, keras.KerasTensor(inputs.shape[:2], dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "final_tanh": self.final_tanh,

@@ -1,4 +1,4 @@
-"""A bidirectional GRU under the law of masks."""
+"""A bidirectional GRU that follows this package's mask rules."""
 
 from typing import Any
 
@@ -22,33 +22,35 @@ Shape = tuple[int | None, ...]
 class BidirectionalGRU(keras.layers.Layer):
     """Reads a sequence in both directions.
 
-    h_t = [GRU→(x)_t; GRU←(x)_t], x after a dropout that drops a feature at all positions or at none
+    h_t = [GRU→(x)_t; GRU←(x)_t], where x has passed a dropout that drops a feature at all positions
+    or at none
 
-    A masked position is passed over, its state is exactly 0, and nothing that stands there, NaN included, matters.
-    The output keeps the mask.
+    The GRUs skip masked positions. States there are exactly 0, and values there, NaN included, have
+    no effect. The output keeps the mask.
 
     Args:
         units: size of the states of each direction.
-        dropout: rate in [0, 1) of the dropout.
-        **kwargs: `name`, `dtype` and the like.
+        dropout: dropout rate in [0, 1).
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (B, T, features).
         mask: boolean (or 0/1 integer) (B, T), True = real.
-        training: whether dropout is on.
+        training: whether to apply dropout.
 
     Returns:
         (B, T, 2·units).
 
     Raises:
-        ValueError: an argument is out of range, inputs that are not (B, T, features), a float mask.
+        ValueError: an argument is out of range, the inputs are not (B, T, features), or the mask
+            holds floats.
 
     Example:
     >>> tuple(BidirectionalGRU(4)(np.ones((2, 5, 3), "float32")).shape)
     (2, 5, 8)
 
-    Source: Cho et al. 2014; the dropout: Gal and Ghahramani 2016, "A Theoretically Grounded Application of Dropout in
-    Recurrent Neural Networks", on the inputs.
+    Source: Cho et al. 2014; the dropout: Gal and Ghahramani 2016, "A Theoretically Grounded
+    Application of Dropout in Recurrent Neural Networks", on the inputs.
     """
 
     def __init__(self, units: int, dropout: float = 0.0, **kwargs: Any) -> None:
@@ -58,7 +60,7 @@ class BidirectionalGRU(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes both directions."""
+        """Creates the dropout and the GRUs of both directions."""
         width = check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         self.input_dropout = keras.layers.Dropout(
@@ -80,7 +82,7 @@ class BidirectionalGRU(keras.layers.Layer):
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
-        """The states of both directions; see the class."""
+        """Returns the states of both directions; see the class."""
         mask = sequence_mask(mask, "mask")
         x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
         return run_recurrent(
@@ -94,10 +96,10 @@ class BidirectionalGRU(keras.layers.Layer):
     def compute_output_spec(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Any:
-        """Symbolic states (B, T, 2·units)."""
+        """Returns symbolic states (B, T, 2·units)."""
         sequence_mask(mask, "mask")
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "units": self.units, "dropout": self.dropout}

@@ -1,4 +1,4 @@
-"""Keras' dense layer, kept clear of a fault."""
+"""Keras' dense layer with a workaround for a precision fault."""
 
 from typing import Any
 
@@ -12,9 +12,10 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class Dense(keras.layers.Dense):
-    """`keras.layers.Dense`, in float64 too.
+    """`keras.layers.Dense` that keeps float64 precision.
 
-    On JAX and PyTorch `keras.ops.matmul` (3.15.1) rounds that to float32, on JAX `keras.ops.tanh` as well.
+    On JAX and PyTorch `keras.ops.matmul` (3.15.1) rounds float64 to float32; on JAX so does
+    `keras.ops.tanh`.
     """
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
@@ -29,5 +30,5 @@ class Dense(keras.layers.Dense):
         return tanh(x) if self.activation is keras.activations.tanh else self.activation(x)
 
     def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
-        """As `keras.layers.Dense`, which refuses subclasses unless it is told not to look."""
+        """Quantizes like Keras' layer, which rejects subclasses unless `type_check=False`."""
         super().quantize(mode, type_check=False, config=config)

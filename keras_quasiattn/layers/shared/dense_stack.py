@@ -13,18 +13,18 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DenseStack(keras.layers.Layer):
-    """Dropout, then a dense layer with ReLU, as often as told.
+    """Repeats dropout and a dense layer with ReLU `num_layers` times.
 
     Args:
         units: size of every dense layer.
         num_layers: number of dense layers.
-        dropout: rate in [0, 1) of the dropout before each.
-        kernel_initializer: of every kernel.
-        **kwargs: `name`, `dtype` and the like.
+        dropout: rate in [0, 1) of the dropout before each dense layer.
+        kernel_initializer: initializer of every kernel.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
         inputs: (..., features).
-        training: whether dropout is on.
+        training: whether to apply dropout.
 
     Returns:
         (..., units).
@@ -55,7 +55,7 @@ class DenseStack(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes the dense layers."""
+        """Creates the dropouts and dense layers."""
         self.dropouts, self.denses = [], []
         for index in range(self.num_layers):
             options = {"dtype": self.dtype_policy, "name": f"dropout_{index}"}
@@ -75,7 +75,7 @@ class DenseStack(keras.layers.Layer):
         return inputs
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         names = ("units", "num_layers", "dropout")
         return {
             **super().get_config(),

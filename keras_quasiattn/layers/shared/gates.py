@@ -1,4 +1,4 @@
-"""From logits to gates, and what gates cost: the part that gated layers share."""
+"""Turns logits into gates and computes their cost; used by all gated layers."""
 
 import math
 import numbers
@@ -19,7 +19,10 @@ Tensor = Any
 def check_number(
     value: Any, name: str, least: float, most: float = math.inf, *, open_end: bool = False
 ) -> float:
-    """Returns `value`; a `ValueError` naming `name` unless it is finite and within the bounds."""
+    """Returns `value` as a float.
+
+    Raises a `ValueError` naming `name` unless it is a finite number within the bounds.
+    """
     is_number = (
         isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
     )
@@ -34,20 +37,21 @@ def check_number(
 class Gates(keras.layers.Layer):
     """Draws gates from logits: soft with Gumbel noise in training, binary otherwise.
 
-    Adds λ·Σ g/T, averaged over the rows with T > 0 (T = visible positions of a row), to the loss, and follows it
-    and the density as metrics, whenever it is called with `training` given, as `fit` and `evaluate` do. An
-    exported model is called without, so its graph updates nothing.
+    When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss,
+    averaged over the rows with T > 0 (T = number of visible positions of a row). It reports this
+    cost and the density as metrics. An exported model is called without `training`, so its graph
+    updates nothing.
 
     Args: as in `GatedAttention`, and
-        metric_prefix: what the names of the metrics start with.
+        metric_prefix: prefix of the metric names.
 
     Call arguments:
-        logits: (..., S), or (..., 1, S) for a mask of pairs.
+        logits: (..., S), or (..., 1, S) with a mask of query-key pairs.
         mask: boolean, broadcasts against `logits`; True = visible.
 
     Returns:
-        In training gates in (0, 1), float32, of the shape of `logits`; otherwise boolean gates of the common shape
-        of `logits` and `mask`, closed where the mask is False.
+        In training: float32 gates in (0, 1) with the shape of `logits`. Otherwise: boolean gates
+        with the common shape of `logits` and `mask`, closed where the mask is False.
     """
 
     def __init__(
@@ -75,13 +79,13 @@ class Gates(keras.layers.Layer):
         self.inference = inference
         self.threshold = check_number(threshold, "threshold", 0, 1)
         self.seed = seed
-        # On JAX Keras carries no layer's metrics through a compiled step.
+        # On JAX, Keras does not carry layer metrics through a compiled step.
         if keras.backend.backend() != "jax":
             self.density = keras.metrics.Mean(name=f"{metric_prefix}density")
             self.cost = keras.metrics.Mean(name=f"{metric_prefix}open_gate_cost")
 
     def build(self, logits_shape: Any) -> None:
-        """Makes the state of the draws, and the counter of training steps where τ is annealed."""
+        """Creates the seed generator, and a counter of training calls if τ is annealed."""
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         if self.final_temperature is not None:
             self.steps = self.add_weight(
@@ -104,14 +108,14 @@ class Gates(keras.layers.Layer):
         return gates
 
     def _soft(self, logits: Tensor) -> Tensor:
-        noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))
+        noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))  # (..., S, 2)
         gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())
         if self.final_temperature is not None:
             self.steps.assign_add(1.0)
         return gates
 
     def current_temperature(self) -> float | Tensor:
-        """τ of the next training step: falls exponentially to the final one, then stays."""
+        """τ of the next training call: moves exponentially to its final value, then stays."""
         if self.final_temperature is None:
             return self.temperature
         share = ops.minimum(ops.convert_to_tensor(self.steps) / self.annealing_steps, 1.0)
@@ -132,7 +136,7 @@ class Gates(keras.layers.Layer):
             visible = ops.logical_and(visible, mask)
         gates = zero_masked(ops.cast(gates, "float32"), visible)
         visible = ops.cast(visible, "float32")
-        lengths = ops.sum(visible, axis=-1)
+        lengths = ops.sum(visible, axis=-1)  # T of each row
         shares = ops.sum(gates, axis=-1) / ops.maximum(lengths, 1.0)
         rows = ops.sum(ops.cast(lengths > 0, "float32"))
         cost = self.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)

@@ -1,4 +1,4 @@
-"""The projections of a multi-head layer: from features to heads, and from heads back to features."""
+"""Projections of a multi-head layer: from features to heads and from heads to features."""
 
 import dataclasses
 import string
@@ -13,10 +13,10 @@ Shape = tuple[int | None, ...]
 
 @dataclasses.dataclass
 class HeadProjections:
-    """Makes the projections of one layer, all with the same initializers, regularizers and constraints.
+    """Creates the projections of one layer, with common initializers, regularizers and constraints.
 
-    They are `keras.layers.EinsumDense`, so that LoRA and quantization work on them. The arguments are those of
-    `keras.layers.MultiHeadAttention`; `dtype` is the layer's policy.
+    They are `keras.layers.EinsumDense` layers, so LoRA and quantization work on them. The arguments
+    are those of `keras.layers.MultiHeadAttention`; `dtype` is the layer's policy.
     """
 
     use_bias: bool
@@ -36,19 +36,25 @@ class HeadProjections:
     def to_heads(
         self, name: str, shape: Shape, heads: tuple[int, int], activation: Any = None
     ) -> Any:
-        """A built layer from `shape` (B, d1, …, dn, F) to (B, d1, …, dn, N, H); `heads` is (N, H)."""
+        """Returns a built layer from `shape` (B, d1, …, dn, F) to (B, d1, …, dn, N, H).
+
+        `heads` is (N, H).
+        """
         return self._make(name, shape, 1, heads, activation)
 
     def from_heads(self, name: str, shape: Shape, output_shape: Shape) -> Any:
-        """A built layer from `shape` (B, d1, …, dn, N, H) to (B, d1, …, dn, *output_shape)."""
+        """Returns a built layer from `shape` (B, d1, …, dn, N, H) to `output_shape`.
+
+        Its output is (B, d1, …, dn, *output_shape).
+        """
         return self._make(name, shape, 2, output_shape, None)
 
     def kernel(self, input_axes: int) -> ProjectionInitializer:
-        """First values of a kernel that has so many axes of inputs."""
+        """Returns an initializer for a kernel whose first `input_axes` axes are inputs."""
         return ProjectionInitializer(self.kernel_initializer.clone(), input_axes)
 
     def _make(self, name: str, shape: Shape, input_axes: int, sizes: Shape, activation: Any) -> Any:
-        # The equation for one axis d, one of inputs and two of outputs: abc,cde->abde
+        # For one axis d, one input axis and two output axes the equation is abc,cde->abde.
         letters = string.ascii_lowercase
         kept = len(shape) - input_axes
         positions, inputs = letters[:kept], letters[kept : len(shape)]
@@ -69,6 +75,7 @@ class HeadProjections:
             name=name,
         )
         dense.build(shape)
-        # The attention layer clears padding and sets its output's mask, so the projection need not warn that it drops it.
+        # Without this, Keras would warn that the projection drops the mask. The attention layer
+        # clears padding and sets the mask of its output itself.
         dense.supports_masking = True
         return dense

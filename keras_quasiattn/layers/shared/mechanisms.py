@@ -1,7 +1,8 @@
-"""What an attention is, apart from the layer it stands in, and the names by which attentions are chosen.
+"""Attention mechanisms, independent of the layers that use them, and their registry by name.
 
-A mechanism has one home, a file in `layers`: its options as a `Mechanism`, for the layers over two sequences, and its
-multi-head layer, for blocks and models. Each is registered there under the mechanism's name.
+Each mechanism is defined in one file in `layers`: a `Mechanism` with its options, for the layers
+over two sequences, and a multi-head layer, for blocks and models. Both are registered under the
+mechanism's name.
 """
 
 import dataclasses
@@ -16,19 +17,19 @@ from keras_quasiattn.ops.masking import pair_mask
 
 Tensor = Any
 
-# By name: what `DecomposableAttention`, `DotAttention` and `GatedContextQueryAttention` can be told to use, and what
-# Transformer blocks, the models made of them, `TextClassifier` and `swap_attention` can.
+# `MECHANISMS` is for `DecomposableAttention`, `DotAttention` and `GatedContextQueryAttention`;
+# `MULTI_HEAD_LAYERS` for Transformer blocks and models, `TextClassifier` and `swap_attention`.
 MECHANISMS: dict[str, type["Mechanism"]] = {}
 MULTI_HEAD_LAYERS: dict[str, type[keras.layers.Layer]] = {}
 
 
 def mechanism(name: str) -> Callable[[Any], Any]:
-    """Class decorator: layers over two sequences know the mechanism by this name."""
+    """Class decorator: registers a mechanism for the layers over two sequences."""
     return _registered(MECHANISMS, name)
 
 
 def multi_head_layer(name: str) -> Callable[[Any], Any]:
-    """Class decorator: blocks and models know the layer by this name."""
+    """Class decorator: registers a multi-head layer for blocks and models."""
     return _registered(MULTI_HEAD_LAYERS, name)
 
 
@@ -42,14 +43,15 @@ def _registered(registry: dict[str, Any], name: str) -> Callable[[Any], Any]:
 
 @dataclasses.dataclass
 class Mechanism:
-    """How weights are made of queries and keys; a subclass is a dataclass of its options, which checks them.
+    """Computes weights from queries and keys; subclasses are dataclasses of validated options.
 
     Attributes:
         op: the function of `keras_quasiattn.ops` that computes the attention.
-        takes: those of "center_per_query" and "training" that `op` takes.
-        compares_by_distance: whether features are subtracted from each other. Dropout before that would be a distance
-            between equal words, and both sequences need one projection.
-        pair_score_count: how many matrices of weights `pair` gives.
+        takes: which of "center_per_query" and "training" `op` accepts.
+        compares_by_distance: whether features are subtracted from each other. If so, both sequences
+            need the same projection, and dropout before it would create a distance between equal
+            words.
+        pair_score_count: number of weight matrices that `pair` returns.
     """
 
     op: ClassVar[Callable[..., Any]]
@@ -59,19 +61,19 @@ class Mechanism:
 
     @property
     def sees_all_pairs(self) -> bool:
-        """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
+        """Whether a weight depends on other queries, so that the op must exclude masked queries."""
         return False
 
     def make_weights(
         self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()
     ) -> dict[str, Any]:
-        """What is learned, added to `layer`; `shape` is that of one number a head: () or (N, 1, 1)."""
+        """Adds the learned weights to `layer`; `shape` is () or, for N heads, (N, 1, 1)."""
         return {}
 
     def arguments(
         self, learned: dict[str, Any], features: int, scale: float, paper_scale: float
     ) -> dict[str, Any]:
-        """The options as arguments of `op`; see `attend`."""
+        """Returns the options as arguments of `op`; see `attend`."""
         return {**dataclasses.asdict(self), "scale": scale}
 
     def attend(
@@ -88,19 +90,22 @@ class Mechanism:
         training: bool | None = None,
         **options: Any,
     ) -> Any:
-        """What every query finds.
+        """Returns, for every query, the weighted sum of the values.
 
         Args:
             query: (..., T, D).
             key: (..., S, D).
             value: (..., S, V).
             mask: boolean, broadcasts to (..., T, S), or None.
-            learned: what `make_weights` gave.
-            scale: factor of the dot products, where the mechanism has no factors of its own.
-            paper_scale: what the factors of its own are in the paper's equation for such a layer.
-            center_per_query: means are over a query's own keys, where the mechanism takes any.
-            training: whether this is a step of training.
-            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every attention in `ops`.
+            learned: what `make_weights` returned.
+            scale: factor of the dot products, if the mechanism has no factors of its own.
+            paper_scale: value of the mechanism's own factors in the paper's equation for such a
+                layer.
+            center_per_query: whether means are taken over each query's own keys, if there are any
+                means.
+            training: whether this is a training step.
+            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every
+                attention in `ops`.
 
         Returns:
             (..., T, V) or, with `return_scores`, that and the weights (..., T, S) before dropout.
@@ -122,20 +127,21 @@ class Mechanism:
         return_scores: bool = False,
         **options: Any,
     ) -> tuple[Tensor, ...]:
-        """Aligns two sequences to each other: what every position of each finds in the other.
+        """Aligns two sequences to each other: every position of each attends to the other sequence.
 
         Args:
             a: (B, T, D).
             b: (B, S, D).
             mask_a: boolean (B, T), or None.
             mask_b: boolean (B, S), or None.
-            value_a: (B, T, V), what positions of b find.
-            value_b: (B, S, V), what positions of a find.
+            value_a: (B, T, V), what positions of b attend to.
+            value_b: (B, S, V), what positions of a attend to.
             return_scores: also return the weights.
             **options: `learned`, `scale` and `training`, as for `attend`.
 
         Returns:
-            (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) where they are asked for.
+            (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) if they are
+            requested.
         """
         of_a = self.attend(
             a, b, value_b, pair_mask(mask_a, mask_b), return_scores=return_scores, **options
@@ -145,17 +151,18 @@ class Mechanism:
         )
         if not return_scores:
             return of_a, of_b
+        # (B, T, V), (B, S, V) and two matrices (B, T, S)
         return of_a[0], of_b[0], of_a[1], ops.swapaxes(of_b[1], -1, -2)
 
 
 def make_mechanism(attention: str, attention_options: dict[str, Any] | None) -> Mechanism:
-    """The mechanism of this name with these options; a `ValueError` that says what there is."""
+    """Creates the named mechanism; a `ValueError` for unknown names or options lists the known."""
     check_choice(attention, tuple(MECHANISMS), "attention")
     known = {field.name for field in dataclasses.fields(MECHANISMS[attention])}
     unknown = sorted(set(attention_options or {}) - known)
     if unknown:
         raise ValueError(
-            f"`attention_options` of attention={attention!r} may have {sorted(known) or 'no entries'}. "
-            f"Received: {unknown}"
+            f"`attention_options` of attention={attention!r} may have "
+            f"{sorted(known) or 'no entries'}. Received: {unknown}"
         )
     return MECHANISMS[attention](**(attention_options or {}))

@@ -1,4 +1,4 @@
-"""What every multi-head layer of this package shares: projections, masks and layout around one hook."""
+"""Projections, masks and axis handling common to all multi-head layers; one hook, `attend`."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -32,28 +32,21 @@ Shape = tuple[int | None, ...]
 
 
 class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
-    """`keras.layers.MultiHeadAttention` with the weights left open: subclasses implement `attend`.
+    """`keras.layers.MultiHeadAttention` with other attention weights; subclasses define them.
 
-    Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and configuration are
-    those of `keras.layers.MultiHeadAttention`, as of Keras 3.15. The masks are stricter than there:
-
-    - Masks are boolean, or integer with 0 and 1. A float mask is a `ValueError`.
-    - An explicit `query_mask`, `value_mask` or `key_mask` wins over the mask that Keras attached to the tensor.
-    - Whatever stands at a masked position, NaN included, changes nothing at the others.
-    - A row with nothing to attend, or masked itself, gives exact zeros after the output projection too.
-    - Asking for the attention scores changes nothing but the shape of the answer.
-
-    The projections' first values are those of the matrices they are; Keras' are smaller (`ProjectionInitializer`).
+    Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and
+    configuration are those of Keras 3.15. Masks must be boolean or 0/1 integers, and an explicit
+    `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached to the tensor.
+    Values at masked positions, NaN included, do not affect others. A row that is masked or has
+    nothing to attend to is exactly 0, also after the output projection. Returning the scores does
+    not change the output. Kernels start larger than in Keras (see `ProjectionInitializer`).
 
     Raises:
-        ValueError: `flash_attention=True`, which these weights do not have; `dropout` outside [0, 1); ranks or
-            lengths that do not fit.
+        ValueError: `flash_attention=True`, `dropout` outside [0, 1), a float mask, or wrong shapes.
     """
 
-    # What the attention is; a subclass may implement `attend` instead.
-    options = Mechanism()
-
-    # Arguments that keep queries from seeing each other, for a decoder that attends to its encoder.
+    options = Mechanism()  # defines the weights; a subclass may implement `attend` instead
+    # Constructor arguments for cross-attention, which stop queries from affecting each other.
     cross_attention_options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
@@ -80,8 +73,8 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     ) -> None:
         if flash_attention:
             raise ValueError(
-                f"`flash_attention` must be None or False: {type(self).__name__} has no flash kernel. "
-                "Received: flash_attention=True"
+                f"`flash_attention` must be None or False: {type(self).__name__} has no flash "
+                "kernel. Received: flash_attention=True"
             )
         check_positive_integer(num_heads, "num_heads")
         check_positive_integer(key_dim, "key_dim")
@@ -98,15 +91,13 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             "kernel_constraint": kernel_constraint,
             "bias_constraint": bias_constraint,
         }
-        # Without `sliding_window` and `use_gate`, which Keras has only since 3.15.
-        super().__init__(
+        super().__init__(  # without `sliding_window` and `use_gate`, new in Keras 3.15
             num_heads,
             key_dim,
             value_dim=value_dim,
             dropout=check_rate(dropout, "dropout"),
             output_shape=output_shape,
-            # A tuple, that a file gives back as a list, is a tuple again.
-            attention_axes=tuple(attention_axes)
+            attention_axes=tuple(attention_axes)  # a tuple is loaded from a file as a list
             if isinstance(attention_axes, list)
             else attention_axes,
             seed=seed,
@@ -118,28 +109,28 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         self.head_projections = HeadProjections(**projections, dtype=self.dtype_policy)
 
     def _use(self, options: Mechanism) -> None:
-        """Takes the options, each of them an attribute too, as the arguments of a Keras layer are."""
+        """Sets the options, and each of them as an attribute, as Keras layers do with arguments."""
         self.options = options
         for name, value in dataclasses.asdict(options).items():
             setattr(self, name, value)
 
     @property
     def weights_see_all_pairs(self) -> bool:
-        """Whether a weight depends on other queries, so that masked queries must be left out of the op."""
+        """Whether a weight depends on other queries, so that the op must exclude masked queries."""
         return self.options.sees_all_pairs
 
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
-        """The attention itself; a subclass without `options` implements it.
+        """Computes the attention with `options`; a subclass without them overrides this.
 
         Args:
             query: (B, ..., N, T, H).
             key: (B, ..., N, S, H).
             value: (B, ..., N, S, V).
             mask: boolean, broadcasts to (B, ..., N, T, S), or None.
-            **options: `training`, and `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every attention
-                in `ops`; the rate is 0 where dropout does not apply.
+            **options: `training`, `is_causal`, `dropout` (0 if off), `dropout_seed`,
+                `return_scores`.
 
         Returns:
             (B, ..., N, T, V) or, with `return_scores`, that and the weights (B, ..., N, T, S).
@@ -157,15 +148,14 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         )
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        """Makes the projections, and what is learned; raises a `ValueError` for shapes that do not fit together."""
+        """Creates projections and learned weights; a `ValueError` if shapes do not fit together."""
         check_projected_shapes({"query": query_shape, "value": value_shape, "key": key_shape})
         output_shape = self.compute_output_shape(query_shape, value_shape, key_shape)
-        rank = len(query_shape) + 1  # of what is projected
+        rank = len(query_shape) + 1  # of the projected tensors
         self._axes = AttentionAxes(rank, self.attention_axes)
         if self.sliding_window is not None:
             self._axes.require_single("sliding_window")
-        # Named as in Keras' layer, whose properties `query_dense` and so on show them; saved weights have these names.
-        make = self.head_projections
+        make = self.head_projections  # attributes and names as in Keras, also in saved weights
         keys, values = (self.num_heads, self.key_dim), (self.num_heads, self.value_dim)
         self._query_dense = make.to_heads("query", query_shape, keys)
         self._key_dense = make.to_heads(
@@ -181,7 +171,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         self._learned = self.options.make_weights(self, (self.num_heads, 1, 1))
 
     def add_score_kernel(self, shape: tuple[int, int], name: str) -> Any:
-        """A weight (H, …) that scores are made with: float32 under every policy, as the scores are."""
+        """Adds a weight (H, …) used to compute scores; both stay float32 under 16-bit policies."""
         return self.add_weight(
             shape=shape,
             initializer=self.head_projections.kernel(input_axes=1),
@@ -192,7 +182,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         )
 
     def project(self, value: Tensor, key: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Keys and values as the heads see them, (B, S, ..., N, H) and (B, S, ..., N, V); what a cache keeps."""
+        """Projects to keys (B, S, ..., N, H) and values (B, S, ..., N, V), as stored in a cache."""
         source = value if key is None else key
         return projected(self.key_dense, source), projected(self.value_dense, value)
 
@@ -218,28 +208,24 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         query = zero_padding(query, query_mask)
         value = zero_padding(value, value_mask)
         key = None if key is None else zero_padding(key, key_mask)
-
-        if use_causal_mask:
-            # Weighed by 0, NaN in a position ahead would still be NaN: it is put back below, where it is seen.
+        if use_causal_mask:  # clear NaN ahead of a query (0·NaN is NaN); it is restored below
             finite = finite_positions(value)
             finite = finite if key is None else ops.logical_and(finite, finite_positions(key))
             value, key = (
                 zero_padding(value, finite),
                 None if key is None else zero_padding(key, finite),
             )
-
         lengths = axes.lengths(query), axes.lengths(value)
         source_mask = axes.source_mask(combine_masks(value_mask, key_mask))
         mask = combine_masks(
             source_mask, axes.pair_mask(attention_mask, *lengths), self._window(*lengths)
         )
-        heads_key, heads_value = self.project(value, key)
+        heads_key, heads_value = self.project(value, key)  # (B, S, ..., N, H), (B, S, ..., N, V)
         output, scores = self._attend(
             projected(self.query_dense, query),
             heads_key,
             heads_value,
-            # Left out where it can be: a (T, 1) mask joined to a (1, S) mask takes T·S memory.
-            combine_masks(mask, axes.target_mask(query_mask))
+            combine_masks(mask, axes.target_mask(query_mask))  # T·S memory: only if needed
             if self.weights_see_all_pairs or return_attention_scores
             else mask,
             training=training,
@@ -249,17 +235,15 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         mark_visible(axes.target_mask(query_mask))
         if self.use_gate:
             output = output * projected(self._gate_dense, query)
-        output = projected(self.output_dense, output)
+        output = projected(self.output_dense, output)  # (B, T, ..., features)
         if use_causal_mask:
-            seen = axes.sees_only(finite, lengths[0])
+            seen = axes.sees_only(finite, lengths[0])  # (B, T, ...)
             seen = ops.expand_dims(seen, tuple(range(len(seen.shape), len(output.shape))))
             output = ops.where(seen, output, ops.cast(float("nan"), output.dtype))
-
-        # The projection's bias must not fill the rows that attended to nothing.
-        rows = query_mask
+        rows = query_mask  # where False, the output is set to 0: no bias of the projection there
         if mask is not None:
             rows = combine_masks(rows, axes.rows_with_a_key(mask, lengths[0], use_causal_mask))
-        if not all(value.shape[axis] for axis in axes.axes):  # no keys, or a length not known yet
+        if not all(value.shape[axis] for axis in axes.axes):  # no keys, or an unknown length
             rows = combine_masks(
                 rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool")
             )
@@ -285,7 +269,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         return_scores: bool,
         is_causal: bool,
     ) -> tuple[Tensor, Tensor | None]:
-        """From projected tensors (B, T, ..., N, H) and a mask (B, ..., N, T, S) to heads (B, T, ..., N, V)."""
+        """Attends from heads (B, T, ..., N, H), mask (B, ..., N, T, S), to (B, T, ..., N, V)."""
         axes = self._axes
         targets, sources = axes.lengths(query), axes.lengths(key)
         if is_causal:
@@ -306,7 +290,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         scores = axes.unflatten_scores(scores, targets, sources) if return_scores else None
         return axes.heads_last(output, targets), scores
 
-    def _compute_attention(
+    def _compute_attention(  # the extension point that Keras documents; inputs are projected
         self,
         query: Tensor,
         key: Tensor,
@@ -316,7 +300,6 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         return_attention_scores: bool = False,
         use_causal_mask: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
-        # The extension point that Keras documents, for code that calls it with projected inputs.
         lengths = self._axes.lengths(query), self._axes.lengths(key)
         mask = self._axes.pair_mask(as_boolean_mask(attention_mask, "attention_mask"), *lengths)
         mask = combine_masks(mask, self._window(*lengths))
@@ -343,7 +326,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         training: bool | None = None,
         use_causal_mask: bool = False,
     ) -> Any:
-        """Symbolic output: (B, T, ..., features), and scores (B, ..., N, T, S)."""
+        """Returns symbolic output (B, T, ..., features), and scores (B, ..., N, T, S)."""
         check_mask(query_mask, "query_mask")
         check_mask(value_mask, "value_mask")
         check_mask(key_mask, "key_mask")
@@ -358,7 +341,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         return output, keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         own = {
             "sliding_window": self.sliding_window,
             "flash_attention": self._requested_flash_attention,

@@ -1,4 +1,4 @@
-"""What the layers by which one sequence looks at another share: projections, masks and shapes."""
+"""Base class of the layers in which one sequence attends to another."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ Tensor = Any
 
 
 class OneWayAttention(PairAttention):
-    """Takes [u, v] and gives for every position of u what it finds in v, (B, T, features of v).
+    """Takes [u, v]; every position of u attends to v: (B, T, features of v).
 
     The projections are tanh(u·W_u) and tanh(v·W_v); subclasses implement `weigh`.
 
     Args:
-        units: size of the projections; default the features of u.
-        **kwargs: `name`, `dtype` and the like.
+        units: size of the projections. Defaults to the number of features of u.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
     """
 
     def __init__(self, units: int | None = None, **kwargs: Any) -> None:
@@ -30,11 +30,11 @@ class OneWayAttention(PairAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """The attention itself, of projected u and v: (B, T, V), or that and the weights (B, T, S)."""
+        """Attends from projected u to projected v: (B, T, V), or that and the weights (B, T, S)."""
         raise NotImplementedError
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes the projections."""
+        """Creates the projections."""
         check_pair(inputs_shape, same_features=False)
         units = self.units or inputs_shape[0][-1]
         self.u_projection, self.v_projection = (
@@ -47,7 +47,7 @@ class OneWayAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """The weighted sums of v for every real position of u."""
+        """Returns the weighted sums of v, with masked rows of u set to 0."""
         scored = options["return_scores"]
         results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
         mark_visible(None if mask_a is None else keras.ops.expand_dims(mask_a, -1))
@@ -55,7 +55,7 @@ class OneWayAttention(PairAttention):
         return cleared if scored else cleared[0]
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """The mask of u."""
+        """Returns the mask of u."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
@@ -63,5 +63,5 @@ class OneWayAttention(PairAttention):
         return (*inputs_shape[0][:-1], inputs_shape[1][-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "units": self.units}

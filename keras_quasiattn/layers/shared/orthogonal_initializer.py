@@ -1,4 +1,4 @@
-"""First values for the recurrent kernels of LSTMs and GRUs."""
+"""Initializer for the recurrent kernels of LSTMs and GRUs."""
 
 from typing import Any
 
@@ -10,10 +10,11 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class OrthogonalInitializer(keras.initializers.Orthogonal):
-    """Keras' `Orthogonal` in every dtype: drawn in float32 where a backend cannot factorize matrices of fewer bits.
+    """`keras.initializers.Orthogonal` for every dtype: 16-bit kernels are drawn in float32.
 
-    PyTorch has no QR decomposition in float16 and bfloat16. In float32 and float64 the values are Keras' own, for the
-    same seed too where a layer is given this class, of which it makes the instance when it would make Keras'.
+    PyTorch has no QR decomposition in float16 and bfloat16. In float32 and float64 the values are
+    those of Keras. That holds for a global seed too if a layer is given this class instead of an
+    instance: the layer then creates the instance at the point where it would create Keras' own.
 
     >>> kernel = OrthogonalInitializer(seed=1)((2, 2), dtype="float16")
     >>> np.round(kernel @ keras.ops.transpose(kernel), 2).tolist()
@@ -21,7 +22,7 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
     """
 
     def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
-        """A tensor of `shape`."""
+        """Returns a tensor of `shape`."""
         dtype = keras.backend.standardize_dtype(dtype)
         drawn = super().__call__(
             shape, dtype=dtype if dtype in ("float32", "float64") else "float32"

@@ -1,4 +1,4 @@
-"""What the layers over two sequences share: their inputs, masks and shapes."""
+"""Base class of the layers over two sequences: inputs, masks and shapes."""
 
 from typing import Any
 
@@ -13,10 +13,11 @@ Shape = tuple[int | None, ...]
 class PairAttention(keras.layers.Layer):
     """Takes [a, b] and returns a new version of each; subclasses implement `attend`.
 
-    Padding is cleared before `attend` sees it, and each output keeps the mask of its input.
+    Values at masked positions are set to 0 before `attend`, and each output keeps the mask of its
+    input.
     """
 
-    # Weight matrices (B, T, S) that come after the outputs when they are asked for.
+    # Number of weight matrices (B, T, S) returned after the outputs with `return_attention_scores`.
     score_count = 1
 
     def __init__(self, **kwargs: Any) -> None:
@@ -26,7 +27,7 @@ class PairAttention(keras.layers.Layer):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """What `call` returns.
+        """Returns what `call` returns.
 
         Args:
             a: (B, T, features).
@@ -47,17 +48,17 @@ class PairAttention(keras.layers.Layer):
         """Attends within the pair `inputs`; see the class."""
         masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
         a, b = (
-            zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # integers are not cast by Keras
+            zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # Keras does not cast integers
             for x, m in zip(inputs, masks, strict=True)
         )
         return self.attend(a, b, *masks, training=training, return_scores=return_attention_scores)
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Each output keeps the mask of its input."""
+        """Returns the masks of the inputs."""
         return mask
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """The shapes of the inputs."""
+        """Returns the shapes of the inputs."""
         return [tuple(shape) for shape in inputs_shape]
 
     def compute_output_spec(
@@ -67,7 +68,7 @@ class PairAttention(keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Symbolic outputs, and weights (B, T, S)."""
+        """Returns symbolic outputs, and weights (B, T, S)."""
         for index, one in enumerate(_pair_of_masks(mask)):
             check_mask(one, f"mask[{index}]")
         a, b = (tuple(x.shape) for x in inputs)
@@ -83,7 +84,10 @@ class PairAttention(keras.layers.Layer):
 
 
 def check_pair(shapes: Any, same_features: bool = True) -> None:
-    """Raises a `ValueError` unless `shapes` are two (B, length, features), features known and, if so told, equal."""
+    """Raises a `ValueError` unless `shapes` are two shapes (B, length, features).
+
+    The numbers of features must be known and, with `same_features`, equal.
+    """
     is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
     if not is_pair or any(
         not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes
@@ -95,8 +99,8 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
     features = {shape[-1] for shape in shapes}
     if None in features or (same_features and len(features) > 1):
         raise ValueError(
-            f"`inputs` a and b must have {'the same, ' if same_features else 'a '}known number of features "
-            f"(last dimension). Received shapes: {shapes}"
+            f"`inputs` a and b must have {'the same, ' if same_features else 'a '}known number of "
+            f"features (last dimension). Received shapes: {shapes}"
         )
 
 

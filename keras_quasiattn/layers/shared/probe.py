@@ -1,4 +1,4 @@
-"""Looking at what the attention layers of a model compute, whatever they are."""
+"""Inspects what the attention layers of a model compute."""
 
 import contextlib
 import inspect
@@ -17,11 +17,12 @@ class AttentionMap(NamedTuple):
     """What one call of one attention layer computed.
 
     Args:
-        layer: path of the layer in the model; its name where it has none.
+        layer: path of the layer in the model, or its name if it has no path.
         kind: class of the layer.
         call: 0 for the layer's first call, 1 for the second and so on.
-        matrices: by name, "similarity", "gate" and "weights" of CoDA, "weights" or "weights_first" and
-            "weights_second" or "weights_best" of softmax attention, "gates"; each (B, ..., N, T, S), (B, T, S) or (B, T).
+        matrices: by name; each (B, ..., N, T, S), (B, T, S) or (B, T). CoDA has "similarity",
+            "gate" and "weights"; softmax attention has "weights", or "weights_first" and
+            "weights_second"; attention flow also has "weights_best", and gated attention "gates".
     """
 
     layer: str
@@ -31,7 +32,7 @@ class AttentionMap(NamedTuple):
 
 
 def attention_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
-    """Every layer that can return attention scores, by path: the layer itself and all within it.
+    """Returns all built layers that can return attention scores, by path, `layer` included.
 
     >>> from keras_quasiattn.models import TextClassifier
     >>> list(attention_layers(TextClassifier(vocabulary_size=9, num_classes=2, units=2)))
@@ -49,14 +50,14 @@ def attention_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
 
 
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
-    """Calls a layer or model and tells, beside its output, what every attention layer in it computed.
+    """Calls a layer or model; returns its output and what every attention layer in it computed.
 
-    The output is that of the plain call; the rest is as in `watching`.
+    The output is that of a plain call. For the rest see `watching`.
 
     Args:
         layer: any built Keras layer or model.
-        *args: what it is called with.
-        **kwargs: further arguments of that call.
+        *args: positional arguments of the call.
+        **kwargs: keyword arguments of the call.
 
     Returns:
         The output, and the maps in the order in which the calls ended.
@@ -76,10 +77,10 @@ def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[Atte
 
 @contextlib.contextmanager
 def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
-    """What every attention layer in a built layer or model computes in the body, however it comes to be called.
+    """Collects what the attention layers of a built layer or model compute in the `with` block.
 
-    It works eagerly and while a `tf.function` is traced (the matrices are then tensors of that graph), on every
-    backend; not from two threads at once on one layer.
+    It works on every backend, eagerly and while a `tf.function` is traced (the matrices are then
+    tensors of that graph). Two threads must not watch the same layer at once.
     """
     maps: list[AttentionMap] = []
     with contextlib.ExitStack() as stack:
@@ -90,7 +91,7 @@ def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
 
 @contextlib.contextmanager
 def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterator[None]:
-    """For the time of the body, `layer.call` adds what it records to `maps`."""
+    """Makes `layer.call` append what it records to `maps` within the `with` block."""
     call: Callable[..., Any] = layer.call
 
     def watched(*args: Any, **kwargs: Any) -> Any:
@@ -101,7 +102,7 @@ def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterato
             maps.append(AttentionMap(path, type(layer).__name__, earlier, found))
         return output
 
-    # Not through Keras' own `__setattr__`, which would track the function as a part of the layer.
+    # Bypasses the `__setattr__` of Keras, which would track the function as part of the layer.
     object.__setattr__(layer, "call", watched)
     try:
         yield
@@ -110,7 +111,10 @@ def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterato
 
 
 def temperatures(layer: keras.Layer) -> dict[str, Tensor]:
-    """Learned α and β, and the current τ of gates, of every attention layer: by "path/name", () or one a head."""
+    """Returns learned α and β and the current τ of gates of every attention layer, by "path/name".
+
+    Each α or β is a vector, with one number per head if it is learned per head; τ is a scalar.
+    """
     found: dict[str, Tensor] = {}
     for path, one in attention_layers(layer).items():
         own = [sub for sub in one._flatten_layers() if isinstance(sub, Gates)]

@@ -1,4 +1,4 @@
-"""Projections to and from heads, kept clear of a fault of Keras."""
+"""Projections to and from heads, with workarounds for two faults of Keras."""
 
 from typing import Any
 
@@ -9,11 +9,13 @@ Tensor = Any
 
 
 def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
-    """`dense(x)` of x (B, T, ...), with a bias such as (N, 1) added where it belongs, and as many rows as x has.
+    """Returns `dense(x)` for x (B, T, ...), with correct bias axes and the batch size of x.
 
-    On TensorFlow `keras.ops.add` (3.15.1) takes an operand with one axis above 1 for a bias of axis 1 where that is as
-    long: with T = N, a bias (N, 1) was added along T. One more position, cut off again, keeps the two apart. And
-    `keras.ops.einsum` makes one example of none where there is no position either.
+    On TensorFlow `keras.ops.add` (3.15.1) treats an operand with a single axis longer than 1 as a
+    bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T instead of N.
+    Padding x by one position, which is cut off afterwards, makes the lengths differ. And
+    `keras.ops.einsum` turns 0 examples into 1 if there are no positions either; the final reshape
+    corrects that.
     """
     bias = dense.bias
     if bias is None or sum(size > 1 for size in bias.shape) != 1 or x.shape[1] != max(bias.shape):

@@ -1,4 +1,4 @@
-"""Recurrent layers: how they are made, and how they run under the law of masks."""
+"""Builds and runs recurrent layers so that they follow this package's mask rules."""
 
 import weakref
 from typing import Any
@@ -12,9 +12,10 @@ Tensor = Any
 
 
 def readable(mask: Tensor) -> Tensor:
-    """`mask` (B, T), and the first position of a row that has nothing real, since cuDNN refuses such a row.
+    """Returns `mask` (B, T) with the first position of fully masked rows set to True.
 
-    What is read there must be left out afterwards.
+    cuDNN rejects rows without real positions. The caller must discard what is computed at the added
+    positions.
 
     >>> readable(np.array([[False, True], [False, False]])).numpy().tolist()
     [[False, True], [True, False]]
@@ -24,18 +25,20 @@ def readable(mask: Tensor) -> Tensor:
 
 
 def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers.Bidirectional:
-    """Keras' `Bidirectional` of a recurrent layer, which may be made while a model is loaded.
+    """Wraps a recurrent layer in Keras' `Bidirectional`, safely also while a model is loaded.
 
-    Keras copies `recurrent` through its configuration, and while it loads a model it takes all that was serialized at
-    one address for one object. If `recurrent` were freed, the next layer made at its address would get the same copy
-    for both directions, and be refused. So it lives as long as the layer made of it.
+    Keras copies `recurrent` through its configuration. While it loads a model, it takes everything
+    serialized at one memory address for one object. If `recurrent` were freed, the next layer
+    created at its address would get the same copy for both directions, which Keras rejects. So
+    `recurrent` is kept alive as long as the returned layer.
 
     Args:
         recurrent: a layer without weights yet.
-        options: as Keras' `Bidirectional` has them.
+        options: arguments of Keras' `Bidirectional`.
 
     Returns:
-        The layer, without weights yet: (B, T, D) to (B, T, 2·units), or what `recurrent` and `merge_mode` make of it.
+        The layer, without weights yet: (B, T, D) to (B, T, 2·units), or whatever `recurrent` and
+        `merge_mode` define.
     """
     layer = keras.layers.Bidirectional(recurrent, **options)
     weakref.finalize(layer, lambda kept: None, recurrent).atexit = False
@@ -45,23 +48,23 @@ def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers
 def run_recurrent(
     recurrent: keras.layers.Layer, inputs: Tensor, mask: Tensor | None, training: bool | None = None
 ) -> Tensor:
-    """The states (B, T, units) of a recurrent layer that returns sequences, exact zeros at masked positions.
+    """Runs a recurrent layer that returns sequences: states (B, T, units), 0 at masked positions.
 
-    A masked position is passed over, as if it were deleted. B and T may be 0, which Keras' own layers refuse, and a row
-    may have nothing that is real, which cuDNN refuses.
+    Masked positions are skipped, as if they were deleted. B and T may be 0, which Keras' own layers
+    reject, and rows may be fully masked, which cuDNN rejects.
 
     Args:
-        recurrent: a built layer, perhaps bidirectional.
+        recurrent: a built layer, possibly bidirectional.
         inputs: (B, T, D), zeros at masked positions.
         mask: boolean (B, T), True = real; or None.
-        training: as Keras has it.
+        training: as in Keras.
     """
-    row = int(inputs.shape[0] == 0)  # one more than there are
+    row = int(inputs.shape[0] == 0)  # an empty batch is padded to one row
     if mask is None:
         if inputs.shape[1] and not row:
             return recurrent(inputs, training=training)
         mask = ops.ones_like(inputs[..., 0], dtype="bool")
-    extra = 0 if inputs.shape[1] else 1  # no position, or as many as the call brings
+    extra = 0 if inputs.shape[1] else 1  # 1 if T is 0 or unknown
     read, real = (
         ops.pad(inputs, ((0, row), (0, extra), (0, 0))),
         ops.pad(mask, ((0, row), (0, extra))),

@@ -1,4 +1,4 @@
-"""α and β, the temperatures of a CoDA layer, and how they are scaled by the number of features."""
+"""α and β, the temperatures of a CoDA layer, and their scaling by the number of features."""
 
 import math
 import numbers
@@ -12,7 +12,10 @@ Temperature = float | Literal["learned"]
 
 
 def check_temperature(value: Temperature, name: str) -> Temperature:
-    """Returns a finite number ≥ 0, or "learned"; anything else is a `ValueError` that names the argument."""
+    """Returns `value` if it is a finite number ≥ 0 or "learned".
+
+    Otherwise it raises a `ValueError` that names the argument.
+    """
     if value == "learned":
         return "learned"
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
@@ -24,11 +27,11 @@ def check_temperature(value: Temperature, name: str) -> Temperature:
 
 
 def scaling_factor(scaling: str, features: int, paper: float) -> float:
-    """The factor of the similarity E and of the distance N.
+    """Returns the factor of the similarity E and of the distance N.
 
-    "mean": 1/features, so that E is a mean product and N a mean difference of features: tanh starts where it
-    is steep, and a sigmoid gate of unit normals at 2·sigmoid(−1.13) ≈ 0.49, whatever the size. "paper": the factor
-    of the mechanism's own equation. "none": 1.
+    "mean": 1/features, which makes E a mean product and N a mean difference of features. For every
+    number of features, tanh then starts where it is steep, and a sigmoid gate of unit normals at
+    2·sigmoid(−1.13) ≈ 0.49. "paper": the factor in the mechanism's own equation. "none": 1.
     """
     check_choice(scaling, ("mean", "paper", "none"), "scaling")
     return {"mean": 1 / features, "paper": paper, "none": 1.0}[scaling]
@@ -37,9 +40,10 @@ def scaling_factor(scaling: str, features: int, paper: float) -> float:
 def temperature_weights(
     layer: keras.layers.Layer, shape: tuple[int, ...], **values: Temperature
 ) -> dict[str, Any]:
-    """Makes a weight of `shape`, starting at 1 and kept ≥ 0, for each of the named values that is "learned".
+    """Adds a weight for each of the named values that is "learned".
 
-    The weights stay float32 under 16-bit policies: there are few of them, and their steps are small.
+    The weights have `shape`, start at 1 and are constrained to ≥ 0. Under 16-bit policies they stay
+    float32: there are few of them, and their update steps are small.
     """
     return {
         name: layer.add_weight(
@@ -55,5 +59,5 @@ def temperature_weights(
 
 
 def temperature(value: Temperature, weight: Any | None, scale: float) -> Any:
-    """`scale` times the number, or times the weight where it is learned."""
+    """Returns `scale` times the number, or times the weight if the temperature is learned."""
     return scale * cast(float, value) if weight is None else scale * weight
