@@ -26,8 +26,8 @@ class TransformerDecoder(TransformerBlock):
     the decoder's mask. Where CoDA centres, the cross-attention takes means over each query's own
     row (`center_per_query`), so an output never depends on later positions.
 
-    `start_cache` and `step` compute the same outputs as one call on the whole sequence, one
-    position at a time.
+    `start_cache` and `step` compute one position at a time. At real positions, the outputs equal
+    those of one call on the whole sequence without dropout.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
