@@ -1,4 +1,4 @@
-"""Pooling over real positions only."""
+"""Pooling over the real positions of a sequence, without its padding."""
 
 import math
 from typing import Any
@@ -22,11 +22,12 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MaskedPooling(keras.layers.Layer):
-    """Pools a sequence over its real positions; an empty one gives zeros, not NaN.
+    """Pools a sequence over its real positions; a sequence with none gives zeros, not NaN.
 
-    mean: Σ_l mask[l]·x[l] / Σ_l mask[l];  sum: Σ_l mask[l]·x[l];  max: the largest x[l] with mask[l]
+    mean: Σ_l mask[l]·x[l] / Σ_l mask[l];  sum: Σ_l mask[l]·x[l];
+    max: the largest x[l] with mask[l]
 
-    Sums and means are taken in float32 for 16-bit inputs. The mask is consumed: the output has none.
+    For 16-bit inputs, sums and means are computed in float32. The output carries no mask.
 
     Args:
         mode: "mean", "sum" or "max".
@@ -34,13 +35,14 @@ class MaskedPooling(keras.layers.Layer):
 
     Call arguments:
         inputs: (B, L, features).
-        mask: boolean (or 0/1 integer) (B, L), True = real; default the mask Keras attached to `inputs`.
+        mask: boolean (or 0/1 integer) (B, L), True = real position. Defaults to the mask Keras
+            attached to `inputs`.
 
     Returns:
         (B, features).
 
     Raises:
-        ValueError: an unknown mode, a float mask, inputs that are not (B, L, features).
+        ValueError: an unknown mode, a float mask, or inputs that are not (B, L, features).
 
     Example:
     >>> import numpy as np
@@ -57,7 +59,7 @@ class MaskedPooling(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Checks the shape; there are no weights."""
+        """Checks the shape of the inputs; there are no weights."""
         if len(inputs_shape) != 3:
             raise ValueError(
                 "`inputs` must have shape (batch, length, features). "
@@ -67,43 +69,44 @@ class MaskedPooling(keras.layers.Layer):
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pools `inputs` (B, L, features) to (B, features)."""
         mask = as_boolean_mask(mask, "mask")
-        inputs = ops.cast(inputs, self.compute_dtype)  # integers are not cast by Keras
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         if self.mode == "max":
             return self._maximum(inputs, mask)
         precise = ops.cast(inputs, "float64" if self.compute_dtype == "float64" else "float32")
         if self.mode == "sum":
-            pooled = ops.sum(zero_padding(precise, mask), axis=1)
+            pooled = ops.sum(zero_padding(precise, mask), axis=1)  # (B, features)
         else:
-            positions = None if mask is None else ops.expand_dims(mask, -1)
+            positions = None if mask is None else ops.expand_dims(mask, -1)  # (B, L, 1)
             pooled = ops.squeeze(masked_mean(precise, positions, axis=1), 1)
         return ops.cast(pooled, inputs.dtype)
 
     def _maximum(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
-        real = ops.ones_like(inputs[..., :1], dtype="bool")
+        real = ops.ones_like(inputs[..., :1], dtype="bool")  # (B, L, 1)
         if mask is not None:
             real = ops.logical_and(real, ops.expand_dims(mask, -1))
         pooled = largest(
             ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf
         )
-        # Not `zero_masked`, which tf2onnx makes a product of, and 0 · −∞ is NaN.
+        # (B, 1): 0 for a sequence without real positions. `zero_masked` would not do: tf2onnx makes
+        # it a product, and 0 · −∞ is NaN.
         floor = ops.where(
             ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype)
         )
         return maximum(pooled, floor)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        """The output has no positions left to mask."""
+        """Returns None: the output has no positions left to mask."""
         return None
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, features)."""
+        """Returns (B, features)."""
         return (inputs_shape[0], inputs_shape[-1])
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Symbolic output (B, features)."""
+        """Returns the symbolic output (B, features)."""
         check_mask(mask, "mask")
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "mode": self.mode}

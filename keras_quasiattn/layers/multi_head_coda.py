@@ -25,7 +25,7 @@ Tensor = Any
 @mechanism("coda")
 @dataclasses.dataclass
 class CoDAOptions(Mechanism):
-    """Arguments of `layers.CoDA` from `alpha` on, checked; each means what it means there."""
+    """The arguments of `layers.CoDA` from `alpha` on, with the same meaning; checked here."""
 
     op = ops.coda_attention
     takes: ClassVar[tuple[str, ...]] = ("center_per_query", "training")
@@ -52,13 +52,13 @@ class CoDAOptions(Mechanism):
 
     @property
     def sees_all_pairs(self) -> bool:
-        """True when a mean is subtracted."""
+        """True when a mean is subtracted from E or N."""
         return self.composition.uses_means
 
     def make_weights(
         self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()
     ) -> dict[str, Any]:
-        """α and β of `layer` where they are learned."""
+        """Adds to `layer` a weight of `shape` for each of α and β that is "learned"."""
         return temperature_weights(layer, shape, alpha=self.alpha, beta=self.beta)
 
     def pair(
@@ -69,14 +69,14 @@ class CoDAOptions(Mechanism):
         mask_b: Tensor | None,
         **options: Any,
     ) -> tuple[Tensor, ...]:
-        """As `ops.coda_pair`, which has the further options and makes one matrix for both directions."""
+        """Calls `ops.coda_pair`, passing `options` on; one weight matrix serves both directions."""
         arguments = self.arguments(options.pop("learned"), a.shape[-1], 1.0, 1.0)
         return ops.coda_pair(a, b, mask_a, mask_b, **arguments, **options)
 
     def arguments(
         self, learned: dict[str, Any], features: int, scale: float, paper_scale: float
     ) -> dict[str, Any]:
-        """The options as arguments of `ops.coda_attention`, with α and β times what `scaling` says."""
+        """Returns arguments for `ops.coda_attention`, with α and β times the scaling factor."""
         factor = scaling_factor(self.scaling, features, paper=paper_scale)
         options = dataclasses.asdict(self)
         del options["scaling"]
@@ -92,24 +92,25 @@ class CoDAOptions(Mechanism):
 class MultiHeadCoDA(MultiHeadQuasiAttention):
     """Multi-head attention whose weights add, subtract or delete values instead of averaging them.
 
-    For each head, with q = query·W_q, k = key·W_k, v = value·W_v of size H:
+    For each head, with q = query·W_q and k = key·W_k of size H, and v = value·W_v:
 
     E = α·q·kᵀ;  N = −β·‖q[t] − k[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  output = (M·v)·W_o
 
-    Replace `keras.layers.MultiHeadAttention` with it: constructor, call, masks, scores, sublayer names, LoRA and
-    quantization are the same. The weights of a row do not sum to 1. A masked pair weighs exactly 0, masks are
-    boolean (or 0/1 integers; a float mask is an error), explicit masks win over implicit ones, and a row with
-    nothing to attend, or itself masked, gives exact zeros.
+    A drop-in for `keras.layers.MultiHeadAttention`: constructor, call arguments, scores, sublayer
+    names, LoRA and quantization are the same. The weights of a row do not sum to 1. Masks are
+    boolean (or 0/1 integers); a float mask is an error. Explicit masks win over implicit ones. A
+    masked pair has a weight of exactly 0. A row that is masked or has nothing to attend to gives
+    exact zeros.
 
     Args:
         num_heads: number of heads N.
         key_dim: size H of each head for query and key.
-        value_dim: size of each head for value; default `key_dim`.
-        dropout: share of the weights dropped in training.
+        value_dim: size of each head for value. Defaults to `key_dim`.
+        dropout: fraction of the weights dropped in training.
         use_bias: whether the projections have biases.
-        output_shape: features of the output; default those of the query.
-        attention_axes: axes attention runs over; default all between batch and features.
-        sliding_window: if set, a query sees keys at most `sliding_window - 1` positions away.
+        output_shape: features of the output. Defaults to those of the query.
+        attention_axes: axes to attend over. Defaults to all axes between batch and features.
+        sliding_window: if set, a query sees only keys at most `sliding_window - 1` positions away.
         flash_attention: None or False; there is no flash kernel.
         kernel_initializer: initializer of the projection kernels.
         bias_initializer: initializer of the projection biases.
@@ -118,39 +119,44 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         activity_regularizer: regularizer of the projections' outputs.
         kernel_constraint: constraint on the projection kernels.
         bias_constraint: constraint on the projection biases.
-        use_gate: multiply the heads' output by a sigmoid projection of the query.
+        use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
         seed: seed of the dropout.
-        alpha: factor of E beside the scaling: a number ≥ 0, or "learned" for one a head, starting at 1.
+        alpha: factor of E in addition to `scaling`: a number ≥ 0, or "learned" for one factor per
+            head, starting at 1.
         beta: the same for N.
-        scaling: "mean" multiplies E and N by 1/H, so that they are a mean product and a mean difference and
-            neither tanh nor gates start saturated; "paper" multiplies both by 1/√H (eq. 10), with which gates
-            start nearly closed at usual head sizes; "none" leaves both.
+        scaling: "mean" multiplies E and N by 1/H. E is then a mean product and N a mean difference,
+            so neither tanh nor the gates start saturated. "paper" multiplies both by 1/√H (eq. 10);
+            gates then start nearly closed at usual head sizes. "none" leaves both unscaled.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
-        gate_range: "scaled" doubles a sigmoid gate and leaves others; "centered" subtracts N's mean; "raw" neither.
-        center_similarity: subtract the mean of E.
-        center_per_query: take means over each query's keys rather than over all pairs; set it where queries
-            must not see each other and the call is not causal, as from a decoder to its encoder.
-        implementation: "auto" or an implementation of `ops.coda_attention`; never changes the result.
+        gate_range: "scaled" doubles a sigmoid gate and leaves other gates unchanged; "centered"
+            subtracts the mean of N; "raw" does neither.
+        center_similarity: whether to subtract the mean of E.
+        center_per_query: whether to take means over each query's keys instead of over all pairs.
+            Set it where queries must not see each other and the call is not causal, as in attention
+            from a decoder to its encoder.
+        implementation: "auto" or an implementation of `ops.coda_attention`; it never changes the
+            result.
         **kwargs: `name`, `dtype` and the like.
 
     Call arguments:
-        query: (B, T, features), or with more axes between.
+        query: (B, T, features), or with more axes between batch and features.
         value: (B, S, features).
-        key: (B, S, features); default `value`.
-        query_mask: boolean (B, T); default the mask Keras attached to `query`.
-        value_mask: boolean (B, S); default the mask Keras attached to `value`.
-        key_mask: boolean (B, S); default the mask Keras attached to `key`.
+        key: (B, S, features). Defaults to `value`.
+        query_mask: boolean (B, T). Defaults to the mask Keras attached to `query`.
+        value_mask: boolean (B, S). Defaults to the mask Keras attached to `value`.
+        key_mask: boolean (B, S). Defaults to the mask Keras attached to `key`.
         attention_mask: boolean (B, T, S), (T, S) or (B, N, T, S).
-        return_attention_scores: also return M, (B, N, T, S); takes T·S memory a head.
+        return_attention_scores: whether to return M, (B, N, T, S), too; takes T·S memory per head.
         training: whether dropout applies.
-        use_causal_mask: query i sees keys 0 … i only; means are then per query.
+        use_causal_mask: whether query i sees keys 0 … i only; means are then per query.
 
     Returns:
-        (B, T, features), or that and M before dropout.
+        (B, T, features); with `return_attention_scores`, a tuple of that and M before dropout.
 
     Raises:
-        ValueError: an unknown option, a float mask, shapes that do not fit, `flash_attention=True`.
+        ValueError: an unknown option, a float mask, shapes that do not fit together, or
+            `flash_attention=True`.
 
     Example:
     >>> import numpy as np
@@ -163,7 +169,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
     Source: Tay et al. 2019, "Compositional De-Attention Networks", eq. 10.
     """
 
-    # Means over all pairs would show a query the others.
+    # Means over all pairs would make each query depend on the others.
     cross_attention_options = {"center_per_query": True}
 
     def __init__(
@@ -241,11 +247,11 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
-        """CoDA of the heads."""
+        """Applies CoDA in each head."""
         return super().attend(
             query, key, value, mask, center_per_query=self.center_per_query, **options
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "center_per_query": self.center_per_query}

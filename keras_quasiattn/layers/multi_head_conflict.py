@@ -1,4 +1,4 @@
-"""Multi-head attention in which some heads look for what differs."""
+"""Multi-head attention in which some heads attend to keys that differ from the query."""
 
 from typing import Any
 
@@ -17,27 +17,30 @@ Tensor = Any
 @multi_head_layer("conflict")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadConflict(MultiHeadQuasiAttention):
-    """`keras.layers.MultiHeadAttention` with conflict heads beside those of dot products.
+    """`keras.layers.MultiHeadAttention` with conflict heads beside its dot-product heads.
 
     A dot-product head: weights = softmax(q·kᵀ/√H). A conflict head, with a kernel W_s of its own:
-    weights = softmax(a), a[i, j] = W_s·|tanh(q_i) − tanh(k_j)|. Then output = (weights·v)·W_o over all heads.
+    weights = softmax(a), a[i, j] = W_s·|tanh(q_i) − tanh(k_j)|. The conflict heads come last. Over
+    all heads, output = (weights·v)·W_o.
 
-    Call, masks, scores, sublayer names and rows with nothing to attend are as in `layers.MultiHeadSoftmax`. The
-    conflict heads come last.
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
 
     Args:
-        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is no flash kernel:
-            `flash_attention` must be None or False.
+        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is
+            no flash kernel: `flash_attention` must be None or False.
         conflict_heads: how many of the heads are conflict heads, at least 1.
-        difference: as in `layers.ConflictAttention`; the conflict heads of "signed" give every query the same.
+        difference: as in `layers.ConflictAttention`. With "signed", each conflict head gives every
+            query the same weights.
         **kwargs: as for `keras.layers.MultiHeadAttention`.
 
     Returns:
-        (B, T, features), or that and the weights (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
 
     Raises:
-        ValueError: more conflict heads than heads, an unknown difference, a float mask, shapes that do not fit,
-            `flash_attention=True`.
+        ValueError: more conflict heads than heads, an unknown difference, a float mask, shapes that
+            do not fit together, or `flash_attention=True`.
 
     Example:
     >>> import numpy as np
@@ -46,7 +49,8 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     >>> tuple(MultiHeadConflict(num_heads=2, key_dim=8, conflict_heads=1)(x, x).shape)
     (2, 5, 16)
 
-    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", §6.1 and eqs. 7–9.
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", §6.1 and
+    eqs. 7–9.
     """
 
     def __init__(
@@ -60,14 +64,14 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
         self.conflict_heads = check_positive_integer(conflict_heads, "conflict_heads")
         if conflict_heads > self.num_heads:
             raise ValueError(
-                f"`conflict_heads` must be at most `num_heads`. Received: conflict_heads={conflict_heads}, "
-                f"num_heads={self.num_heads}"
+                "`conflict_heads` must be at most `num_heads`. "
+                f"Received: conflict_heads={conflict_heads}, num_heads={self.num_heads}"
             )
         check_choice(difference, DIFFERENCES, "difference")
         self.difference = difference
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        """Makes the projections and, a conflict head, W_s."""
+        """Makes the projections, and W_s for each conflict head."""
         super().build(query_shape, value_shape, key_shape)
         self.score_kernels = self.add_score_kernel(
             (self.key_dim, self.conflict_heads), "score_kernels"
@@ -76,8 +80,8 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
-        """Softmax attention of the heads, each by its own scores."""
-        del options["training"]  # which the op has no use for
+        """Softmax attention in every head, over dot-product or conflict scores."""
+        del options["training"]  # not an argument of the op
         return ops.multi_head_conflict_attention(
             query,
             key,
@@ -90,7 +94,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {
             **super().get_config(),
             "conflict_heads": self.conflict_heads,

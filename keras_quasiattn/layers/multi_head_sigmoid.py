@@ -16,7 +16,7 @@ Tensor = Any
 @mechanism("sigmoid")
 @dataclasses.dataclass
 class Sigmoid(Mechanism):
-    """Sigmoid of dot products; `score_bias` as in `ops.sigmoid_attention`."""
+    """Weights are the sigmoid of dot products; `score_bias` is as in `ops.sigmoid_attention`."""
 
     op = ops.sigmoid_attention
 
@@ -35,24 +35,27 @@ class Sigmoid(Mechanism):
 @multi_head_layer("sigmoid")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadSigmoid(MultiHeadQuasiAttention):
-    """`keras.layers.MultiHeadAttention` whose weights do not compete: each is between 0 and 1 for itself.
+    """`keras.layers.MultiHeadAttention` with independent weights: each is between 0 and 1.
 
     weights = sigmoid(q·kᵀ/√H + b) over the visible keys;  output = (weights·v)·W_o
 
-    Call, masks, scores, sublayer names and rows with nothing to attend are as in `layers.MultiHeadSoftmax`.
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
 
     Args:
-        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is no flash kernel:
-            `flash_attention` must be None or False.
-        score_bias: b. Defaults to None: −log n, n the number of keys that a query sees, with which a row sums to
-            about 1 where training begins.
+        *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is
+            no flash kernel: `flash_attention` must be None or False.
+        score_bias: b. Defaults to None, which means −log n for a query that sees n keys; a row of
+            weights then sums to about 1 when training begins.
         **kwargs: as for `keras.layers.MultiHeadAttention`.
 
     Returns:
-        (B, T, features), or that and the weights (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
 
     Raises:
-        ValueError: a bias that is no number, a float mask, shapes that do not fit, `flash_attention=True`.
+        ValueError: a bias that is not a number, a float mask, shapes that do not fit together, or
+            `flash_attention=True`.
 
     Example:
     >>> import numpy as np
@@ -61,7 +64,8 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
     >>> tuple(MultiHeadSigmoid(num_heads=2, key_dim=8)(x, x).shape)
     (2, 5, 16)
 
-    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid Self-Attention".
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid
+    Self-Attention".
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Softmax attention under the same laws, the baseline of every comparison."""
+"""Multi-head softmax attention with this package's mask rules: the baseline in comparisons."""
 
 import dataclasses
 from typing import Any
@@ -15,7 +15,7 @@ Tensor = Any
 @mechanism("softmax")
 @dataclasses.dataclass
 class Softmax(Mechanism):
-    """Softmax of dot products; it has no options."""
+    """Weights are the softmax of dot products; there are no options."""
 
     op = ops.softmax_attention
 
@@ -31,7 +31,7 @@ class Softmax(Mechanism):
         return_scores: bool = False,
         **options: Any,
     ) -> tuple[Tensor, ...]:
-        """As `ops.alignment_pair`, which computes the products of both directions once."""
+        """Calls `ops.alignment_pair`, which computes the products once for both directions."""
         return ops.alignment_pair(
             a, b, mask_a, mask_b, value_a=value_a, value_b=value_b, return_scores=return_scores
         )
@@ -40,22 +40,24 @@ class Softmax(Mechanism):
 @multi_head_layer("softmax")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadSoftmax(MultiHeadQuasiAttention):
-    """`keras.layers.MultiHeadAttention` with this package's masks: the same weights where both are defined.
+    """`keras.layers.MultiHeadAttention` with the same weights but this package's mask rules.
 
     weights = softmax(q·kᵀ/√H) over the visible keys;  output = (weights·v)·W_o
 
-    It differs from Keras' layer in the masks alone: a float mask is an error, explicit masks win, and a row with
-    nothing to attend gives exact zeros where Keras averages the padding.
+    The attention differs from Keras' layer in the masks alone: a float mask is an error, explicit
+    masks win over implicit ones, and a row with nothing to attend to gives exact zeros where Keras
+    averages the padding. The initial projection kernels differ too: each is drawn as a matrix
+    (inputs, outputs).
 
     Args:
         num_heads: number of heads N.
         key_dim: size H of each head for query and key.
-        value_dim: size of each head for value; default `key_dim`.
-        dropout: share of the weights dropped in training.
+        value_dim: size of each head for value. Defaults to `key_dim`.
+        dropout: fraction of the weights dropped in training.
         use_bias: whether the projections have biases.
-        output_shape: features of the output; default those of the query.
-        attention_axes: axes attention runs over; default all between batch and features.
-        sliding_window: if set, a query sees keys at most `sliding_window - 1` positions away.
+        output_shape: features of the output. Defaults to those of the query.
+        attention_axes: axes to attend over. Defaults to all axes between batch and features.
+        sliding_window: if set, a query sees only keys at most `sliding_window - 1` positions away.
         flash_attention: None or False; there is no flash kernel.
         kernel_initializer: initializer of the projection kernels.
         bias_initializer: initializer of the projection biases.
@@ -64,15 +66,16 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
         activity_regularizer: regularizer of the projections' outputs.
         kernel_constraint: constraint on the projection kernels.
         bias_constraint: constraint on the projection biases.
-        use_gate: multiply the heads' output by a sigmoid projection of the query.
+        use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
         seed: seed of the dropout.
         **kwargs: `name`, `dtype` and the like.
 
     Returns:
-        (B, T, features), or that and the weights (B, N, T, S) before dropout.
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
 
     Raises:
-        ValueError: a float mask, shapes that do not fit, `flash_attention=True`.
+        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
 
     Example:
     >>> import numpy as np

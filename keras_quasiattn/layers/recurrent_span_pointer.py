@@ -1,4 +1,4 @@
-"""Where an answer begins and ends, by recurrent layers over the passage."""
+"""Finds where an answer begins and ends, with recurrent layers over the passage."""
 
 from typing import Any
 
@@ -19,13 +19,14 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RecurrentSpanPointer(keras.layers.Layer):
-    """Two logits a position: that a span begins there, and that it ends there.
+    """Gives each position two logits: that the answer span begins there, and that it ends there.
 
     h = BiGRU(x);  start = h·w_s;  h' = BiGRU(h);  end = h'·w_e
 
-    There are no biases, since a softmax over the positions cancels them. A masked position is passed over, its logits
-    are exactly 0, and nothing that stands there, NaN included, matters: a softmax over the logits has to leave it out.
-    The output keeps the mask.
+    There are no biases, since a softmax over the positions cancels them. The recurrent layers skip
+    masked positions, so nothing stored there, NaN included, affects the output. The logits of
+    masked positions are exactly 0: a softmax over the logits must leave them out. The output keeps
+    the mask.
 
     Args:
         units: size of the states of each direction.
@@ -33,13 +34,15 @@ class RecurrentSpanPointer(keras.layers.Layer):
 
     Call arguments:
         inputs: (B, T, features).
-        mask: boolean (or 0/1 integer) (B, T), True = real; default the mask that Keras attached.
+        mask: boolean (or 0/1 integer) (B, T), True = real position. Defaults to the mask Keras
+            attached to `inputs`.
 
     Returns:
         (B, T, 2): start, end.
 
     Raises:
-        ValueError: units that are not a positive integer, inputs that are not (B, T, features), a float mask.
+        ValueError: units that are not a positive integer, inputs that are not (B, T, features), or
+            a float mask.
 
     Example:
     >>> import numpy as np
@@ -47,8 +50,8 @@ class RecurrentSpanPointer(keras.layers.Layer):
     >>> tuple(RecurrentSpanPointer(units=4)(np.ones((2, 5, 8), "float32")).shape)
     (2, 5, 2)
 
-    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension", as its published
-    code has it, which leaves out the mask.
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension",
+    following its published code, which omits the mask.
     """
 
     def __init__(self, units: int, **kwargs: Any) -> None:
@@ -57,7 +60,7 @@ class RecurrentSpanPointer(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes both recurrent layers and both logits."""
+        """Makes both recurrent layers and both logit projections."""
         check_sequence(inputs_shape, "inputs")
         dtype, states = self.dtype_policy, (*inputs_shape[:-1], 2 * self.units)
         self.start_recurrent = BidirectionalGRU(self.units, dtype=dtype, name="start_recurrent")
@@ -71,22 +74,22 @@ class RecurrentSpanPointer(keras.layers.Layer):
         self.end_logit.build(states)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """The logits; see the class."""
+        """Returns the logits; see the class."""
         mask = sequence_mask(mask, "mask")
-        start = self.start_recurrent(inputs, mask=mask)
+        start = self.start_recurrent(inputs, mask=mask)  # (B, T, 2·units)
         end = self.end_recurrent(start, mask=mask)
         logits = keras.ops.concatenate([self.start_logit(start), self.end_logit(end)], axis=-1)
         return zero_padding(logits, mask)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 2)."""
+        """Returns (B, T, 2)."""
         return (*inputs_shape[:-1], 2)
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Symbolic logits (B, T, 2)."""
+        """Returns symbolic logits (B, T, 2)."""
         sequence_mask(mask, "mask")
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "units": self.units}

@@ -1,4 +1,4 @@
-"""The learned signal that tells a shared block how often it has been applied."""
+"""A learned signal that tells a shared block how often it has been applied."""
 
 from typing import Any
 
@@ -11,14 +11,14 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class StepSignal(keras.layers.Layer):
-    """Adds to every position a learned vector that belongs to the step.
+    """Adds a learned vector for the current step to every position.
 
     output = x + √D·table[step], table drawn from N(0, 1/D)
 
-    A mask changes nothing and travels on.
+    The layer ignores a mask and passes it on.
 
     Args:
-        num_steps: positive integer, how many steps there are.
+        num_steps: positive integer, the number of steps.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -29,13 +29,14 @@ class StepSignal(keras.layers.Layer):
         (B, T, D).
 
     Raises:
-        ValueError: `num_steps` is no positive integer, or `step` is out of range.
+        ValueError: `num_steps` is not a positive integer, or `step` is out of range.
 
     Example:
     >>> StepSignal(num_steps=4)(keras.ops.zeros((1, 2, 8)), step=3).shape == (1, 2, 8)
     True
 
-    Reference: Dehghani et al. 2019, "Universal Transformers", section 2.1, learned as in Tensor2Tensor.
+    Reference: Dehghani et al. 2019, "Universal Transformers", section 2.1, learned as in
+    Tensor2Tensor.
     """
 
     def __init__(self, num_steps: int, **kwargs: Any) -> None:
@@ -44,7 +45,7 @@ class StepSignal(keras.layers.Layer):
         self.num_steps = check_positive_integer(num_steps, "num_steps")
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Makes the table."""
+        """Makes the table (num_steps, D)."""
         width = check_sequence(inputs_shape, "inputs")
         self.table = self.add_weight(
             name="table",
@@ -59,9 +60,9 @@ class StepSignal(keras.layers.Layer):
         return inputs + self.table[step] * inputs.shape[-1] ** 0.5
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The shape of the inputs."""
+        """Returns the shape of the inputs."""
         return tuple(inputs_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         return {**super().get_config(), "num_steps": self.num_steps}

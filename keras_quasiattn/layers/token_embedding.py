@@ -1,4 +1,4 @@
-"""One table that embeds tokens and predicts them."""
+"""One table that embeds tokens and turns vectors into token logits."""
 
 from typing import Any
 
@@ -9,20 +9,21 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TokenEmbedding(keras.layers.ReversibleEmbedding):
-    """Token ids to vectors, and with `reverse=True` vectors to logits, by the same table.
+    """Turns token ids into vectors and, with `reverse=True`, vectors into logits by the same table.
 
     vectors = √D·table[ids];  logits = vectors·tableᵀ in float32; table drawn from N(0, 1/D)
 
-    A mask on the vectors travels on with the logits, so Keras losses and metrics leave padding out.
+    The logits keep the mask of the vectors, so Keras losses and metrics leave padding out.
 
     Args:
         input_dim: positive integer, number of token ids.
         output_dim: positive integer, width D.
-        **kwargs: `name`, `dtype`, `trainable`, `embeddings_regularizer` and the like of `keras.layers.Embedding`.
+        **kwargs: `name`, `dtype`, `trainable`, `embeddings_regularizer` and the like of
+            `keras.layers.Embedding`.
 
     Call arguments:
-        inputs: ids (B, T), integers; or vectors (B, T, D) with `reverse=True`.
-        reverse: whether to go from vectors to logits.
+        inputs: integer ids (B, T), or vectors (B, T, D) with `reverse=True`.
+        reverse: whether to turn vectors into logits.
 
     Returns:
         Vectors (B, T, D), or logits (B, T, input_dim) in float32.
@@ -33,8 +34,8 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
     >>> tuple(vectors.shape), tuple(layer(vectors, reverse=True).shape)
     ((2, 3, 4), (2, 3, 10))
 
-    Reference: Press and Wolf 2017, "Using the Output Embedding to Improve Language Models"; scale and initial values
-    as in Tensor2Tensor.
+    Reference: Press and Wolf 2017, "Using the Output Embedding to Improve Language Models"; scale
+    and initial values as in Tensor2Tensor.
     """
 
     def __init__(self, input_dim: int, output_dim: int, **kwargs: Any) -> None:
@@ -44,15 +45,15 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         self.supports_masking = True
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
-        """Embeds or predicts; see the class."""
+        """Embeds ids, or turns vectors into logits; see the class."""
         outputs = super().call(inputs, reverse=reverse)
         return outputs if reverse else outputs * self.output_dim**0.5
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor | None:
-        """The mask of the inputs."""
+        """Returns the mask of the inputs."""
         return mask
 
     def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> Any:
-        """Symbolic vectors in the compute dtype, or logits in float32."""
+        """Returns symbolic vectors in the compute dtype, or symbolic logits in float32."""
         spec = super().compute_output_spec(inputs, reverse=reverse)
         return keras.KerasTensor(spec.shape, dtype="float32") if reverse else spec

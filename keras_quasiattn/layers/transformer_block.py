@@ -1,4 +1,4 @@
-"""What the encoder and the decoder block have in common."""
+"""The parts that the encoder and the decoder block share."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 
 
 class TransformerBlock(keras.layers.Layer):
-    """The constructor and configuration of `TransformerEncoder` and `TransformerDecoder`; see there."""
+    """Constructor and configuration of `TransformerEncoder` and `TransformerDecoder`; see those."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class TransformerBlock(keras.layers.Layer):
     def _attention_half(
         self, name: str, query_shape: Any, value_shape: Any, *, is_cross: bool = False
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
-        """The norm before an attention, the attention, and the dropout after it, all built."""
+        """Makes and builds a norm, an attention, and the dropout that follows it."""
         common = {"dtype": self.dtype_policy}
         norm = LayerNormalization(
             epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common
@@ -64,7 +64,7 @@ class TransformerBlock(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns every constructor argument."""
         feed_forward = self.feed_forward.get_config()
         shared = (
             "intermediate_dim",

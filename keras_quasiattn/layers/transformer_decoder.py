@@ -15,24 +15,25 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerDecoder(TransformerBlock):
-    """One pre-norm block: attend to the past, attend to the encoder's outputs, then a feed-forward net.
+    """One pre-norm block: self-attention to the past, attention to the encoder, feed-forward net.
 
     x = decoder + Dropout(SelfAttention(LayerNorm(decoder))), causal
     y = x + Dropout(CrossAttention(LayerNorm(x), encoder))
     output = y + Dropout(FeedForward(LayerNorm(y)))
 
-    Masking: position t sees the positions 0 … t of `decoder` and all of `encoder`, padding excepted; what
-    padding holds never matters. The decoder's mask travels on with the output. Explicit masks replace
-    implicit Keras masks. Where CoDA centres, the cross-attention takes means within a query's own row
-    (`center_per_query`), so that an output never depends on later positions.
+    Masking: position t sees positions 0 … t of `decoder` and all of `encoder`, except padding. The
+    values in padding never matter. Explicit masks replace implicit Keras masks. The output keeps
+    the decoder's mask. Where CoDA centres, the cross-attention takes means over each query's own
+    row (`center_per_query`), so an output never depends on later positions.
 
-    `start_cache` and `step` give, one position at a time, what one call gives for the whole sequence.
+    `start_cache` and `step` compute one position at a time. At real positions, the outputs equal
+    those of one call on the whole sequence without dropout.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of a mechanism or an unbuilt layer, as for `TransformerEncoder`. Both
-            attentions of the block are made from it.
+        attention: name of a mechanism or an unbuilt layer, as for `TransformerEncoder`. The block
+            makes both of its attentions from it.
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.
         dropout: rate in [0, 1). Defaults to 0.
@@ -43,25 +44,27 @@ class TransformerDecoder(TransformerBlock):
 
     Call arguments:
         decoder: (B, T, D), the sequence so far.
-        encoder: (B, S, E), what it is written from.
+        encoder: (B, S, E), the encoder's outputs.
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
         encoder_mask: the same for `encoder`, (B, S).
         training: whether dropout is on.
-        return_attention_scores: also return the weights of the cross-attention, (B, N, T, S).
+        return_attention_scores: whether to return the weights of the cross-attention,
+            (B, N, T, S), too.
 
     Returns:
-        (B, T, D), or that and the weights.
+        (B, T, D); with `return_attention_scores`, a tuple of that and the weights.
 
     Raises:
-        ValueError: an argument is out of range, the heads do not divide the width, the inputs are not of rank 3,
-            or a mask holds floats.
+        ValueError: an argument is out of range, the heads do not divide the width, the inputs are
+            not of rank 3, or a mask holds floats.
 
     Example:
     >>> block = TransformerDecoder(intermediate_dim=64, num_heads=2)
     >>> block(keras.ops.ones((1, 3, 16)), keras.ops.ones((1, 5, 8))).shape == (1, 3, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm as in Tensor2Tensor.
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm as in
+    Tensor2Tensor.
     """
 
     def build(
@@ -90,7 +93,7 @@ class TransformerDecoder(TransformerBlock):
         """Applies the block; see the class."""
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
         encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
-        # New tensors: no implicit mask reaches an attention beside the ones that count.
+        # These new tensors carry no implicit mask: the attentions use only the masks given below.
         decoder, encoder = zero_padding(decoder, decoder_mask), zero_padding(encoder, encoder_mask)
         x = self.self_attention_norm(decoder)
         x = self.self_attention(
@@ -103,6 +106,7 @@ class TransformerDecoder(TransformerBlock):
         )
         decoder = decoder + self.self_attention_dropout(x, training=training)
         x = self.cross_attention_norm(decoder)
+        # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
         x = self.cross_attention(
             x,
             encoder,
@@ -119,9 +123,14 @@ class TransformerDecoder(TransformerBlock):
     def start_cache(
         self, encoder: Tensor, length: Any, encoder_mask: Tensor | None = None
     ) -> dict[str, Any]:
-        """What `step` needs to write up to `length` positions from `encoder` (B, S, E).
+        """Makes the cache with which `step` computes up to `length` positions.
 
-        The layer must be built. Every leaf of the cache has the batch first.
+        The layer must be built. Every tensor of the cache has the batch first.
+
+        Args:
+            encoder: (B, S, E), the encoder's outputs.
+            length: integer, the largest number of positions.
+            encoder_mask: optional (B, S), True = a real position.
         """
         width = self.self_attention_norm.gamma.shape[0]
         queries = ops.zeros((ops.shape(encoder)[0], length, width), dtype=self.compute_dtype)
@@ -141,14 +150,14 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """The output at one position, without dropout.
+        """Computes the output at one position, without dropout.
 
         Args:
             decoder: (B, 1, D), the input at position `index`.
-            index: scalar integer, counted from 0; the positions before it have been given already.
+            index: scalar integer, counted from 0; all earlier positions must have been given.
             cache: from `start_cache` or the previous step.
-            decoder_mask: optional (B, length), True = a real position; read up to `index`.
-            encoder_mask: optional (B, S).
+            decoder_mask: optional (B, length), True = a real position; used up to `index`.
+            encoder_mask: optional (B, S), True = a real position.
 
         Returns:
             (B, 1, D) and the cache for the next step.
@@ -184,7 +193,7 @@ class TransformerDecoder(TransformerBlock):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Symbolic output, of the shape and dtype of the first input, and scores (B, N, T, S)."""
+        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, S)."""
         check_mask(decoder_mask, "decoder_mask")
         check_mask(encoder_mask, "encoder_mask")
         output = keras.KerasTensor(
@@ -199,5 +208,5 @@ class TransformerDecoder(TransformerBlock):
     def compute_output_shape(
         self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]
     ) -> tuple[int | None, ...]:
-        """The shape of `decoder`."""
+        """Returns the shape of `decoder`."""
         return tuple(decoder_shape)

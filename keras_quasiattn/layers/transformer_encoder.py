@@ -18,22 +18,24 @@ class TransformerEncoder(TransformerBlock):
     x = inputs + Dropout(Attention(LayerNorm(inputs)))
     output = x + Dropout(FeedForward(LayerNorm(x)))
 
-    Masking: padding is neither attended to nor attends, and counts in no mean; what it holds never matters.
-    The mask travels on with the output. An explicit mask replaces the implicit Keras mask.
+    Masking: padding neither attends nor is attended to, and no mean includes it. The values in
+    padding never matter. An explicit mask replaces the implicit Keras mask. The output keeps the
+    mask.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of a mechanism with a multi-head layer, such as "coda" (`MultiHeadCoDA`, the default) or
-            "softmax" (`MultiHeadSoftmax`); or any Keras layer with the call arguments and
-            `build(query_shape, value_shape)` of `keras.layers.MultiHeadAttention`, not built yet: the block makes its
-            own copy from the layer's configuration. A configuration as from `keras.saving.serialize_keras_object`
-            will do.
+        attention: name of a mechanism with a multi-head layer, such as "coda" (`MultiHeadCoDA`, the
+            default) or "softmax" (`MultiHeadSoftmax`). Or any unbuilt Keras layer with the call
+            arguments and `build(query_shape, value_shape)` of `keras.layers.MultiHeadAttention`, or
+            such a layer's configuration from `keras.saving.serialize_keras_object`; the block makes
+            its own copy from the configuration.
         attention_options: dict of further constructor arguments for a named attention, such as
-            `{"gate_range": "centered"}`; here `use_bias` is False and `dropout` the block's unless given.
+            `{"gate_range": "centered"}`. Unless given, `use_bias` is False and `dropout` is that of
+            the block.
         key_dim: head size. Defaults to width / num_heads.
-        dropout: rate in [0, 1) after each half, on the attention weights and inside the feed-forward net.
-            Defaults to 0.
+        dropout: rate in [0, 1) after each half, on the attention weights and inside the
+            feed-forward net. Defaults to 0.
         activation: activation of the feed-forward net. Defaults to "relu".
         layer_norm_epsilon: added to the variance. Defaults to 1e-6.
         kernel_initializer: for all kernels. Defaults to "glorot_uniform".
@@ -48,9 +50,8 @@ class TransformerEncoder(TransformerBlock):
         (B, T, D).
 
     Raises:
-        ValueError: an argument is out of range, the heads do not divide the width, the inputs are not of rank
-        3,
-            or the mask holds floats.
+        ValueError: an argument is out of range, the heads do not divide the width, the inputs are
+            not of rank 3, or the mask holds floats.
 
     Example:
     >>> block = TransformerEncoder(intermediate_dim=64, num_heads=2)
@@ -59,8 +60,8 @@ class TransformerEncoder(TransformerBlock):
     >>> block(x).shape == (2, 3, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm, epsilon and the places
-    of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019, eq. 10.
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm, epsilon and
+    the places of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019, eq. 10.
     """
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
@@ -75,7 +76,7 @@ class TransformerEncoder(TransformerBlock):
     ) -> Tensor:
         """Applies the block; see the class."""
         mask = sequence_mask(mask, "mask")
-        # A new tensor: no implicit mask reaches the attention beside the one that counts.
+        # This new tensor carries no implicit mask: the attention uses only the mask given below.
         inputs = zero_padding(inputs, mask)
         x = self.attention_norm(inputs)
         x = self.attention(x, x, query_mask=mask, value_mask=mask, training=training)
@@ -88,10 +89,10 @@ class TransformerEncoder(TransformerBlock):
         mask: Tensor | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Symbolic output, of the shape and dtype of the first input."""
+        """Returns the symbolic output: the shape of the inputs, the compute dtype."""
         check_mask(mask, "mask")
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """The shape of the inputs."""
+        """Returns the shape of the inputs."""
         return tuple(inputs_shape)
