@@ -34,8 +34,8 @@ def answer_f1(prediction: str, reference: str) -> float:
     """Returns the F1 of the prediction's words against the reference's, after normalization.
 
     F1 is 2·p·r/(p + r): p is the share of the prediction's words that are in the reference, r the
-    share of the reference's words that are in the prediction. A repeated word counts as often as it
-    is in both.
+    share of the reference's words that are in the prediction. A repeated word counts as often as
+    both texts contain it.
 
     >>> answer_f1("a big cat", "the cat")
     0.6666666666666666

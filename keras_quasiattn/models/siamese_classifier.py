@@ -186,7 +186,7 @@ class SiameseClassifier(FunctionalModel):
         for side, pair, both in (("first", states, masks), ("second", states[::-1], masks[::-1])):
             seen = [pair[0]]
             if heads:
-                # (B, L, units of u + those of the heads); with two heads the layer itself adds u.
+                # One head: (B, L, units). Two heads: [u; v^A; v^C], (B, L, 3·units), u included.
                 found, *weights = self._interaction(pair, mask=both, return_attention_scores=True)
                 seen = [found] if len(heads) == 2 else [*seen, found]
                 answer |= {

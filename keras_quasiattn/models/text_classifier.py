@@ -39,10 +39,10 @@ class TextClassifier(FunctionalModel):
     h = BiLSTM(… BiLSTM(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
 
     The attention gives α: "soft" is a softmax over all positions, "local" one over a window around
-    a predicted position, "gated" one over the positions whose gate is opened by an auxiliary
-    network on the embeddings. "none" takes the last states of both directions instead. With any
-    other name, such as "softmax" or "coda", the states attend to each other by the multi-head layer
-    of that name, and c is the mean of h + attention(h).
+    a predicted position, "gated" one over the positions whose gates are opened by an auxiliary
+    network that reads the embeddings. "none" takes the last states of both directions instead. With
+    any other name, such as "softmax" or "coda", the states attend to each other by the multi-head
+    layer of that name, and c is the mean of h + attention(h).
 
     Padding is id 0, follows the text and changes nothing. A text that is all padding gives finite
     logits.

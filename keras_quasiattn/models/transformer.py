@@ -182,8 +182,8 @@ class Transformer(FunctionalModel):
             target: ids (B, T), integers.
 
         Returns:
-            `logits` (B, T, vocabulary_size), and the cross-attention's `weights`
-            (B, num_layers, heads, T, S).
+            `logits` (B, T, vocabulary_size), and the cross-attentions' `weights` (B, num_layers,
+            heads, T, S).
         """
         source, target = ops.cast(source, "int32"), ops.cast(target, "int32")
         weights: list[Tensor] = []

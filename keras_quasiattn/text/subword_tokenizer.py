@@ -12,8 +12,8 @@ from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
 class SubwordTokenizer(VocabularyTokenizer):
     """WordPiece: lower-cased words and punctuation are cut greedily into the longest known pieces.
 
-    Accents are removed. A piece inside a word begins with "##". A word that cannot be cut
-    into known pieces is unknown as a whole.
+    Accents are removed. A piece inside a word begins with "##". A word that cannot be cut into
+    known pieces is unknown as a whole.
 
     Args:
         vocabulary: the pieces by id; see `VocabularyTokenizer` and `vocabulary.learn_subwords`.
