@@ -39,8 +39,8 @@ def attention_flops(
         The total over all texts.
 
     Raises:
-        ValueError: if `attention` is unknown, or `open_counts` or `window` is missing, given
-            without need, or out of range.
+        ValueError: if `attention` is unknown, `open_counts` or `window` is missing or given without
+            need, or `open_counts` is out of range.
 
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000
