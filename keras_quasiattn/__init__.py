@@ -1,7 +1,7 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
-`keras_quasiattn.ops` and `keras_quasiattn.layers` need Keras alone; `models`, `tasks` and `report` are imported on
-first use, because tasks bring TensorFlow Text and TensorFlow Datasets with them.
+`keras_quasiattn.ops` and `keras_quasiattn.layers` need only Keras. `models`, `tasks` and `report`
+are imported on first use, because `tasks` brings in TensorFlow Text and TensorFlow Datasets.
 """
 
 import importlib

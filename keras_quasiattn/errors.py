@@ -1,23 +1,24 @@
-"""The error that a person at the command line is meant to read."""
+"""The error class whose message is meant for a person at the command line."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class UserError(Exception):
-    """Something the user can mend: one line that names the thing, what came, and what would be right.
+    """An error the user can fix: one line names the problem, what was received and what is valid.
 
-    The command line prints the message alone and exits with code 1; in Python it is an ordinary exception.
+    The command line prints only the message and exits with code 1. In Python it is an ordinary
+    exception.
     """
 
     @classmethod
     def unknown(cls, kind: str, name: str, known: Iterable[str]) -> "UserError":
-        """The error for a name that is not among the known ones; it lists them and points at a near miss.
+        """Returns the error for an unknown name. It lists the known names and suggests a close one.
 
         Args:
-            kind: what the name names, such as "task".
-            name: what came.
-            known: the names that would be right.
+            kind: what kind of thing the name refers to, such as "task".
+            name: the name that was received.
+            known: the valid names.
 
         >>> print(UserError.unknown("task", "mlv", ["mlu", "trec"]))
         unknown task 'mlv' (did you mean 'mlu'?): choose from mlu, trec

@@ -1,4 +1,4 @@
-"""Keras metrics, and what attention costs."""
+"""Keras metrics, scores of decoded texts, and the cost of attention in operations."""
 
 from keras_quasiattn.metrics.answers import (
     answer_exact_match,

@@ -1,4 +1,4 @@
-"""Exact match and F1 of answers, as SQuAD's own script has them."""
+"""Exact match and F1 of answers, as SQuAD's own script computes them."""
 
 import collections
 import re
@@ -10,7 +10,9 @@ _PUNCTUATION = set(string.punctuation)
 
 
 def normalized_answer(text: str) -> str:
-    """The answer in lower case, without ASCII punctuation and English articles, words separated by single spaces.
+    """Returns the answer in lower case, without ASCII punctuation and English articles.
+
+    Single spaces separate the words.
 
     >>> normalized_answer("The  Beatles' (1964)")
     'beatles 1964'
@@ -20,7 +22,7 @@ def normalized_answer(text: str) -> str:
 
 
 def answer_exact_match(prediction: str, reference: str) -> float:
-    """1 where both are the same once normalized, else 0.
+    """Returns 1 if both texts are equal after normalization, else 0.
 
     >>> answer_exact_match("the cat.", "Cat")
     1.0
@@ -29,10 +31,11 @@ def answer_exact_match(prediction: str, reference: str) -> float:
 
 
 def answer_f1(prediction: str, reference: str) -> float:
-    """The harmonic mean of the shares of words that both have in common, once normalized.
+    """Returns the F1 of the prediction's words against the reference's, after normalization.
 
-    2·p·r/(p + r), p the share of the prediction's words that the reference has, each as often as it has it, and r the
-    share of the reference's words that the prediction has.
+    F1 is 2·p·r/(p + r): p is the share of the prediction's words that are in the reference, r the
+    share of the reference's words that are in the prediction. A repeated word counts as often as
+    both texts contain it.
 
     >>> answer_f1("a big cat", "the cat")
     0.6666666666666666
@@ -48,17 +51,18 @@ def answer_f1(prediction: str, reference: str) -> float:
 def answer_scores(
     predictions: Sequence[str], references: Sequence[Sequence[str]]
 ) -> dict[str, float]:
-    """The means of exact match and F1 over questions, of each the best over its references.
+    """Returns mean exact match and mean F1 over questions, each scored by its best reference.
 
     Args:
-        predictions: an answer a question.
+        predictions: one answer per question.
         references: for each question its right answers, at least one.
 
     Returns:
         `exact_match` and `f1`, in [0, 1].
 
     Raises:
-        ValueError: other numbers of predictions and references, none at all, or a question without references.
+        ValueError: if there are unequal numbers of predictions and references, or none, or a
+            question without references.
 
     >>> answer_scores(["big cat", "dog"], [["a cat", "cats"], ["the dog"]])
     {'exact_match': 0.5, 'f1': 0.8333333333333333}
@@ -67,7 +71,8 @@ def answer_scores(
     """
     if len(predictions) != len(references) or not predictions:
         raise ValueError(
-            f"predictions and references must be as many, at least one; got {len(predictions)} and {len(references)}"
+            "predictions and references must be as many, at least one; "
+            f"got {len(predictions)} and {len(references)}"
         )
     if not all(references):
         raise ValueError("every question must have a reference")

@@ -1,10 +1,10 @@
-"""What attention costs in floating point operations, counted as the GA-Net paper counts them."""
+"""The cost of attention in floating point operations, counted as in the GA-Net paper."""
 
 from collections.abc import Sequence
 
 import numpy as np
 
-# Each with the argument that it needs beside the lengths.
+# Each attention with the argument that it needs besides the lengths.
 ATTENTIONS = {"none": None, "local": "window", "soft": None, "gated": "open_counts"}
 
 
@@ -16,29 +16,31 @@ def attention_flops(
     open_counts: Sequence[int] | np.ndarray | None = None,
     window: int | None = None,
 ) -> int:
-    """Operations of the attention unit over a set of texts.
+    """Counts the operations of the attention unit over a set of texts.
 
-    2·D for every position attended to: D for the score wᵀ·tanh(h_t) and D for adding α_t·h_t, a multiplication and
-    the addition after it being one operation.
+    Each position attended to costs 2·D: D for the score wᵀ·tanh(h_t) and D for adding α_t·h_t,
+    where a multiplication and the addition after it count as one operation.
 
-    The paper prints totals (Table 3) without a formula. This one gives its row for soft attention from its own
-    Table 1 (number and mean length of the test texts, D = 200) to within 5 % for IMDB, AG's News, SST-1 and SST-2,
-    and for TREC with the 7.5 words that its test questions have. So tanh, exp and the division, some 1 % more, are
-    not in it, nor are padding, the BiLSTM, and the auxiliary network; for that see `auxiliary_flops`.
+    The paper prints totals (Table 3) without a formula. This formula reproduces its row for soft
+    attention to within 5 % from its Table 1 (number and mean length of the test texts, D = 200) for
+    IMDB, AG's News, SST-1 and SST-2, and for TREC with the 7.5 words that its test questions have.
+    The count leaves out tanh, exp and the division (about 1 % more), padding, the BiLSTM and the
+    auxiliary network; for the last see `auxiliary_flops`.
 
     Args:
-        attention: "soft" attends to every word; "gated" to the open ones; "local" to those in a window (at most
-            2·window + 1, taken as that many where the text has them); "none" to none.
-        lengths: words of each text, without padding.
-        width: D, size of the states, both directions of a BiLSTM.
-        open_counts: open gates of each text, for "gated".
-        window: positions on each side of the predicted one, for "local".
+        attention: "soft" attends to every word, "gated" to the open ones, "local" to those in a
+            window (counted as 2·window + 1 words, or all words of a shorter text), "none" to none.
+        lengths: number of words in each text, without padding.
+        width: D, size of the states; for a BiLSTM, of both directions together.
+        open_counts: number of open gates in each text, for "gated".
+        window: number of positions on each side of the predicted one, for "local".
 
     Returns:
         The total over all texts.
 
     Raises:
-        ValueError: an unknown attention, or `open_counts` or `window` missing, superfluous or out of range.
+        ValueError: if `attention` is unknown, `open_counts` or `window` is missing or given without
+            need, or `open_counts` is out of range.
 
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000
@@ -51,7 +53,8 @@ def attention_flops(
         if (value is None) == (ATTENTIONS[attention] == name):
             (owner,) = (one for one, needed in ATTENTIONS.items() if needed == name)
             raise ValueError(
-                f'`{name}` belongs to "{owner}" and is needed there. Received: attention={attention!r}, '
+                f'`{name}` belongs to "{owner}" and is needed there. '
+                f"Received: attention={attention!r}, "
                 f"{name}={value!r}"
             )
     counts = np.asarray(lengths, "int64")
@@ -71,22 +74,24 @@ def attention_flops(
 def auxiliary_flops(
     network: str, lengths: Sequence[int] | np.ndarray, input_width: int, units: int
 ) -> int:
-    """Operations of what decides where to attend, counted alike: multiplications of its matrices alone.
+    """Counts the operations of the network that decides where to attend: matrix products only.
 
-    bilstm: 2·4·U·(E + U) + 2·U a word. feed_forward: E·U + U. self_attention: E·U + 4·U² + U a word and 2·U a
-    pair of words. local: E·U + U a text, for the last state alone; E = U = D in `layers.LocalAttention`.
+    bilstm: 2·4·U·(E + U) + 2·U per word. feed_forward: E·U + U per word. self_attention:
+    E·U + 4·U² + U per word and 2·U per pair of words. local: E·U + U per text, for its last state
+    only; E = U = D in `layers.LocalAttention`.
 
     Args:
-        network: "bilstm", "feed_forward", "self_attention", as in `layers.GatedAttention`, or "local".
-        lengths: words of each text, without padding.
-        input_width: E, size of what the network reads.
+        network: "bilstm", "feed_forward", "self_attention", as in `layers.GatedAttention`, or
+            "local".
+        lengths: number of words in each text, without padding.
+        input_width: E, size of the vectors that the network reads.
         units: U, size of its hidden states.
 
     Returns:
         The total over all texts.
 
     Raises:
-        ValueError: an unknown network.
+        ValueError: if `network` is unknown.
 
     >>> auxiliary_flops("bilstm", [10], input_width=100, units=100)
     1602000

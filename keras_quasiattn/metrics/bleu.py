@@ -1,4 +1,4 @@
-"""How near translations are to their references."""
+"""BLEU scores of translations."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,25 +14,30 @@ _FIGURES: dict[str, dict[str, Any]] = {
 def bleu(
     hypotheses: Sequence[str | bytes], references: Sequence[str | bytes]
 ) -> dict[str, float | str]:
-    """BLEU of a whole set of translations, one reference each, in percent.
+    """Computes BLEU of a whole set of translations, with one reference each, in percent.
 
-    Texts are compared as they are written: those that were tokenized should be detokenized for the first two
-    figures, and tokenized as the reference is for the last two.
+    The texts are compared as given. For the first two scores pass them detokenized; for the last
+    two, tokenized like the references.
 
     Args:
-        hypotheses: the translations; they may be empty. Bytes are UTF-8, whatever is not replaced by U+FFFD.
-        references: what would be right, in the same order.
+        hypotheses: the translations, which may be empty. Bytes are decoded as UTF-8; invalid ones
+            become U+FFFD.
+        references: the right translations, in the same order.
 
     Returns:
         `bleu` (cased) and `bleu_uncased`, both on the tokens of mteval-v13a; `bleu_tokens` and
-        `bleu_tokens_uncased`, on the words between blanks; and sacrebleu's `signature` of the first. The signatures
-        of the others differ from it in `case` and `tok` alone.
+        `bleu_tokens_uncased`, on words separated by blanks; and sacrebleu's `signature` of the
+        first. The signatures of the others differ from it only in `case` and `tok`.
 
     Raises:
-        ValueError: If the two differ in number, or there are none.
+        ValueError: if the two differ in number, or are empty.
 
     >>> figures = bleu(["the dog runs on the grass"], [b"The dog runs on the grass."])
-    >>> round(figures["bleu"], 1), round(figures["bleu_uncased"], 1), figures["signature"].split("|")[3]
+    >>> (
+    ...     round(figures["bleu"], 1),
+    ...     round(figures["bleu_uncased"], 1),
+    ...     figures["signature"].split("|")[3],
+    ... )
     (64.3, 84.6, 'tok:13a')
 
     Source: Papineni et al. 2002; Post 2018, "A Call for Clarity in Reporting BLEU Scores".
@@ -42,12 +47,12 @@ def bleu(
             "hypotheses and references must be as many, and at least one; "
             f"got {len(hypotheses)} and {len(references)}"
         )
-    import sacrebleu  # of the tasks' extra, and needed here alone
+    import sacrebleu  # part of the `tasks` extra and needed only here
 
     written, wanted = ([_as_text(text) for text in texts] for texts in (hypotheses, references))
     figures: dict[str, float | str] = {}
     for name, settings in _FIGURES.items():
-        # Forced, since tokenized text is measured knowingly.
+        # `force` turns off the warning about tokenized text, which some scores take on purpose.
         metric = sacrebleu.BLEU(force=True, **settings)
         figures[name] = metric.corpus_score(written, [wanted]).score
         figures.setdefault("signature", str(metric.get_signature()))

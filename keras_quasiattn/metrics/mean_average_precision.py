@@ -11,12 +11,14 @@ from keras_quasiattn.metrics.ranking_metric import RankingMetric
 class MeanAveragePrecision(RankingMetric):
     """Mean over questions of the average precision of their ranked candidates.
 
-        AP = Σ over positives of (positives down to its rank) / rank, by the number of positives
+        AP = Σ over positives of (positives down to its rank) / rank, divided by all positives
 
-    Arguments, inputs, ties and the questions that count are those of `RankingMetric`.
+    `RankingMetric` describes arguments, inputs, ties and which questions count.
 
     >>> metric = MeanAveragePrecision(capacity=5)
-    >>> metric.update_state([[1, 0, 0], [0, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1])  # one question: 1, 2/3
+    >>> metric.update_state(  # one question: 1, 2/3
+    ...     [[1, 0, 0], [0, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1]
+    ... )
     >>> metric.update_state([[1, 1, 3], [0, 1, 4]], [0.5, 0.5])  # another one, tied: 1/2
     >>> round(float(metric.result()), 4)
     0.6667

@@ -9,9 +9,9 @@ from keras_quasiattn.metrics.ranking_metric import RankingMetric
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MeanReciprocalRank(RankingMetric):
-    """Mean over questions of 1 / rank of their first positive candidate.
+    """Mean over questions of 1 / rank of the first positive candidate.
 
-    Arguments, inputs, ties and the questions that count are those of `RankingMetric`.
+    `RankingMetric` describes arguments, inputs, ties and which questions count.
 
     >>> metric = MeanReciprocalRank(capacity=3)
     >>> metric.update_state([[0, 0, 0], [1, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1])

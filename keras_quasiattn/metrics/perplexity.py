@@ -1,20 +1,21 @@
-"""How many tokens a model hesitates between."""
+"""Perplexity from a summed negative log-likelihood."""
 
 import math
 
 
 def perplexity(negative_log_likelihood: float, tokens: int) -> float:
-    """exp(negative_log_likelihood / tokens); infinite where that exceeds what a float holds.
+    """Returns exp(negative_log_likelihood / tokens), or infinity where a float would overflow.
 
-    Perplexities compare only where the tokens are the same: per subword it is lower than per word. For a word's from
-    subwords, give the subwords' sum with the number of words.
+    Perplexities are comparable only for the same tokens: per subword the value is lower than per
+    word. For the perplexity per word of a subword model, pass the sum over subwords with the number
+    of words.
 
     Args:
         negative_log_likelihood: sum over all tokens of a set, in nats, without label smoothing.
         tokens: their number, the ends of sequences included.
 
     Raises:
-        ValueError: If there are no tokens.
+        ValueError: if `tokens` is below 1.
 
     >>> round(perplexity(3 * math.log(10), 3), 6)
     10.0

@@ -1,4 +1,4 @@
-"""Programs that do what they should."""
+"""The share of programs that pass their tests."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,18 +8,20 @@ if TYPE_CHECKING:
 
 
 def program_accuracy(programs: Sequence[str | bytes], tests: Sequence["ProgramTests"]) -> float:
-    """Share of programs that pass all their tests; `exact_match` is the share of those that equal the reference.
+    """Returns the share of programs that pass all their tests.
 
-    A program that cannot be read, fails on a test or exceeds the interpreter's limits does not pass. Programs
-    written otherwise than the reference may pass, and where the reference itself fails its tests, as some
-    published ones do, it does not.
+    `exact_match` gives the share of those that equal the reference. A program fails if it cannot be
+    parsed, fails a test or exceeds the interpreter's limits. A program may pass without equalling
+    the reference, and a copy of the reference fails where the reference fails its own tests, as
+    some published ones do.
 
     Args:
-        programs: tokens with blanks between them, as a model wrote them.
-        tests: of each program's problem, in the same order, none of them seen by the model.
+        programs: tokens separated by blanks, as a model wrote them.
+        tests: the tests of each program's problem, in the same order. The model must not have seen
+            them.
 
     Raises:
-        ValueError: If the two differ in number, or there are none.
+        ValueError: if the two differ in number, or are empty.
 
     >>> from keras_quasiattn.data import ProgramTests
     >>> tests = ProgramTests.from_json('[{"a":"int[]"},"int",[[{"a":[3,4]},4],[{"a":[5,1]},5]]]')
@@ -30,7 +32,8 @@ def program_accuracy(programs: Sequence[str | bytes], tests: Sequence["ProgramTe
     """
     if len(programs) != len(tests) or len(programs) == 0:
         raise ValueError(
-            f"programs and tests must be as many, and at least one; got {len(programs)} and {len(tests)}"
+            "programs and tests must be as many, and at least one; "
+            f"got {len(programs)} and {len(tests)}"
         )
     pairs = zip(programs, tests, strict=True)
     return sum(test.passed_by(_as_text(program)) for program, test in pairs) / len(programs)

@@ -1,4 +1,4 @@
-"""What metrics of ranked candidates share."""
+"""The base class of metrics of ranked candidates."""
 
 from typing import Any
 
@@ -7,42 +7,46 @@ from keras import ops
 
 QUESTIONS = ("positive", "both")
 _TIES = ("worst", "best")
-_LARGEST = 2**31 - 1  # JAX has no 64-bit integers unless told to
+_LARGEST = 2**31 - 1  # JAX has no 64-bit integers by default
 
 
 class RankingMetric(keras.metrics.Metric):
-    """Mean over questions of a figure of their ranked candidates, as trec_eval has it.
+    """Mean over questions of a value of their ranked candidates, as trec_eval computes it.
 
-    The candidates of a question may be in any batches, in any order, on any replica of `tf.distribute`: every
-    example is kept under its own number until the result is asked for, so the figure is exact. A subclass says
-    what each positive candidate adds to its question's figure.
+    A question's candidates may come in any batches, in any order, on any replica of
+    `tf.distribute`: the metric stores every example under its number until `result` is called, so
+    the mean is exact. A subclass defines what each positive candidate adds to its question's value.
 
-    Candidates of equal score are never ranked by their order in the data, as trec_eval ranks them by the
-    document's name: `ties` says which come first. A score that is NaN ranks last, behind every other score,
-    negatives before positives whatever `ties` says.
+    Candidates with equal scores are not ranked by their order in the data, nor by document name as
+    in trec_eval: `ties` says which come first. A NaN score ranks behind all other scores; among NaN
+    scores, negatives rank before positives whatever `ties` says.
 
     Args:
         capacity: number of examples in the largest data set to be measured.
-        questions: which questions count: "positive", those with a positive candidate (the standard), or "both",
-            those with a negative one too.
-        ties: "worst" ranks negatives before positives of equal score, "best" positives before negatives.
+        questions: which questions count: "positive", those with a positive candidate (the
+            standard), or "both", those with a negative one too.
+        ties: "worst" ranks negatives before positives of equal score, "best" positives before
+            negatives.
         name: name of the metric in logs.
         dtype: dtype of the result.
 
     Call arguments:
-        y_true: integers (B, 3): label (1 positive, 0 negative), question, and the number of the example in its
-            data set, from 0 to capacity - 1, each met once. A negative number leaves the example out: training
-            batches, and what fills a last batch up. Questions are any 32-bit integers.
-        y_pred: a score (B,) or (B, 1); or the logits of two classes (B, 2), whose score is logit 1 - logit 0.
+        y_true: integers (B, 3): label (1 positive, 0 negative), question, and the number of the
+            example in its data set, from 0 to capacity - 1. Questions are any 32-bit integers. Each
+            number must occur once. An example with a negative number is ignored; use that for
+            training batches and for the filling of a last batch.
+        y_pred: a score (B,) or (B, 1); or the logits of two classes (B, 2), whose score is
+            logit 1 - logit 0.
 
     Returns:
-        `result()` is a scalar in [0, 1]; 0 where no question counts; and NaN, rather than a wrong figure, after
-        an example beyond the capacity, or one that two replicas have met.
+        `result()` is a scalar in [0, 1]. It is 0 if no question counts. It is NaN, rather than a
+        wrong value, after an example beyond the capacity or one that two replicas have received.
 
     Raises:
-        ValueError: an argument is out of range, the shapes are not these, or examples have weights.
+        ValueError: if an argument is out of range, a shape is wrong, or examples have weights.
 
-    Source: trec_eval (`map`, `recip_rank`, `recall_k`), whose measures are of questions with a positive.
+    Source: trec_eval (`map`, `recip_rank`, `recall_k`), which averages over questions with a
+    positive.
     """
 
     def __init__(
@@ -63,15 +67,15 @@ class RankingMetric(keras.metrics.Metric):
         self.capacity = capacity
         self.questions = questions
         self.ties = ties
-        # Two slots more: the first takes what does not count, the second what lies beyond the capacity.
+        # Two extra slots: the first takes ignored examples, the second those beyond the capacity.
         self.scores = self.add_variable((capacity + 2,), "zeros", dtype="float32", name="scores")
-        # Label, question, and whether the example has been met.
+        # Per slot: label, question, and how many replicas have received the example.
         self.examples = self.add_variable(
             (capacity + 2, 3), "zeros", dtype="int32", name="examples"
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Keeps the scores of one batch."""
+        """Stores the scores of one batch."""
         if sample_weight is not None:
             raise ValueError("examples of a ranking have no weights; sample_weight must be None")
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
@@ -89,15 +93,16 @@ class RankingMetric(keras.metrics.Metric):
         label, question, number = y_true[:, 0], y_true[:, 1], y_true[:, 2]
         slot = ops.where(number < self.capacity, number, self.capacity + 1)
         slot = ops.where(number < 0, self.capacity, slot)[:, None]
+        # (B, 3), stored at the slots (B, 1).
         example = ops.stack([ops.cast(label > 0, "int32"), question, ops.ones_like(label)], axis=1)
         self.scores.assign(ops.scatter_update(self.scores.value, slot, score))
         self.examples.assign(ops.scatter_update(self.examples.value, slot, example))
 
     def result(self) -> Any:
-        """The mean over the questions met so far."""
+        """Returns the mean over the questions received so far."""
         scores, examples = ops.convert_to_tensor(self.scores), ops.convert_to_tensor(self.examples)
         seen = examples[: self.capacity, 2]
-        # Nothing is met in training, and then nothing need be sorted after every step.
+        # Training stores no examples, so the sort that follows each of its steps is skipped.
         mean = ops.cond(
             ops.any(seen > 0),
             lambda: self._mean(scores[: self.capacity], examples[: self.capacity]),
@@ -107,8 +112,9 @@ class RankingMetric(keras.metrics.Metric):
         return ops.cast(ops.where(sound, mean, float("nan")), self.dtype)
 
     def _mean(self, scores: Any, examples: Any) -> Any:
+        # All tensors here are (capacity,): per slot, per question, or in ranked order.
         label, seen = examples[:, 0], examples[:, 2]
-        _, question = _sort(examples[:, 1])  # from 0 on
+        _, question = _sort(examples[:, 1])  # question ids become 0, 1, 2, …
         order = self._order(question, _score_ranks(scores, label, seen, self.ties))
         positives, candidates, negatives = (
             ops.segment_sum(count, question, num_segments=self.capacity)
@@ -118,7 +124,7 @@ class RankingMetric(keras.metrics.Metric):
         if self.questions == "both":
             counts = ops.logical_and(counts, negatives > 0)
         label, question = ops.take(label, order), ops.take(question, order)
-        # What was not met ranks last in its question, so it moves no other candidate.
+        # Empty slots rank last in their question, so they shift no other candidate.
         rank = ops.arange(1, self.capacity + 1, dtype="int32") - _before(candidates, question)
         found = ops.cumsum(label) - _before(positives, question)
         gain = self._gain(
@@ -129,20 +135,22 @@ class RankingMetric(keras.metrics.Metric):
         return ops.divide_no_nan(total, ops.sum(ops.cast(counts, "float32")))
 
     def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
-        """What a positive candidate adds to its question's figure; elsewhere the value does not matter.
+        """Returns what each positive candidate adds to its question's value, (capacity,).
+
+        Entries of other candidates are ignored.
 
         Args:
-            rank: of each candidate in its question, from 1.
-            found: positives of the question down to this rank.
-            positives: of the whole question; it may be 0.
+            rank: rank of each candidate in its question, from 1.
+            found: number of the question's positives down to this rank.
+            positives: number of the question's positives; it may be 0.
         """
         raise NotImplementedError
 
     def _order(self, question: Any, score_rank: Any) -> Any:
-        """Indices that sort by question, then by falling score; no step needs a stable sort.
+        """Returns the indices that sort by question, then by falling score.
 
-        Question and score make one key, (question · base + score), where it fits 32 bits; where it does not,
-        the score comes in digits, the highest first.
+        No step needs a stable sort. Where it fits 32 bits, question and score make one key,
+        question · base + score. Otherwise the score is split into digits, the highest first.
         """
         base = _LARGEST // self.capacity
         digits = 1
@@ -154,7 +162,7 @@ class RankingMetric(keras.metrics.Metric):
         return order
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor arguments."""
         own = {"capacity": self.capacity, "questions": self.questions, "ties": self.ties}
         return {**super().get_config(), **own}
 
@@ -164,7 +172,10 @@ def _score_rank_limit(capacity: int) -> int:
 
 
 def _score_ranks(scores: Any, label: Any, seen: Any, ties: str) -> Any:
-    """0 for the highest score, the limit less 1 for what was not met; equal only where order does not matter."""
+    """Returns the rank of each score: 0 for the highest, limit − 1 for an empty slot.
+
+    Ranks are equal only where the order does not matter.
+    """
     last = _score_rank_limit(scores.shape[0]) - 1
     unknown = ops.isnan(scores)
     _, rank = _sort(-ops.where(unknown, 0.0, scores))
@@ -174,7 +185,7 @@ def _score_ranks(scores: Any, label: Any, seen: Any, ties: str) -> Any:
 
 
 def _sort(keys: Any) -> tuple[Any, Any]:
-    """Indices that sort the keys, and the rank of each key among the distinct ones."""
+    """Returns the indices that sort the keys, and each key's rank among the distinct keys."""
     order = ops.argsort(keys)
     ordered = ops.take(keys, order)
     steps = ops.cast(ordered[1:] != ordered[:-1], "int32")
@@ -184,5 +195,5 @@ def _sort(keys: Any) -> tuple[Any, Any]:
 
 
 def _before(sizes: Any, segment: Any) -> Any:
-    """The sum of the sizes of all segments before the given ones."""
+    """Returns, for each given segment, the sum of the sizes of all segments before it."""
     return ops.take(ops.cumsum(sizes) - sizes, segment)

@@ -9,14 +9,14 @@ from keras_quasiattn.metrics.ranking_metric import RankingMetric
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RecallAtK(RankingMetric):
-    """Mean over questions of the share of their positive candidates that are among the first k.
+    """Mean over questions of the share of their positive candidates that rank among the first k.
 
-    With n candidates a question, one of them positive, this is Recall_n@k of response selection.
+    With n candidates per question, one of them positive, this is Recall_n@k of response selection.
 
     Args:
         k: number of first candidates, at least 1.
 
-    The further arguments, inputs, ties and the questions that count are those of `RankingMetric`.
+    `RankingMetric` describes the other arguments, inputs, ties and which questions count.
 
     >>> metric = RecallAtK(2, capacity=3)
     >>> metric.update_state([[0, 0, 0], [1, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1])
@@ -46,5 +46,5 @@ class RecallAtK(RankingMetric):
         return keras.ops.where(rank <= self.k, 1.0 / keras.ops.maximum(positives, 1.0), 0.0)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), "k": self.k}

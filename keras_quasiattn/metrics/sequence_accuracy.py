@@ -1,4 +1,4 @@
-"""Whole sequences right or wrong."""
+"""The share of sequences that are right as a whole."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,28 +13,29 @@ class SequenceAccuracy(keras.metrics.Metric):
 
         correct(b) = all over t with y(b,t) ≠ pad_id of  argmax_v logits(b,t,v) = y(b,t)
 
-    This is teacher forcing, and for the share of exact matches the same as greedy decoding: a greedy decoder
-    sees the true past exactly until its first error. Compare decoded strings with `exact_match`.
+    This is teacher forcing. For the share of exact matches it equals greedy decoding, because a
+    greedy decoder sees the true past up to its first error. Compare decoded strings with
+    `exact_match`.
 
-    Positions with `pad_id` as target do not count, nor do those of weight 0; the end of the sequence does. A
-    sequence in which no position counts is left out of the share.
+    Positions with target `pad_id` or weight 0 do not count; the end of the sequence does. A
+    sequence without any position that counts is left out of the share.
 
     Args:
-        pad_id: Target id that stands for padding.
-        name: Name of the metric in logs.
-        dtype: Dtype of the counts; the default, float32, counts 2^24 sequences exactly.
+        pad_id: target id that stands for padding.
+        name: name of the metric in logs.
+        dtype: dtype of the counts; the default, float32, counts 2^24 sequences exactly.
 
     Call arguments:
-        y_true: Integer ids (B, T).
-        y_pred: Logits or probabilities (B, T, V), of any float dtype.
-        sample_weight: None; or (B, T), a mask of positions (zero leaves a position out, any other value keeps
-            it); or (B,) or (B, 1), a weight for each sequence.
+        y_true: integer ids (B, T).
+        y_pred: logits or probabilities (B, T, V), of any float dtype.
+        sample_weight: None; or (B, T), a mask of positions (zero leaves a position out, any other
+            value keeps it); or (B,) or (B, 1), a weight for each sequence.
 
     Returns:
         `result()` is a scalar in [0, 1], and 0 before the first sequence.
 
     Raises:
-        ValueError: If the ranks are not these.
+        ValueError: if a rank is wrong.
 
     >>> metric = SequenceAccuracy()
     >>> logits = keras.ops.one_hot([[2, 1, 0], [2, 2, 0]], 3)
@@ -56,7 +57,8 @@ class SequenceAccuracy(keras.metrics.Metric):
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) != 2 or len(y_pred.shape) != 3:
             raise ValueError(
-                f"y_true must have shape (B, T) and y_pred (B, T, V); got {y_true.shape} and {y_pred.shape}"
+                "y_true must have shape (B, T) and y_pred (B, T, V); "
+                f"got {y_true.shape} and {y_pred.shape}"
             )
         y_true = ops.cast(y_true, "int32")
         counts = y_true != self.pad_id  # (B, T)
@@ -71,10 +73,12 @@ class SequenceAccuracy(keras.metrics.Metric):
                 counts = ops.logical_and(counts, ops.cast(sample_weight, "bool"))
             else:
                 raise ValueError(
-                    f"sample_weight must have shape (B, T), (B,) or (B, 1); got {sample_weight.shape}"
+                    "sample_weight must have shape (B, T), (B,) or (B, 1); "
+                    f"got {sample_weight.shape}"
                 )
-        # Not `ops.argmax`, which on TensorFlow rewrites negative zeros first: six more tensors of the logits' size.
-        likeliest = ops.squeeze(ops.top_k(y_pred, 1)[1], -1)
+        # Not `ops.argmax`: on TensorFlow it first rewrites negative zeros, which takes six more
+        # tensors of the logits' size.
+        likeliest = ops.squeeze(ops.top_k(y_pred, 1)[1], -1)  # (B, T)
         right = ops.cast(likeliest, "int32") == y_true
         all_right = ops.all(ops.logical_or(right, ops.logical_not(counts)), axis=-1)  # (B,)
         weight = ops.where(ops.any(counts, axis=-1), weight, 0.0)
@@ -82,23 +86,25 @@ class SequenceAccuracy(keras.metrics.Metric):
         self.count.assign_add(ops.sum(weight))
 
     def result(self) -> Any:
-        """The share of sequences that were right."""
+        """Returns the share of sequences that were right."""
         return ops.divide_no_nan(self.correct, self.count)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), "pad_id": self.pad_id}
 
 
 def exact_match(predictions: Sequence[str | bytes], references: Sequence[str | bytes]) -> float:
-    """Share of decoded strings that equal their reference, byte for byte; text stands for its UTF-8 bytes.
+    """Returns the share of decoded strings that equal their reference byte for byte.
+
+    A `str` is compared by its UTF-8 bytes.
 
     Args:
-        predictions: What the model answered.
-        references: What is right, in the same order.
+        predictions: the model's answers.
+        references: the right answers, in the same order.
 
     Raises:
-        ValueError: If the two differ in number, or there are none.
+        ValueError: if the two differ in number, or are empty.
 
     >>> exact_match(["-137", b"12"], ["-137", "13"])
     0.5
@@ -115,5 +121,5 @@ def exact_match(predictions: Sequence[str | bytes], references: Sequence[str | b
 
 
 def _as_bytes(text: str | bytes) -> bytes:
-    # Bytes that were not UTF-8 come from the command line as surrogates.
+    # The command line passes bytes that are not UTF-8 as surrogates.
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text

@@ -1,4 +1,4 @@
-"""How many tokens a model hesitates between, over a whole validation set."""
+"""Perplexity over a whole validation set."""
 
 from typing import Any
 
@@ -10,22 +10,25 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SequencePerplexity(keras.metrics.Metric):
-    """Perplexity of the targets, the true ids before each one given.
+    """Perplexity of the targets, given the true ids before each one.
 
-        result = exp(−Σ log softmax(logits[b, t])[y[b, t]] / number of (b, t)) over all y[b, t] ≠ pad_id
+        result = exp(−Σ log softmax(logits[b, t])[y[b, t]] / number of (b, t))
+        over all (b, t) with y[b, t] ≠ pad_id
 
-    Every token weighs the same, however batches cut the set, and the loss's label smoothing has no part in it. Ends of
-    sequences count. Perplexities compare only where the tokens are the same; see `metrics.perplexity`.
+    Every token has the same weight, however the set is cut into batches. The loss's label smoothing
+    does not affect it. Ends of sequences count. Perplexities are comparable only for the same
+    tokens; see `metrics.perplexity`.
 
     Args:
-        pad_id: Target id that stands for padding.
-        name: Name of the metric in logs.
-        dtype: Dtype of the sums; the default, float32.
+        pad_id: target id that stands for padding.
+        name: name of the metric in logs.
+        dtype: dtype of the sums; float32 by default.
 
     Call arguments:
-        y_true: Integer ids (B, T).
-        y_pred: Logits (B, T, V), of any float dtype.
-        sample_weight: None, or (B, T): a position of weight 0 does not count, any other counts once.
+        y_true: integer ids (B, T).
+        y_pred: logits (B, T, V), of any float dtype.
+        sample_weight: None, or (B, T): a position of weight 0 does not count, any other counts
+            once.
 
     Returns:
         `result()` is a scalar, and 1 before the first token.
@@ -54,14 +57,14 @@ class SequencePerplexity(keras.metrics.Metric):
         of_target = ops.squeeze(
             ops.take_along_axis(logits, ops.expand_dims(y_true, -1), axis=-1), -1
         )
-        losses = ops.logsumexp(logits, axis=-1) - of_target
+        losses = ops.logsumexp(logits, axis=-1) - of_target  # (B, T)
         self.total.assign_add(ops.sum(ops.where(counts, losses, 0.0)))
         self.count.assign_add(ops.sum(ops.cast(counts, self.dtype)))
 
     def result(self) -> Tensor:
-        """The perplexity of all tokens so far."""
+        """Returns the perplexity of all tokens so far."""
         return ops.exp(ops.divide_no_nan(self.total, self.count))
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), "pad_id": self.pad_id}

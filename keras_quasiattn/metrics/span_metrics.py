@@ -1,4 +1,4 @@
-"""How well spans are found, in tokens, while a model trains."""
+"""Metrics of predicted spans, in tokens, for use in training."""
 
 from typing import Any
 
@@ -11,15 +11,16 @@ Tensor = Any
 
 
 class SpanMetric(keras.metrics.Metric):
-    """Mean over examples of how well the best span fits the right one; subclasses say what fits.
+    """Mean over examples of how well the best span fits the right one; subclasses define the fit.
 
     Args:
-        longest: positions in a predicted span.
+        longest: maximum number of positions in a predicted span.
         name: name of the metric in logs.
         dtype: dtype of the result.
 
     Call arguments:
-        y_true: integers (B, 3): the span's first and last token, and 1, or 0 for an example that does not count.
+        y_true: integers (B, 3): the span's first and last token, and 1, or 0 for an example that
+            does not count.
         y_pred: logits (B, P, 2) of start and end.
     """
 
@@ -43,20 +44,20 @@ class SpanMetric(keras.metrics.Metric):
         self.count.assign_add(ops.sum(counts))
 
     def _fit(self, first: Tensor, last: Tensor, right_first: Tensor, right_last: Tensor) -> Tensor:
-        """(B,), how well the spans fit."""
+        """Returns how well the spans fit, (B,)."""
         raise NotImplementedError
 
     def result(self) -> Any:
-        """The mean over the examples met so far."""
+        """Returns the mean over the examples so far."""
         return ops.divide_no_nan(self.total, self.count)
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), "longest": self.longest}
 
 
 class SpanAccuracy(SpanMetric):
-    """Share of the examples whose span is found exactly.
+    """Share of examples whose predicted span equals the right one.
 
     >>> metric = SpanAccuracy()
     >>> metric.update_state(np.array([[1, 1, 1]]), np.eye(3)[None, :, [1, 1]])
@@ -69,7 +70,7 @@ class SpanAccuracy(SpanMetric):
 
 
 class SpanF1(SpanMetric):
-    """Mean F1 of the tokens of the found and the right span.
+    """Mean F1 of the tokens of the predicted span against the right one.
 
     >>> metric = SpanF1()
     >>> metric.update_state(np.array([[1, 2, 1]]), np.eye(3)[None, :, [1, 1]])

@@ -1,4 +1,4 @@
-"""Functional-API model builders."""
+"""Model builders on the Keras functional API, with their losses and decoding."""
 
 from keras_quasiattn.models.attention_flow_reader import AttentionFlowReader
 from keras_quasiattn.models.decaprop import DecaProp

@@ -1,4 +1,4 @@
-"""Bidirectional attention flow from vectors on."""
+"""Bidirectional attention flow, from word vectors to span logits."""
 
 from typing import Any
 
@@ -14,23 +14,23 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionFlowNetwork(keras.layers.Layer):
-    """All of `AttentionFlowReader` but the words, from two sequences of vectors to the logits of a span.
+    """`AttentionFlowReader` without its word features: two sequences of vectors to span logits.
 
     Args:
-        units: size of a recurrent state in each direction.
+        units: size of each recurrent state in each direction.
         dropout: rate in [0, 1) before every recurrent layer.
-        **kwargs: `name`, `dtype` and the like; the logits are float32 under any policy.
+        **kwargs: `name`, `dtype` and other `Layer` arguments; the logits are always float32.
 
     Call arguments:
         inputs: [passage (B, P, width), question (B, Q, width)].
-        mask: [mask_p, mask_q], each boolean (B, P) and (B, Q), True = real.
+        mask: [mask_p, mask_q], each None or boolean (B, P) and (B, Q), True = real.
         training: whether dropout is on.
 
     Returns:
         Logits (B, P, 2) of start and end, float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Source: Seo et al. 2017, "Bidirectional Attention Flow for Machine Comprehension".
     """
@@ -50,7 +50,7 @@ class AttentionFlowNetwork(keras.layers.Layer):
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes every weight."""
+        """Creates the weights."""
         states = (*inputs_shape[0][:-1], 2 * self.units)
         self.encoder.build(inputs_shape[0])
         self.flow.build([states, states])
@@ -68,26 +68,26 @@ class AttentionFlowNetwork(keras.layers.Layer):
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        """The logits; see the class."""
+        """Returns the logits; see the class."""
         masks = list(mask or (None, None))
         pair = [
             self.encoder(x, mask=m, training=training) for x, m in zip(inputs, masks, strict=True)
         ]
-        flow = states = self.flow(pair, mask=masks)
+        flow = states = self.flow(pair, mask=masks)  # (B, P, 8·units)
         for layer in self.modelling:
-            states = layer(states, mask=masks[0], training=training)
+            states = layer(states, mask=masks[0], training=training)  # (B, P, 2·units)
         ending = self.ending(states, mask=masks[0], training=training)
-        start = self.start_logit(ops.concatenate([flow, states], axis=-1))
+        start = self.start_logit(ops.concatenate([flow, states], axis=-1))  # (B, P, 1)
         return ops.concatenate(
             [start, self.end_logit(ops.concatenate([flow, ending], axis=-1))], axis=-1
         )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """The mask of the passage."""
+        """Returns the mask of the passage."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Shape:
-        """(B, P, 2)."""
+        """Returns (B, P, 2)."""
         return (*inputs_shape[0][:-1], 2)
 
     def compute_output_spec(
@@ -96,9 +96,9 @@ class AttentionFlowNetwork(keras.layers.Layer):
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Symbolic logits (B, P, 2)."""
+        """Returns symbolic logits (B, P, 2)."""
         return keras.KerasTensor((*inputs[0].shape[:-1], 2), dtype="float32")
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), "units": self.units, "dropout": self.dropout}

@@ -1,4 +1,4 @@
-"""What the characters of words say."""
+"""Encodes words by their characters."""
 
 from typing import Any
 
@@ -12,19 +12,19 @@ from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
 Shape = tuple[int | None, ...]
-CHARACTERS = 257  # bytes, and 0 for padding
+CHARACTERS = 257  # 256 byte values, plus 0 for padding
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class CharacterStates(keras.layers.Layer):
-    """The last states of a bidirectional GRU over the characters of every word.
+    """Returns the last states of a bidirectional GRU over the characters of each word.
 
-    Padding is id 0, behind the characters; a word without any gives exact zeros.
+    Padding is id 0 and follows the characters. A word without characters gives exact zeros.
 
     Args:
         units: size of the states of each direction.
-        embedding_dim: width of the characters' embedding. Defaults to 20.
-        **kwargs: `name`, `dtype` and the like.
+        embedding_dim: width of the character embedding. Defaults to 20.
+        **kwargs: `name`, `dtype` and other `Layer` arguments.
 
     Call arguments:
         inputs: ids (B, T, C), from 0 to 256.
@@ -33,13 +33,14 @@ class CharacterStates(keras.layers.Layer):
         (B, T, 2·units).
 
     Raises:
-        ValueError: sizes that are not positive integers.
+        ValueError: if a size is not a positive integer.
 
     Example:
     >>> CharacterStates(4)(keras.ops.ones((2, 5, 3), "int32")).shape == (2, 5, 8)
     True
 
-    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension", §3.1.
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension",
+    §3.1.
     """
 
     def __init__(self, units: int, embedding_dim: int = 20, **kwargs: Any) -> None:
@@ -48,7 +49,7 @@ class CharacterStates(keras.layers.Layer):
         self.embedding_dim = check_positive_integer(embedding_dim, "embedding_dim")
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes the embedding and the GRU."""
+        """Creates the embedding and the GRU."""
         dtype = self.dtype_policy
         self.embedding = keras.layers.Embedding(
             CHARACTERS, self.embedding_dim, dtype=dtype, name="embedding"
@@ -64,22 +65,22 @@ class CharacterStates(keras.layers.Layer):
         self.recurrent.build((None, inputs_shape[-1], self.embedding_dim))
 
     def call(self, inputs: Tensor) -> Tensor:
-        """The states; see the class."""
+        """Returns the states; see the class."""
         shape = ops.shape(inputs)
-        words = ops.reshape(inputs, (-1, shape[2]))
+        words = ops.reshape(inputs, (-1, shape[2]))  # (B·T, C): each word is a sequence
         mask = ops.not_equal(words, 0)
-        states = self.recurrent(self.embedding(words), mask=readable(mask))
+        states = self.recurrent(self.embedding(words), mask=readable(mask))  # (B·T, 2·units)
         states = zero_padding(states, ops.any(mask, axis=-1))
         return ops.reshape(states, (-1, shape[1], 2 * self.units))
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 2·units)."""
+        """Returns (B, T, 2·units)."""
         return (*inputs_shape[:-1], 2 * self.units)
 
     def compute_output_spec(self, inputs: Tensor) -> Any:
-        """Symbolic states (B, T, 2·units)."""
+        """Returns symbolic states (B, T, 2·units)."""
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), "units": self.units, "embedding_dim": self.embedding_dim}

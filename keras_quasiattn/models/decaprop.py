@@ -1,4 +1,4 @@
-"""DecaProp: a reader whose layers are all connected with all."""
+"""DecaProp: a reader in which every layer is connected to every other."""
 
 from typing import Any
 
@@ -11,57 +11,73 @@ from keras_quasiattn.models.reader import Reader
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DecaProp(Reader):
-    """A question and a passage to where the answer begins and ends, by densely connected attention propagation.
+    """Finds the answer span in a passage by densely connected attention propagation.
 
-    P_i, Q_i = BiGRU_i(P_{i−1}), BiGRU_i(Q_{i−1});  P̃ = [P_1; …; P_n; connector_ij(P_i, Q_j) for all i, j], likewise Q̃;
-    U_1 = BiGRU(attend(P̃, Q̃));  U_2 = BiGRU(attend(U_1, U_1));  logits = pointer([U_2; connector(U_k, Q_j) for all k, j])
+    P_i, Q_i = BiGRU_i(P_{i−1}), BiGRU_i(Q_{i−1});
+    P̃ = [P_1; …; P_n; connector_ij(P_i, Q_j) for all i, j], and Q̃ by the same rule;
+    U_1 = BiGRU(attend(P̃, Q̃));  U_2 = BiGRU(attend(U_1, U_1));
+    logits = pointer([U_2; connector(U_k, Q_j) for all k, j])
 
-    with 2d wide layers, n² connectors of 3 numbers each (6 with `use_intra`) and the gated attention of
-    `layers.GatedContextQueryAttention`, which "coda" may stand in. The paper's code lets the last connectors replace U_2;
-    here they stand beside it, as the dense features of the other layers do. The paper's variant that feeds features
-    into the next recurrent layer, and contextual vectors, are not here. Words are compared as they are, not by stems.
+    Each layer is 2d wide. Each of the n² connectors gives 3 numbers per position (6 with
+    `use_intra`). `attend` is the gated attention of `layers.GatedContextQueryAttention`, with
+    softmax or "coda". In the paper's code the final connectors replace U_2; here they are
+    concatenated with it, like the dense features of the other layers. Two parts of the paper are
+    not implemented: the variant that feeds features into the next recurrent layer, and contextual
+    vectors. Words are compared as they are, without stemming.
 
-    In a training step one connector is in memory at a time; the rest is recomputed for its gradient.
+    In training only one connector's tensors are in memory at a time; its gradient recomputes them.
 
     Args:
-        vocabulary_size: number of token ids, with 0 for padding.
-        embedding_dim: width of the words' embedding. Defaults to 300.
-        train_embedding: whether training changes it. Defaults to True.
-        character_units: size of a state of the characters' GRU in each direction, 0 (the default) for no characters.
-        character_dim: width of the characters' embedding. Defaults to 20.
-        exact_match: whether words are told that they occur in the other text. Defaults to True.
-        frequency: whether words are told their frequency. Defaults to True.
-        units: d, of every recurrent layer in each direction and of the attentions' projections. Defaults to 64.
-        num_layers: n, recurrent layers that both texts share. Defaults to 3.
-        connectors: whether there are the n² connectors. Defaults to True.
-        use_intra: whether a connector aligns each text to itself, too. Defaults to False.
-        factors: of the factorization machines. Defaults to 32.
-        attention: of the passage to the question: name of a mechanism, such as "softmax" (the default) or "coda".
-        attention_options: for "coda", dict of constructor arguments of `CoDA`.
-        self_attention: of the passage to itself, as `attention`, or "none".
-        final_connectors: whether U_1 and U_2 are connected with every layer of the question. Defaults to True.
-        pointer: "recurrent" (`layers.RecurrentSpanPointer`) or "attentive" (`layers.AttentiveSpanPointer`).
-        dropout: rate in [0, 1) before every recurrent layer, one mask over time, and in the attentions. Defaults to 0.2.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        vocabulary_size: number of token ids, including 0 for padding.
+        embedding_dim: width of the word embedding. Defaults to 300.
+        train_embedding: whether the word embedding is trained. Defaults to True.
+        character_units: state size of the character GRU in each direction; 0 (the default) uses no
+            characters.
+        character_dim: width of the character embedding. Defaults to 20.
+        exact_match: whether each word gets a flag for occurring in the other text. Defaults to
+            True.
+        frequency: whether each word gets its frequency in its own text. Defaults to True.
+        units: d, the size of every recurrent state in each direction and of the attention
+            projections. Defaults to 64.
+        num_layers: n, the number of recurrent layers; both texts share them. Defaults to 3.
+        connectors: whether to use the n² connectors. Defaults to True.
+        use_intra: whether the n² connectors also align each text to itself. Defaults to False.
+        factors: number of factors of the factorization machines. Defaults to 32.
+        attention: mechanism by which the passage attends to the question, such as "softmax" (the
+            default) or "coda".
+        attention_options: for "coda", dict of constructor arguments of `CoDA`; they also apply to
+            `self_attention` where it names the same mechanism.
+        self_attention: mechanism by which the passage attends to itself, or "none". Defaults to
+            "softmax".
+        final_connectors: whether U_1 and U_2 are connected to every layer of the question. Defaults
+            to True.
+        pointer: "recurrent" (`layers.RecurrentSpanPointer`, the default) or "attentive"
+            (`layers.AttentiveSpanPointer`).
+        dropout: rate in [0, 1) before every recurrent layer (one dropout mask serves all positions)
+            and in the attentions. Defaults to 0.2.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
-        inputs: as `Reader` has them.
+        inputs: dict of tensors; see `Reader`.
         training: whether dropout is on.
 
     Returns:
         Logits (B, P, 2) of start and end, float32, −1e9 at padding.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
     >>> model = DecaProp(vocabulary_size=20, embedding_dim=6, units=4, num_layers=2)
-    >>> words = {"passage": keras.ops.ones((1, 7), "int32"), "question": keras.ops.ones((1, 3), "int32")}
+    >>> words = {
+    ...     "passage": keras.ops.ones((1, 7), "int32"),
+    ...     "question": keras.ops.ones((1, 3), "int32"),
+    ... }
     >>> model({**words, **{f"{side}_forms": ids for side, ids in words.items()}}).shape == (1, 7, 2)
     True
 
-    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension", and its published
-    code; with CoDA: Tay et al. 2019, "Compositional De-Attention Networks", §3.1.
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension",
+    and its published code; with CoDA: Tay et al. 2019, "Compositional De-Attention Networks", §3.1.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""DecaProp from vectors on: recurrent layers, all connected with all."""
+"""DecaProp from word vectors on: recurrent layers, each connected to every other."""
 
 import itertools
 from typing import Any
@@ -26,34 +26,40 @@ POINTERS = ("recurrent", "attentive")
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DecaPropNetwork(keras.layers.Layer):
-    """All of `DecaProp` but the words, from two sequences of vectors to the logits of a span.
+    """`DecaProp` without its word features: two sequences of vectors to the logits of a span.
 
     Args:
-        units: d, the size of a recurrent state in each direction, and of the attentions' projections.
-        num_layers: n, recurrent layers that both sequences share.
-        connectors: whether every layer of the passage is connected with every layer of the question, n² connectors.
-        use_intra: whether a connector aligns each sequence to itself, too.
-        factors: of the connectors' factorization machines.
-        attention: of the passage to the question: name of a mechanism, such as "softmax" (the default) or "coda".
-        attention_options: for "coda", dict of constructor arguments of `CoDA`, for both attentions.
-        self_attention: of the passage to itself, as `attention`, or "none".
-        final_connectors: whether what the attentions gave is connected with every layer of the question, too.
+        units: d, the size of every recurrent state in each direction and of the attention
+            projections.
+        num_layers: n, the number of recurrent layers; both sequences share them.
+        connectors: whether every passage layer is connected to every question layer, which takes n²
+            connectors.
+        use_intra: whether these connectors also align each sequence to itself.
+        factors: number of factors of the connectors' factorization machines.
+        attention: mechanism by which the passage attends to the question, such as "softmax" (the
+            default) or "coda".
+        attention_options: for "coda", dict of constructor arguments of `CoDA`; they also apply to
+            `self_attention` where it names the same mechanism.
+        self_attention: mechanism by which the passage attends to itself, or "none".
+        final_connectors: whether the states after each attention are connected to every question
+            layer.
         pointer: "recurrent" or "attentive".
         dropout: rate in [0, 1) before every recurrent layer and within the attentions.
-        **kwargs: `name`, `dtype` and the like; the logits are float32 under any policy.
+        **kwargs: `name`, `dtype` and other `Layer` arguments; the logits are always float32.
 
     Call arguments:
         inputs: [passage (B, P, width), question (B, Q, width)].
-        mask: [mask_p, mask_q], each boolean (B, P) and (B, Q), True = real.
+        mask: [mask_p, mask_q], each None or boolean (B, P) and (B, Q), True = real.
         training: whether dropout is on.
 
     Returns:
         Logits (B, P, 2) of start and end, float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
-    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension", §3.
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension",
+    §3.
     """
 
     def __init__(
@@ -133,7 +139,7 @@ class DecaPropNetwork(keras.layers.Layer):
         self.pointer: Any = pointers[pointer](units, dtype="float32", name="pointer")
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Makes every weight."""
+        """Creates the weights."""
         width = 2 * self._arguments["units"]
         states = (*inputs_shape[0][:-1], width)
         joined = len(self.encoders) * width
@@ -162,14 +168,16 @@ class DecaPropNetwork(keras.layers.Layer):
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        """The logits; see the class."""
+        """Returns the logits; see the class."""
         masks = list(mask or (None, None))
+        # Per side, the outputs of the n encoders: (B, P, 2d) and (B, Q, 2d) each.
         layers: list[list[Tensor]] = [[], []]
         for found, x, one in zip(layers, inputs, masks, strict=True):
             for encoder in self.encoders:
                 x = encoder(x, mask=one, training=training)
                 found.append(x)
         features = _connected(self.connectors, layers[0], layers[1], masks, training)
+        # (B, P, 2dn + 3n²) and (B, Q, 2dn + 3n²); 6n² with `use_intra`.
         passage, question = (
             ops.concatenate([*found, *extra], axis=-1)
             for found, extra in zip(layers, features, strict=True)
@@ -178,8 +186,9 @@ class DecaPropNetwork(keras.layers.Layer):
         states = []
         for attention, middle in zip(self.attentions, self.middle, strict=True):
             attended = attention(context, mask=pair_masks, training=training)
-            states.append(middle(attended, mask=masks[0], training=training))
+            states.append(middle(attended, mask=masks[0], training=training))  # (B, P, 2d)
             context, pair_masks = [states[-1]] * 2, [masks[0]] * 2
+        # With m attentions there are m·n final connectors of 3 features: x (B, P, 2d + 3mn).
         features = _connected(self.final_connectors, states, layers[1], masks, training)
         x = ops.concatenate([states[-1], *features[0]], axis=-1)
         if self._arguments["pointer"] == "attentive":
@@ -187,11 +196,11 @@ class DecaPropNetwork(keras.layers.Layer):
         return self.pointer(x, mask=masks[0])
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """The mask of the passage."""
+        """Returns the mask of the passage."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Shape:
-        """(B, P, 2)."""
+        """Returns (B, P, 2)."""
         return (*inputs_shape[0][:-1], 2)
 
     def compute_output_spec(
@@ -200,12 +209,12 @@ class DecaPropNetwork(keras.layers.Layer):
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Symbolic logits (B, P, 2)."""
+        """Returns symbolic logits (B, P, 2)."""
         shapes = [tuple(x.shape) for x in inputs]
         return keras.KerasTensor(self.compute_output_shape(shapes), dtype="float32")
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), **self._arguments}
 
 
@@ -216,9 +225,10 @@ def _connected(
     masks: list[Tensor | None],
     training: bool | None,
 ) -> list[list[Tensor]]:
-    """The features of the passage and of the question, of every layer of the one with every layer of the other.
+    """Connects every passage layer to every question layer; returns the features of both sides.
 
-    In training one connector is in memory at a time: its gradient recomputes its alignments, (B, P, Q).
+    In training only one connector's tensors are in memory at a time: its gradient recomputes its
+    alignments, (B, P, Q).
     """
     if not connectors:
         return [[], []]

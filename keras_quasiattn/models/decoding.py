@@ -1,7 +1,7 @@
 """Greedy and beam search over any model that gives the next token's logits step by step.
 
-Both are one graph (`keras.ops.while_loop`): they run eagerly, under `tf.function` or `jax.jit`, and inside a
-SavedModel.
+Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, under `tf.function` or
+`jax.jit`, and inside a SavedModel.
 """
 
 from collections.abc import Callable
@@ -19,24 +19,28 @@ Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
 def greedy_search(
     step: Step, cache: Any, length: Any, *, start_id: int = 1, end_id: int = 1, padding_id: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Takes the likeliest token at every position until the end token or `length` tokens.
+    """Chooses the most likely token at each position, up to the end token or `length` tokens.
 
     Args:
-        step: `step(tokens, index, cache) -> (logits, cache)`: tokens (B,) at position `index`, a scalar;
-            logits (B, V) of the next token; the cache is any nested structure of tensors with the batch first
-            and keeps its shapes. `Transformer.step` is one.
-        cache: the cache to begin with, with at least one tensor.
-        length: number of tokens at most; an integer, or on TensorFlow a scalar tensor.
+        step: `step(tokens, index, cache) -> (logits, cache)`, for example `Transformer.step`. It
+            takes the tokens (B,) at the scalar position `index` and returns the logits (B, V) of
+            the next token. The cache is any nested structure of tensors with the batch as first
+            axis; `step` must keep their shapes.
+        cache: the initial cache, with at least one tensor.
+        length: maximum number of tokens; an integer, or on TensorFlow a scalar tensor.
         start_id: token at position 0, not part of the answer. Defaults to 1.
         end_id: token after which a row is finished, part of the answer. Defaults to 1.
         padding_id: fills the rest of a finished row and is never chosen. Defaults to 0.
 
     Returns:
-        Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to its end.
-        The loop stops when every row is finished.
+        Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to
+        its end. The loop stops when every row is finished.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
+    >>> favours_two = lambda tokens, index, cache: (
+    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
+    ...     cache,
+    ... )
     >>> tokens, log_probability = greedy_search(favours_two, keras.ops.zeros((1, 1)), length=3)
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
@@ -55,10 +59,10 @@ def greedy_search(
         total: Tensor,
         cache: Any,
     ) -> tuple[Any, ...]:
-        logits, cache = step(tokens, index, cache)
+        logits, cache = step(tokens, index, cache)  # (B, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         chosen = ops.cast(ops.argmax(_forbid(log_probabilities, padding_id), axis=-1), "int32")
-        gained = _pick(log_probabilities, chosen)
+        gained = _pick(log_probabilities, chosen)  # (B,)
         chosen = ops.where(finished, padding_id, chosen)
         total = ops.where(finished, total, total + gained)
         sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, 1), sequences)
@@ -97,20 +101,21 @@ def beam_search(
     end_id: int = 1,
     padding_id: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Keeps the `beam_width` likeliest beginnings at every position; returns the best complete sequence.
+    """Keeps the `beam_width` most likely prefixes and returns the best complete sequence.
 
     score = log-probability / ((5 + number of tokens) / 6)^alpha, the end token counted
 
-    A sequence is complete at its end token or at `length` tokens. A row stops when none of its beginnings can
-    still beat its best complete sequence, the loop when all rows have stopped. Width 1 with alpha 0 is greedy
+    A sequence is complete at its end token or at `length` tokens. The search stops when in no row
+    an unfinished sequence can still beat the best complete one. Width 1 with alpha 0 is greedy
     search.
 
     Args:
         step: as for `greedy_search`; it is called with B·beam_width rows.
-        cache: the cache to begin with, B rows; it is repeated for the beams and reordered with them.
-        length: number of tokens at most; an integer, or on TensorFlow a scalar tensor.
+        cache: the initial cache, with B rows. The search repeats it for the beams and reorders it
+            with them.
+        length: maximum number of tokens; an integer, or on TensorFlow a scalar tensor.
         beam_width: positive integer. Defaults to 4.
-        alpha: length penalty, 0 or more; the larger, the longer the answers. Defaults to 0.6.
+        alpha: length penalty, 0 or more; larger values favour longer answers. Defaults to 0.6.
         start_id: token at position 0, not part of the answer. Defaults to 1.
         end_id: token that completes a sequence, part of the answer. Defaults to 1.
         padding_id: fills the rest of a sequence and is never chosen. Defaults to 0.
@@ -119,25 +124,29 @@ def beam_search(
         Tokens (B, length), int32, and their log-probability (B,), float32, without the penalty.
 
     Raises:
-        ValueError: `beam_width` is no positive integer, or `alpha` is negative.
+        ValueError: if `beam_width` is not a positive integer, or `alpha` is negative.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
-    >>> tokens, log_probability = beam_search(favours_two, keras.ops.zeros((1, 1)), length=3, beam_width=2)
+    >>> favours_two = lambda tokens, index, cache: (
+    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
+    ...     cache,
+    ... )
+    >>> tokens, log_probability = beam_search(
+    ...     favours_two, keras.ops.zeros((1, 1)), length=3, beam_width=2
+    ... )
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
 
-    Reference: Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, without coverage; the
-    settings beam 4 and alpha 0.6 are Tensor2Tensor's.
+    Reference: Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, without
+    coverage; the settings beam 4 and alpha 0.6 are Tensor2Tensor's.
     """
     width = check_positive_integer(beam_width, "beam_width")
     if not alpha >= 0:
         raise ValueError(f"`alpha` must be 0 or more. Received: alpha={alpha!r}")
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
-    first_rows = ops.expand_dims(
-        ops.arange(batch, dtype="int32") * width, 1
-    )  # (B, 1) into the B·K rows
+    # (B, 1): the row of each item's first beam among the B·K rows.
+    first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * width, 1)
 
     def score(log_probability: Tensor, tokens: Any) -> Tensor:
         return log_probability / ops.power((5.0 + ops.cast(tokens, "float32")) / 6.0, alpha)
@@ -145,7 +154,8 @@ def beam_search(
     def unfinished(
         index: Tensor, alive: Tensor, alive_total: Tensor, best: Tensor, best_score: Tensor, *_: Any
     ) -> Tensor:
-        # Log-probabilities only fall, and the penalty is mildest at full length: no descendant scores higher.
+        # Upper bound of all continuations: log-probabilities only decrease, and the score of a
+        # given log-probability is highest at full length.
         hope = ops.any(score(ops.max(alive_total, axis=1), length) > best_score)
         return ops.logical_and(index < length, hope)
 
@@ -158,25 +168,26 @@ def beam_search(
         best_total: Tensor,
         cache: Any,
     ) -> tuple[Any, ...]:
+        # (B, K): the last token of each beam.
         previous = ops.where(
             index == 0, start_id, ops.take(alive, ops.maximum(index - 1, 0), axis=2)
         )
-        logits, cache = step(ops.reshape(previous, (-1,)), index, cache)
+        logits, cache = step(ops.reshape(previous, (-1,)), index, cache)  # (B·K, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         vocabulary = logits.shape[-1]
         totals = ops.reshape(_forbid(log_probabilities, padding_id), (-1, width, vocabulary))
         totals = ops.reshape(totals + ops.expand_dims(alive_total, -1), (-1, width * vocabulary))
-        # Of 2K candidates at most K end, one for each beam, so K beginnings remain.
+        # (B, K·V) to (B, 2K). At most K candidates end, one per beam, so K unfinished ones remain.
         totals, candidates = ops.top_k(totals, min(2 * width, width * vocabulary))
         candidates = ops.cast(candidates, "int32")
         beams, chosen = candidates // vocabulary, candidates % vocabulary
-        rows = ops.reshape(alive, (-1, ops.shape(alive)[2]))
-        sequences = ops.take(rows, first_rows + beams, axis=0)
+        rows = ops.reshape(alive, (-1, ops.shape(alive)[2]))  # (B·K, length)
+        sequences = ops.take(rows, first_rows + beams, axis=0)  # (B, 2K, length)
         sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, -1), sequences)
 
         ends = ops.equal(chosen, end_id)
         complete = ops.logical_or(ends, index + 1 >= length)
-        # Only the K best candidates may end: an end token that ranks lower was not worth a beam.
+        # (B, K). Only the K best candidates may end: a lower end token would not have won a beam.
         scores = ops.where(complete, score(totals, index + 1), -float("inf"))[:, :width]
         winner = ops.argmax(scores, axis=1)
         winner_score = _pick(scores, winner)
@@ -185,6 +196,7 @@ def beam_search(
         best_total = ops.where(better, _pick(totals, winner), best_total)
         best = ops.where(ops.expand_dims(better, 1), _pick(sequences, winner), best)
 
+        # (B, K) totals, (B, K, length) sequences; (B·K,) is the cache row each one came from.
         alive_total, places = ops.top_k(ops.where(ends, -float("inf"), totals), width)
         alive = ops.take_along_axis(sequences, ops.expand_dims(places, -1), axis=1)
         parents = ops.reshape(first_rows + ops.take_along_axis(beams, places, axis=1), (-1,))
@@ -192,7 +204,7 @@ def beam_search(
         return index + 1, alive, alive_total, best, best_score, best_total, cache
 
     nothing = ops.full((batch,), -float("inf"), dtype="float32")
-    # All beams start alike: only the first may bear children.
+    # All beams start identical, so only the first may be extended at the first step.
     alive_total = ops.where(ops.arange(width) == 0, ops.zeros((batch, width)), -float("inf"))
     _, _, _, best, _, best_total, _ = ops.while_loop(
         unfinished,
@@ -211,22 +223,27 @@ def beam_search(
 
 
 def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tuple[Step, Any]:
-    """A step and a cache for which each row has a length of its own at most.
+    """Wraps a step and its cache so that each row has its own maximum length.
 
-    The search's `length` is one for all rows, so a short text beside a long one might get a longer answer than alone.
-    With limits it gets the same: after `limits[b]` − 1 tokens row b has to end, at no cost.
+    A search has one `length` for all rows, so a short text batched with a long one could get a
+    longer answer than it gets alone. The limits prevent that: after `limits[b]` − 1 tokens row b
+    must take the end token, whose log-probability is then 0.
 
     Args:
         step: as for `greedy_search`.
-        cache: of B rows.
-        limits: integers (B,), tokens at most, the end counted; none above the search's `length`.
+        cache: the initial cache, with B rows.
+        limits: integers (B,), the maximum number of tokens including the end; none may exceed the
+            search's `length`.
         end_id: token that completes a sequence. Defaults to 1.
 
     Returns:
         The step and the cache to search with.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0, cache)
+    >>> favours_two = lambda tokens, index, cache: (
+    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
+    ...     cache,
+    ... )
     >>> step, cache = with_limits(favours_two, keras.ops.zeros((2, 1)), keras.ops.array([1, 3]))
     >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
     [[1, 0, 0], [2, 2, 1]]
@@ -253,6 +270,6 @@ def _forbid(log_probabilities: Tensor, token: int) -> Tensor:
 
 
 def _pick(x: Tensor, positions: Tensor) -> Tensor:
-    """x[b, positions[b]] for every row b."""
+    """Returns x[b, positions[b]] for every row b."""
     positions = ops.reshape(positions, (-1,) + (1,) * (len(x.shape) - 1))
     return ops.squeeze(ops.take_along_axis(x, positions, axis=1), axis=1)

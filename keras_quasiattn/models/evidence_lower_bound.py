@@ -1,4 +1,4 @@
-"""The evidence lower bound of a mixture with a uniform prior, by enumeration and by sampling."""
+"""The evidence lower bound of a mixture with a uniform prior, exact or sampled."""
 
 import math
 from typing import Any
@@ -15,18 +15,19 @@ def evidence_lower_bound(
     component: Tensor | None = None,
     kl_weight: float = 1.0,
 ) -> Tensor:
-    """A lower bound of log p(y) = log Σ_c exp(log_likelihood_c)/K, to be made large.
+    """Returns a lower bound of log p(y) = log Σ_c exp(log_likelihood_c)/K, to be maximized.
 
     bound = Σ_c q_c·log_likelihood_c − kl_weight·KL(q ‖ uniform),  KL = Σ_c q_c·log q_c + log K
 
-    With `kl_weight` 1 it is never above log p(y), and equal to it where q is the true posterior. Without
-    `component` the sum over c is exact. With it, the sum is replaced by that one component: drawn from q, value and
-    gradient are unbiased, the gradient for q being REINFORCE's, (log_likelihood_c − log p(y))·∇log q_c. The baseline
-    log p(y) depends on no sample, and costs nothing as every component is there.
+    With `kl_weight` 1 it never exceeds log p(y), and equals it where q is the true posterior.
+    Without `component` the sum over c is exact. With `component`, which must be drawn from q, the
+    likelihood of that component replaces the sum; value and gradient are unbiased. The gradient for
+    q is then REINFORCE's, (log_likelihood_c − log p(y))·∇log q_c. The baseline log p(y) does not
+    depend on the sample, and costs nothing because all components are given.
 
     Args:
         log_likelihood: (B, K), log p(y | c).
-        log_posterior: (B, K), log q(c | y), normalised.
+        log_posterior: (B, K), log q(c | y), normalized.
         component: None, or integers (B,) drawn from q.
         kl_weight: factor of the divergence.
 
@@ -38,10 +39,10 @@ def evidence_lower_bound(
     >>> bool(evidence_lower_bound(likelihood, q)[0] < np.log(0.375))
     True
 
-    Source: Kingma and Welling 2014, "Auto-Encoding Variational Bayes", eq. 3; Williams 1992, "Simple statistical
-    gradient-following algorithms for connectionist reinforcement learning".
+    Source: Kingma and Welling 2014, "Auto-Encoding Variational Bayes", eq. 3; Williams 1992,
+    "Simple statistical gradient-following algorithms for connectionist reinforcement learning".
     """
-    # PyTorch warns where one of its tensors meets a NumPy array.
+    # Converted first, because PyTorch warns when its tensors are combined with NumPy arrays.
     log_likelihood, log_posterior = map(ops.convert_to_tensor, (log_likelihood, log_posterior))
     size = log_likelihood.shape[-1]
     q = ops.exp(log_posterior)
@@ -51,9 +52,10 @@ def evidence_lower_bound(
     chosen = ops.one_hot(
         component, size, dtype=keras.backend.standardize_dtype(log_likelihood.dtype)
     )
+    # All terms below are (B,).
     reward = ops.sum(chosen * log_likelihood, axis=-1)
     score = ops.sum(chosen * log_posterior, axis=-1)
     baseline = ops.logsumexp(log_likelihood, axis=-1) - math.log(size)
-    # Its value is 0: only its gradient counts.
+    # The value is 0; the term only adds its gradient.
     reinforce = ops.stop_gradient(reward - baseline) * (score - ops.stop_gradient(score))
     return reward + reinforce - kl_weight * divergence

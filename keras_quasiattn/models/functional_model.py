@@ -1,4 +1,4 @@
-"""What the models of this package share: a functional graph that can be rebuilt from its constructor's arguments."""
+"""The base class of the models: a functional graph that its constructor arguments can rebuild."""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -8,34 +8,35 @@ import keras
 
 
 class FunctionalModel(keras.Model):
-    """A functional model whose configuration is its constructor's arguments.
+    """A functional model whose config is its constructor arguments.
 
-    A subclass's constructor sets `self._arguments`, hands its layers to `_hold`, and ends with
+    A subclass's constructor sets `self._arguments`, passes its layers to `_hold`, and ends with
     `super().__init__(inputs=…, outputs=…, **kwargs)` and `self.dtype_policy = policy`.
     """
 
     _arguments: dict[str, Any]
 
     def _hold(self, **layers: Any) -> None:
-        """Makes each layer, or list of layers, the attribute of its name.
+        """Stores each layer, or list of layers, as the attribute of its name.
 
-        The functional graph tracks them; a PyTorch module takes none before its own constructor has run.
+        The functional graph tracks the layers. Normal assignment would fail here: a PyTorch module
+        accepts no submodules before its own constructor has run.
         """
         for name, value in layers.items():
             object.__setattr__(self, name, value)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns the constructor arguments."""
         policy = keras.dtype_policies.serialize(self.dtype_policy)
         return {"name": self.name, "trainable": self.trainable, "dtype": policy, **self._arguments}
 
 
 def arguments_of(constructor: Callable[..., None], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a constructor was given for each of its named arguments, from its `locals()`."""
+    """Returns what each named argument of a constructor was given, from its `locals()`."""
     parameters = inspect.signature(constructor).parameters
     return {name: given[name] for name in parameters if name not in ("self", "kwargs")}
 
 
 def policy_of(dtype: Any) -> keras.DTypePolicy:
-    """The policy that is meant by a model's `dtype` argument."""
+    """Returns the policy for a model's `dtype` argument; None means the global policy."""
     return keras.dtype_policies.get(dtype or keras.config.dtype_policy())

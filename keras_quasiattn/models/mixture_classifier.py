@@ -1,4 +1,4 @@
-"""A mixture of pair networks: each pair of texts is explained by one of K of them."""
+"""A mixture of K pair networks: each pair of texts is explained by one of them."""
 
 import math
 from collections.abc import Sequence
@@ -18,34 +18,37 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MixtureClassifier(FunctionalModel):
-    """Two texts' ids to the log-probabilities of classes, by K pair networks over one embedding.
+    """Classifies two texts by a mixture of K pair networks over one embedding.
 
     log p(y | a, b) = logsumexp_c log p(y | a, b; θ_c) − log K
 
-    A component is all of `PairClassifier` but its embedding. Log-probabilities are logits, so a cross-entropy from
-    logits is the exact objective, the negative log marginal likelihood. With `objective="elbo"` training makes the
-    evidence lower bound large instead, whatever loss is compiled (label smoothing, then, is the labels' alone):
+    A component is a `PairClassifier` without its embedding. The outputs are log-probabilities,
+    which are also valid logits: a cross-entropy from logits is the exact objective, the negative
+    log marginal likelihood. With `objective="elbo"` training maximizes the evidence lower bound
+    instead and ignores the compiled loss; label smoothing must then be in the labels themselves:
 
     E_q[log p(y | a, b; θ_c)] − kl_weight·KL(q(c | y, a, b) ‖ uniform)
 
-    with q one more pair network, which sees the label beside its two sums. `evaluate` and validation give the compiled
-    loss of the mixture under either objective.
+    where q is another pair network, which gets the label as its `context`. `evaluate` and
+    validation report the compiled loss of the mixture under either objective.
 
-    Padding is id 0; it changes nothing, and a text that is all padding gives finite numbers.
+    Padding is id 0 and changes nothing. A text that is all padding gives finite numbers.
 
     Args:
-        vocabulary_size: number of token ids, with 0 for padding.
+        vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes, at least 2.
-        components: K dicts of arguments of `PairClassifier` from `units` on, in which the components differ.
-        common: dict of such arguments that all components, and q, have where their own do not say otherwise.
+        components: K dicts, one per component, of `PairClassifier` arguments from `units` on.
+        common: dict of such arguments for all components and for q; their own dicts override it.
         embedding_dim: width of the embedding. Defaults to 300.
-        train_embedding: whether training changes the embedding. Defaults to True.
+        train_embedding: whether the embedding is trained. Defaults to True.
         objective: "exact" or "elbo".
-        estimator: of the bound, "enumeration" of all components, or "reinforce": one drawn from q for every pair.
-        inference: dict of such arguments of q.
-        kl_weight: factor of the divergence; with 1, the default, it is a bound.
-        seed: of the drawn components.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the log-probabilities are float32 under any).
+        estimator: how the bound is computed: "enumeration" sums over all components, "reinforce"
+            draws one component from q for each pair.
+        inference: dict of such arguments for q.
+        kl_weight: factor of the divergence. With 1, the default, the objective is a lower bound.
+        seed: seed for drawing components.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the log-probabilities are always
+            float32).
 
     Call arguments:
         inputs: {"first": ids (B, T), "second": ids (B, S)}, integers.
@@ -55,10 +58,12 @@ class MixtureClassifier(FunctionalModel):
         Log-probabilities (B, num_classes), float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
-    >>> model = MixtureClassifier(20, 3, components=[{}, {"intra_attention": True}], common={"units": 8})
+    >>> model = MixtureClassifier(
+    ...     20, 3, components=[{}, {"intra_attention": True}], common={"units": 8}
+    ... )
     >>> first, second = keras.ops.ones((2, 5), "int32"), keras.ops.ones((2, 4), "int32")
     >>> model({"first": first, "second": second}).shape == (2, 3)
     True
@@ -126,13 +131,13 @@ class MixtureClassifier(FunctionalModel):
 
     @property
     def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer, whose table may be given word vectors."""
+        """The embedding layer; its table can be set to pretrained word vectors."""
         return self._embedding
 
     def component_log_probabilities(
         self, first: Tensor, second: Tensor, training: bool | None = None
     ) -> Tensor:
-        """What each component says.
+        """Returns the log-probabilities of each component.
 
         Args:
             first: ids (B, T), integers.
@@ -144,31 +149,32 @@ class MixtureClassifier(FunctionalModel):
         """
         pair, masks = self._embedded(first, second)
         logits = [network(pair, mask=masks, training=training) for network in self._components]
-        return ops.log_softmax(ops.stack(logits, axis=1), axis=-1)
+        return ops.log_softmax(ops.stack(logits, axis=1), axis=-1)  # (B, K, num_classes)
 
     def posterior(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
-        """Which component explains the label: p(c | y, a, b), in proportion to p(y | a, b; θ_c).
+        """Returns p(c | y, a, b) ∝ p(y | a, b; θ_c): how well each component explains the label.
 
         Args:
             first: ids (B, T), integers.
             second: ids (B, S), integers.
-            labels: integers (B,), or rows of probabilities (B, num_classes).
+            labels: integers (B,), or probabilities (B, num_classes).
 
         Returns:
-            (B, K), rows that sum to 1.
+            (B, K); each row sums to 1.
         """
         components = self.component_log_probabilities(first, second)
         return ops.softmax(_log_likelihood(components, self._rows(labels)), axis=-1)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """The mixture's log-probabilities, and which component stands behind its answer.
+        """Returns the mixture's log-probabilities, and which components its answer comes from.
 
         Args:
             first: ids (B, T), integers.
             second: ids (B, S), integers.
 
         Returns:
-            `logits` (B, num_classes), and `posterior` (B, K) of the components, given the most probable class.
+            `logits` (B, num_classes), and `posterior` (B, K) of the components, given the most
+            probable class.
         """
         components = self.component_log_probabilities(first, second)
         logits = _mixture(components)
@@ -181,12 +187,12 @@ class MixtureClassifier(FunctionalModel):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
     ) -> Tensor:
-        """The mixture's log-probabilities; see the class."""
+        """Returns the mixture's log-probabilities; see the class."""
         if not training or self._arguments["objective"] == "exact":
             return super().call(inputs, training=training, mask=mask)
         components = self.component_log_probabilities(**inputs, training=training)
         mixture = _mixture(components)
-        # The bound needs the components behind these log-probabilities, with the same dropout, and not twice.
+        # Kept for `compute_loss`: the bound needs these components, with this dropout mask.
         object.__setattr__(self, "_behind", (mixture, components))
         return mixture
 
@@ -198,7 +204,7 @@ class MixtureClassifier(FunctionalModel):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """The compiled loss, or in training by "elbo" the mean of the negative bound."""
+        """Returns the compiled loss or, in training with "elbo", the mean of the negative bound."""
         if not training or self._arguments["objective"] == "exact":
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         mixture, components = self.__dict__.pop("_behind", (None, None))
@@ -206,12 +212,13 @@ class MixtureClassifier(FunctionalModel):
             components = self.component_log_probabilities(**x, training=True)
         rows = self._rows(y)
         pair, masks = self._embedded(**x)
+        # (B, K): log q(c | y, a, b).
         log_posterior = ops.log_softmax(
             self._inference(pair, context=rows, mask=masks, training=True), axis=-1
         )
         component = None
         if self._arguments["estimator"] == "reinforce":
-            drawn = keras.random.categorical(log_posterior, 1, seed=self._seed_generator)
+            drawn = keras.random.categorical(log_posterior, 1, seed=self._seed_generator)  # (B, 1)
             component = ops.squeeze(drawn, -1)
         bound = evidence_lower_bound(
             _log_likelihood(components, rows),
@@ -225,6 +232,7 @@ class MixtureClassifier(FunctionalModel):
         return [self._embedding(ids) for ids in (first, second)], pair_masks(first, second)
 
     def _rows(self, labels: Tensor) -> Tensor:
+        # Class ids (B,) or probabilities (B, num_classes) to probabilities (B, num_classes).
         labels, classes = ops.convert_to_tensor(labels), self._arguments["num_classes"]
         if len(labels.shape) == 2 and labels.shape[-1] == classes:
             return ops.cast(labels, "float32")
@@ -232,15 +240,17 @@ class MixtureClassifier(FunctionalModel):
 
 
 def _mixture(components: Tensor) -> Tensor:
+    # (B, K, num_classes) to (B, num_classes).
     return ops.logsumexp(components, axis=1) - math.log(components.shape[1])
 
 
 def _log_likelihood(components: Tensor, rows: Tensor) -> Tensor:
+    # (B, K, num_classes) and rows (B, num_classes) to (B, K).
     return ops.sum(components * ops.expand_dims(rows, 1), axis=-1)
 
 
 class _Negative(keras.losses.Loss):
-    """Weights, averages and scales for the strategy's replicas as every Keras loss does."""
+    """Negates the bound; Keras weights and averages it, also over replicas, like any other loss."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return -y_pred

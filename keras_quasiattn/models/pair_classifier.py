@@ -1,4 +1,4 @@
-"""Decomposable attention over two texts with a class, with softmax or CoDA."""
+"""Decomposable attention for classifying two texts, with softmax or CoDA."""
 
 from typing import Any
 
@@ -14,33 +14,39 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class PairClassifier(FunctionalModel):
-    """Two texts' ids to the logits of classes: embed, attend, compare, aggregate.
+    """Classifies two texts by decomposable attention: embed, attend, compare, aggregate.
 
     a, b = P·table[ids];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
     logits = W·H([v1; v2]) + w
 
-    with intra attention on [a; a'] and [b; b'] in the place of a and b. Words are compared, never their order (but for
-    intra attention's distances). The aligned values are a and b themselves; F, G and H are ReLU networks. Ranking is
-    the same model with two classes, its score the probability of the positive one.
+    With intra-attention, [a; a'] and [b; b'] replace a and b. Only the intra-attention's distances
+    depend on word order. β and α are weighted sums of b and a themselves, not of their projections
+    by F. F, G and H are ReLU networks. For ranking, use two classes and take the probability of the
+    positive class as score.
 
-    Padding is id 0; it changes nothing. A text that is all padding has the sum v = 0 and gives finite logits. The
-    tokenizer may prepend a null token, which words without a counterpart can align to.
+    Padding is id 0 and changes nothing. A text that is all padding has the sum v = 0 and gives
+    finite logits. The tokenizer may prepend a null token, to which words without a counterpart can
+    align.
 
     Args:
-        vocabulary_size: number of token ids, with 0 for padding.
+        vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes.
         embedding_dim: width of the embedding. Defaults to 300.
-        train_embedding: whether training changes the embedding. Defaults to True.
+        train_embedding: whether the embedding is trained. Defaults to True.
         units: width of every layer of F, G and H. Defaults to 200.
-        num_layers: layers of each: a dropout, then a ReLU layer. Defaults to 2.
-        projection_dim: width of the projection P, which has no bias; None (the default) for none.
-        intra_attention: whether each text attends to itself first, which doubles the width.
-        intra_options: dict of constructor arguments of `IntraSentenceAttention` that are to differ.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
+        num_layers: layers in each of F, G and H: a dropout, then a ReLU layer. Defaults to 2.
+        projection_dim: width of the projection P, which has no bias; None (the default) for no P.
+        intra_attention: whether each text first attends to itself, which doubles the width.
+            Defaults to False.
+        intra_options: dict of `IntraSentenceAttention` arguments that override those of this model.
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; the error for an
+            unknown name lists all.
         attention_options: for "coda", dict of constructor arguments of `CoDA`.
-        dropout: rate in [0, 1) before every layer of F, G and H; F has none with "coda". Defaults to 0.
-        kernel_initializer: of every kernel but the embedding. Defaults to "glorot_uniform".
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        dropout: rate in [0, 1) before every layer of F, G and H, but not of F with "coda". Defaults
+            to 0.
+        kernel_initializer: initializer of every kernel but the embedding. Defaults to
+            "glorot_uniform".
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
         inputs: {"first": ids (B, T), "second": ids (B, S)}, integers.
@@ -50,7 +56,7 @@ class PairClassifier(FunctionalModel):
         Logits (B, num_classes), float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
     >>> model = PairClassifier(vocabulary_size=20, num_classes=3, units=8, projection_dim=8)
@@ -58,8 +64,8 @@ class PairClassifier(FunctionalModel):
     >>> model(ids).shape == (2, 3)
     True
 
-    Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference"; Tay et al. 2019,
-    "Compositional De-Attention Networks", §3.2–3.3, for "coda".
+    Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference"; Tay
+    et al. 2019, "Compositional De-Attention Networks", §3.2–3.3, for "coda".
     """
 
     def __init__(
@@ -103,19 +109,20 @@ class PairClassifier(FunctionalModel):
 
     @property
     def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer, whose table may be given word vectors."""
+        """The embedding layer; its table can be set to pretrained word vectors."""
         return self._embedding
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """The logits, and the weights that led there.
+        """Returns the logits and the attention weights.
 
         Args:
             first: ids (B, T), integers.
             second: ids (B, S), integers.
 
         Returns:
-            `logits` (B, num_classes); with softmax `weights_first` (B, T, S), of which each row sums to 1, and
-            `weights_second` (B, S, T) likewise; with CoDA `weights` (B, T, S), which serve both.
+            `logits` (B, num_classes). With softmax also `weights_first` (B, T, S) and
+            `weights_second` (B, S, T), whose rows sum to 1; with CoDA `weights` (B, T, S), which
+            serve both directions.
         """
         logits, *weights = self._answer(
             ops.cast(first, "int32"), ops.cast(second, "int32"), return_attention_scores=True

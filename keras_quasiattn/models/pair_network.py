@@ -1,4 +1,4 @@
-"""Attend, compare, aggregate: two sequences of vectors to the logits of classes."""
+"""Attend, compare, aggregate: two sequences of vectors to class logits."""
 
 from typing import Any, cast
 
@@ -16,39 +16,42 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class PairNetwork(keras.layers.Layer):
-    """All of `PairClassifier` but its embedding, so that the components of a mixture can share one.
+    """`PairClassifier` without its embedding, so that the components of a mixture can share one.
 
-    a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
-    logits = W·H([v1; v2; context]) + w
+    a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);
+    v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);  logits = W·H([v1; v2; context]) + w
 
     Padding changes nothing, and a sequence that is all padding has the sum v = 0.
 
     Args:
         num_classes: number of classes.
         units: width of every layer of F, G and H. Defaults to 200.
-        num_layers: layers of each: a dropout, then a ReLU layer. Defaults to 2.
-        projection_dim: width of the projection P, which has no bias; None (the default) for none.
-        intra_attention: whether each sequence attends to itself first, which doubles its width.
-        intra_options: dict of constructor arguments of `IntraSentenceAttention` that are to differ.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an error lists them.
+        num_layers: layers in each of F, G and H: a dropout, then a ReLU layer. Defaults to 2.
+        projection_dim: width of the projection P, which has no bias; None (the default) for no P.
+        intra_attention: whether each sequence first attends to itself, which doubles its width.
+            Defaults to False.
+        intra_options: dict of `IntraSentenceAttention` arguments that override those of this layer.
+        attention: name of a mechanism, such as "softmax" (the default) or "coda"; the error for an
+            unknown name lists all.
         attention_options: for "coda", dict of constructor arguments of `CoDA`.
-        dropout: rate in [0, 1) before every layer of F, G and H; F has none with "coda". Defaults to 0.
-        kernel_initializer: of every kernel. Defaults to "glorot_uniform".
-        **kwargs: `name`, `dtype` and the like; the logits are float32 under any policy.
+        dropout: rate in [0, 1) before every layer of F, G and H, but not of F with "coda". Defaults
+            to 0.
+        kernel_initializer: initializer of every kernel. Defaults to "glorot_uniform".
+        **kwargs: `name`, `dtype` and other `Layer` arguments; the logits are always float32.
 
     Call arguments:
         inputs: [a, b], (B, T, features) and (B, S, features).
-        context: None, or vectors (B, C) that H sees too.
+        context: None, or vectors (B, C) that H reads too.
         mask: [mask_a, mask_b], each None or boolean (B, T) and (B, S), True = real.
         training: whether dropout is on.
-        return_attention_scores: also return the weights.
+        return_attention_scores: whether to return the weights too.
 
     Returns:
-        Logits (B, num_classes), or (logits, the weights of `DecomposableAttention`): one matrix (B, T, S) with
-        "coda", two with "softmax".
+        Logits (B, num_classes), or (logits, the weights of `DecomposableAttention`): one matrix
+        (B, T, S) with "coda", two with "softmax".
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference".
     """
@@ -108,12 +111,12 @@ class PairNetwork(keras.layers.Layer):
         )
 
     def _common(self, name: str) -> dict[str, Any]:
-        # Every layer has its own copy: one initializer object without a seed repeats its numbers.
+        # Every layer gets a clone: a shared initializer without a seed repeats its numbers.
         initializer = self.kernel_initializer.clone()
         return {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
 
     def build(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> None:
-        """Makes every weight."""
+        """Creates the weights."""
         shapes = [tuple(shape) for shape in inputs_shape]
         for layer in (self.projection, self.intra):
             if layer:
@@ -134,7 +137,7 @@ class PairNetwork(keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Applies the network; see the class."""
+        """Returns the logits, or the logits and the weights; see the class."""
         pair = list(inputs)
         masks = list(mask or (None, None))
         if self.projection:
@@ -148,27 +151,29 @@ class PairNetwork(keras.layers.Layer):
         )
         sums = []
         for x, aligned, m in zip(pair, outputs[:2], masks, strict=True):
+            # (B, L, 2·width) to (B, L, units), L = T or S; the sum over L is (B, units).
             compared = self.compare(ops.concatenate([x, aligned], axis=-1), training=training)
             sums.append(self.pooling(compared, mask=m))
         if context is not None:
             sums.append(ops.cast(context, self.compute_dtype))
+        # (B, 2·units), or (B, 2·units + C) with a context.
         logits = self.output_layer(
             self.aggregate(ops.concatenate(sums, axis=-1), training=training)
         )
         return (logits, *outputs[2:]) if return_attention_scores else logits
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> None:
-        """The logits have no positions left to mask."""
+        """Returns None: the logits have no positions left to mask."""
         return None
 
     def compute_output_shape(
         self, inputs_shape: list[Shape], context_shape: Shape | None = None
     ) -> Shape:
-        """(B, num_classes)."""
+        """Returns (B, num_classes)."""
         return (inputs_shape[0][0], self.num_classes)
 
     def get_config(self) -> dict[str, Any]:
-        """Every constructor argument."""
+        """Returns the constructor arguments."""
         names = (
             *(
                 "num_classes",
@@ -188,10 +193,10 @@ class PairNetwork(keras.layers.Layer):
 
 
 def pair_inputs() -> dict[str, Tensor]:
-    """The symbolic ids of the first and of the second text."""
+    """Returns symbolic ids of the first and the second text."""
     return {name: keras.Input((None,), dtype="int32", name=name) for name in ("first", "second")}
 
 
 def pair_masks(first: Tensor, second: Tensor) -> list[Tensor]:
-    """Where the ids (B, T) and (B, S) are words: everywhere but at 0."""
+    """Returns the masks of the words: True where the ids (B, T) and (B, S) are not 0."""
     return [ops.not_equal(ids, 0) for ids in (first, second)]

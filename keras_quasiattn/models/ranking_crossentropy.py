@@ -8,20 +8,21 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RankingCrossentropy(keras.losses.Loss):
-    """Cross-entropy of right or wrong, for the targets that ranking metrics take.
+    """Cross-entropy of positive against negative, for the targets of the ranking metrics.
 
     loss = −log softmax(logits)[label]
 
     Args:
-        label_smoothing: share of the target's probability spread over both classes, in [0, 1). Defaults to 0.
+        label_smoothing: share of the target's probability spread over both classes, in [0, 1).
+            Defaults to 0.
         **kwargs: `name`, `reduction` and `dtype`.
 
     Call arguments:
-        y_true: integers (B, 3): label (0 or 1), question, number; only the label counts here.
+        y_true: integers (B, 3): label (0 or 1), question, number; the loss uses only the label.
         y_pred: logits (B, 2).
 
     Returns:
-        The loss, a scalar under the usual reduction.
+        The loss, a scalar under the default reduction.
 
     Example:
     >>> import numpy as np
@@ -35,12 +36,12 @@ class RankingCrossentropy(keras.losses.Loss):
         self.label_smoothing = label_smoothing
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """The cross-entropy of every example."""
+        """Returns the cross-entropy of each example."""
         labels = ops.one_hot(ops.cast(y_true[:, 0], "int32"), 2, dtype=y_pred.dtype)
         return keras.losses.categorical_crossentropy(
             labels, y_pred, from_logits=True, label_smoothing=self.label_smoothing
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Returns the constructor arguments."""
         return {**super().get_config(), "label_smoothing": self.label_smoothing}

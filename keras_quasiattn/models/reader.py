@@ -1,4 +1,4 @@
-"""What models that find an answer in a passage share: their inputs, and logits without padding."""
+"""The base class of models that find an answer in a passage: inputs, and logits without padding."""
 
 from typing import Any
 
@@ -12,44 +12,48 @@ from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
 SIDES = ("passage", "question")
-# The logit of padding: its probability is exactly 0 in float32, and sums of two of them stay finite.
+# Logit of padding: its float32 probability is exactly 0, and the sum of two stays finite.
 PADDING_LOGIT = -1e9
 
 
 class Reader(FunctionalModel):
-    """A question and a passage to where the answer begins and ends; subclasses bring the network.
+    """Finds where an answer begins and ends in a passage; subclasses provide the network.
 
-    logits = network([table[ids]; characters; exact match; frequency] of the passage, and likewise of the question)
+    logits = network([table[ids]; characters; exact match; frequency] of passage and of question)
 
-    Exact match says of a word whether it occurs in the other text, frequency which share of its own text it is. Both
-    compare forms, numbers that two words share where they count as the same: of words that the vocabulary does not
-    know, too.
+    Exact match tells of each word whether it occurs in the other text, frequency which share of its
+    own text it makes up. Both compare the words' forms: integers that are equal for words that
+    count as the same, including words outside the vocabulary.
 
-    Padding is id 0, behind the text; it changes nothing. A passage or question that is all padding gives finite logits.
+    Padding is id 0, follows the text and changes nothing. A passage or question that is all padding
+    gives finite logits.
 
     Args:
-        network: layer from [passage (B, P, width), question (B, Q, width)] and their masks to logits (B, P, 2).
+        network: layer that maps [passage (B, P, width), question (B, Q, width)] and their masks to
+            logits (B, P, 2).
         network_arguments: the subclass's own constructor arguments, for its config.
-        vocabulary_size: number of token ids, with 0 for padding.
-        embedding_dim: width of the words' embedding.
-        train_embedding: whether training changes it.
-        character_units: size of a state of the characters' GRU in each direction; 0 for no characters.
-        character_dim: width of the characters' embedding.
-        exact_match: whether words are told that they occur in the other text.
-        frequency: whether words are told their frequency.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        vocabulary_size: number of token ids, including 0 for padding.
+        embedding_dim: width of the word embedding.
+        train_embedding: whether the word embedding is trained.
+        character_units: state size of the character GRU in each direction; 0 uses no characters.
+        character_dim: width of the character embedding.
+        exact_match: whether each word gets a flag for occurring in the other text.
+        frequency: whether each word gets its frequency in its own text.
+        dtype: a dtype policy; the logits are always float32.
+        **kwargs: `name` and `trainable`.
 
     Call arguments:
-        inputs: {"passage": ids (B, P), "question": ids (B, Q)}, integers; with characters "passage_characters"
-            (B, P, C) and "question_characters" (B, Q, C), bytes with 0 for padding and at most 256; with exact match
-            or frequency "passage_forms" (B, P) and "question_forms" (B, Q), any integers.
+        inputs: {"passage": ids (B, P), "question": ids (B, Q)}, integers. With characters also
+            "passage_characters" (B, P, C) and "question_characters" (B, Q, C), integers from 0
+            (padding) to 256. With exact match or frequency also "passage_forms" (B, P) and
+            "question_forms" (B, Q), any integers.
         training: whether dropout is on.
 
     Returns:
         Logits (B, P, 2) of start and end, float32, −1e9 at padding.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
     """
 
     def __init__(
@@ -107,7 +111,7 @@ class Reader(FunctionalModel):
 
     @property
     def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer, whose table may be given word vectors."""
+        """The embedding layer; its table can be set to pretrained word vectors."""
         return self._embedding
 
     def _answer(self, inputs: dict[str, Tensor], dtype: str) -> Tensor:
@@ -116,17 +120,18 @@ class Reader(FunctionalModel):
         for side, mask, other, other_mask in zip(
             SIDES, masks, SIDES[::-1], masks[::-1], strict=True
         ):
-            parts = [self._embedding(inputs[side])]
+            parts = [self._embedding(inputs[side])]  # (B, L, embedding_dim), L = P or Q
             if self._characters:
+                # (B, L, 2·character_units)
                 parts.append(self._characters(inputs[f"{side}_characters"]))
             if self._arguments["exact_match"]:
                 same = _same(inputs[f"{side}_forms"], inputs[f"{other}_forms"], other_mask)
-                parts.append(ops.cast(ops.any(same, axis=-1, keepdims=True), dtype))
+                parts.append(ops.cast(ops.any(same, axis=-1, keepdims=True), dtype))  # (B, L, 1)
             if self._arguments["frequency"]:
                 forms = inputs[f"{side}_forms"]
-                same = _same(forms, forms, mask)
-                count = ops.sum(ops.cast(same, "float32"), axis=-1, keepdims=True)
-                length = ops.sum(ops.cast(mask, "float32"), axis=-1)[:, None, None]
+                same = _same(forms, forms, mask)  # (B, L, L)
+                count = ops.sum(ops.cast(same, "float32"), axis=-1, keepdims=True)  # (B, L, 1)
+                length = ops.sum(ops.cast(mask, "float32"), axis=-1)[:, None, None]  # (B, 1, 1)
                 parts.append(ops.cast(count / ops.maximum(length, 1.0), dtype))
             pair.append(ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0])
         logits = ops.cast(self._network(pair, mask=masks), "float32")
@@ -137,5 +142,5 @@ class Reader(FunctionalModel):
 
 
 def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
-    """(B, L, M): which of the other words, where they are real, have the form of a word."""
+    """(B, L, M): whether word l of `forms` (B, L) equals the real word m of `others` (B, M)."""
     return ops.logical_and(ops.equal(forms[:, :, None], others[:, None, :]), mask[:, None, :])

@@ -1,4 +1,4 @@
-"""The recurrent encoder-decoder, with or without attention."""
+"""The LSTM encoder-decoder, with or without attention."""
 
 from typing import Any
 
@@ -19,28 +19,30 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class Seq2Seq(FunctionalModel):
-    """Reads a source with LSTMs, and predicts each target token from the ones before it with others.
+    """Reads a source with LSTMs, then predicts each target token from the previous ones with LSTMs.
 
-    z, s = LSTM(source_table[source]);  y = LSTM(target_table[target]) from the state s;  logits = y·W + b
+    z, s = LSTM(source_table[source]);  y = LSTM(target_table[target]) from the state s;
+    logits = y·W + b
 
-    With `attention` the encoder reads both ways, s is a linear map of the last states of both, and the decoder
-    looks back: logits = [y; c]·W + b, c = DotAttention(y, z). Without, s is all that it learns of the source.
+    With `attention` the encoder is bidirectional, s is a linear map of the last states of both
+    directions, and the decoder attends to z: logits = [y; c]·W + b, c = DotAttention(y, z).
+    Without, s is all that the decoder gets from the source.
 
-    Inputs, padding and decoding are those of `Transformer`: id 0 is padding, behind the text, and changes nothing;
-    the target that goes in is the wanted output shifted by one with id 1 in front; the logits carry the target's
-    mask; `start_cache` and `step` serve `greedy_search` and `beam_search`. A source that is all padding starts the
-    decoder from zeros.
+    Inputs, padding and decoding are those of `Transformer`. Padding is id 0, follows the text and
+    changes nothing. The target input is the wanted output shifted by one, with id 1 in front. The
+    logits carry the target's mask. `start_cache` and `step` serve `greedy_search` and
+    `beam_search`. If a source is all padding, the decoder starts from zero states.
 
     Args:
-        vocabulary_size: integer above 1, number of token ids with 0 (padding) and 1 (end). Source and target share
-            the ids, not the table.
+        vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
+            Source and target share the ids, but each has its own embedding table.
         attention: None (the default), or the name of a mechanism, such as "softmax" or "coda".
         attention_options: for "coda", dict of its options, as for `layers.DotAttention`.
         embedding_dim: width of both tables. Defaults to 100.
-        units: units of an LSTM, in each direction. Defaults to 100.
+        units: units of each LSTM, per direction. Defaults to 100.
         num_layers: LSTM layers on each side. Defaults to 1.
         dropout: rate in [0, 1) before every LSTM and before the linear layer. Defaults to 0.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
         inputs: dict of `source` (B, S) and `target` (B, T), integers.
@@ -50,7 +52,7 @@ class Seq2Seq(FunctionalModel):
         Logits (B, T, vocabulary_size), float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
     >>> model = Seq2Seq(vocabulary_size=20, attention="softmax", embedding_dim=8, units=8)
@@ -58,9 +60,9 @@ class Seq2Seq(FunctionalModel):
     >>> model({"source": ids, "target": ids[:, :3]}).shape == (2, 3, 20)
     True
 
-    Reference: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; attention: Luong et al.
-    2015, eqs. 7 and 8; the default sizes are those of the CS 287 write-up, Tables 1 and 2 (Seq2Seq and
-    Seq2SeqAttn). CoDA: Tay et al. 2019, eq. 10.
+    Reference: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks";
+    attention: Luong et al. 2015, eqs. 7 and 8; the default sizes are those of the CS 287 write-up,
+    Tables 1 and 2 (Seq2Seq and Seq2SeqAttn). CoDA: Tay et al. 2019, eq. 10.
     """
 
     def __init__(
@@ -104,7 +106,8 @@ class Seq2Seq(FunctionalModel):
             "source_embedding": keras.layers.Embedding(
                 vocabulary_size, embedding_dim, dtype=policy, name="source_embedding"
             ),
-            # Its mask travels to the logits. The LSTM does not need it: what stands behind a text comes too late.
+            # The mask is passed on to the logits. The LSTM does not need it: padding follows the
+            # text and cannot change earlier positions.
             "target_embedding": keras.layers.Embedding(
                 vocabulary_size,
                 embedding_dim,
@@ -147,24 +150,25 @@ class Seq2Seq(FunctionalModel):
         self.dtype_policy = policy
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """The logits, and where the decoder looked.
+        """Returns the logits and the decoder's attention weights.
 
-        For a decoded answer give it as `target` behind id 1: the weights are those of its decoding.
+        For the weights of a decoded answer, pass id 1 followed by the answer as `target`.
 
         Args:
             source: ids (B, S), integers.
             target: ids (B, T), integers.
 
         Returns:
-            `logits` (B, T, vocabulary_size), and with attention `weights` (B, T, S).
+            `logits` (B, T, vocabulary_size), and with attention also `weights` (B, T, S).
         """
         return self._answer(ops.cast(source, "int32"), ops.cast(target, "int32"), explained=True)
 
     def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
         """Encodes `source` (B, S) for `step`.
 
-        Every leaf of the cache has the batch first, so a search may repeat, drop and reorder rows. A recurrent
-        state has one size, whatever `length`, the number of target tokens.
+        Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
+        reorder rows. `length`, the number of target tokens, is not used: recurrent states have a
+        fixed size.
         """
         source = ops.cast(source, "int32")
         encoded, states = self._encode(source, training=False)
@@ -177,26 +181,28 @@ class Seq2Seq(FunctionalModel):
     def step(
         self, tokens: Tensor, index: Any, cache: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any]]:
-        """One position of the decoder: the logits that a full pass gives there, without dropout.
+        """Runs the decoder for one position; the logits equal those of a full pass without dropout.
 
         Args:
             tokens: (B,) integers, the target tokens at position `index` (id 1 at index 0).
-            index: scalar integer; earlier positions have been given already.
+            index: scalar integer; all earlier positions must have been passed already.
             cache: from `start_cache` or the previous step.
 
         Returns:
             Logits (B, vocabulary_size), float32, and the cache for the next position.
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
+        # Squeezed to (B, embedding_dim): a new tensor, without the Keras mask.
         x, states = (
             ops.squeeze(self._target_embedding(tokens), 1),
             [],
-        )  # a new tensor, without the mask
+        )
         for decoder, state in zip(self._decoders, cache["states"], strict=True):
             x, state = decoder.cell(x, state, training=False)
             states.append(state)
         if "memory" in cache:
             keys, values, mask = (cache["memory"][name] for name in ("keys", "values", "mask"))
+            # Attends as a sequence of one position: (B, 1, units) to (B, 1, D).
             context = self._attention.pool(
                 ops.expand_dims(x, 1), keys, values, mask, training=False
             )
@@ -206,14 +212,15 @@ class Seq2Seq(FunctionalModel):
     def _encode(
         self, source: Tensor, training: bool | None = None
     ) -> tuple[Tensor, list[list[Tensor]]]:
-        """The encoder's outputs (B, S, D), and the states (B, units) that start the decoder's layers."""
+        """Returns the outputs (B, S, D) and, per decoder layer, the initial states (B, units)."""
         mask = is_real(source)
         read, has_text = readable(mask), ops.any(mask, axis=1, keepdims=True)
         x, states = self._source_embedding(source), []
         for number, encoder in enumerate(self._encoders):
             x, *last = encoder(self._dropout(x, training=training), mask=read, training=training)
             if self._arguments["attention"] is not None:
-                # Hidden and cell state of the one direction, then of the other.
+                # `last` holds hidden and cell state of one direction, then of the other, (B, units)
+                # each; `both` holds the joined hidden and cell states, (B, 2·units).
                 both = [ops.concatenate([last[i], last[i + 2]], axis=-1) for i in range(2)]
                 last = [
                     bridge(state) for bridge, state in zip(self._bridges[number], both, strict=True)
@@ -222,14 +229,14 @@ class Seq2Seq(FunctionalModel):
         return x, states
 
     def _answer(self, source: Tensor, target: Tensor, explained: bool = False) -> dict[str, Tensor]:
-        encoded, states = self._encode(source)
+        encoded, states = self._encode(source)  # (B, S, D)
         x, answer = self._target_embedding(target), {}
         for decoder, state in zip(self._decoders, states, strict=True):
-            x = decoder(self._dropout(x), initial_state=state)
+            x = decoder(self._dropout(x), initial_state=state)  # (B, T, units)
         if self._arguments["attention"] is not None:
             masks = [is_real(target), is_real(source)]
             found = self._attention([x, encoded], mask=masks, return_attention_scores=explained)
             if explained:
                 found, answer["weights"] = found
-            x = self._join([x, found])
+            x = self._join([x, found])  # (B, T, units + D)
         return {"logits": self._output_layer(self._dropout(x)), **answer}

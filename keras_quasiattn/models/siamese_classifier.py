@@ -1,4 +1,4 @@
-"""A shared recurrent encoder, attention and conflict between two texts, dense layers."""
+"""A Siamese classifier: one GRU encoder, attention and conflict between two texts, dense layers."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -25,7 +25,7 @@ Tensor = Any
 
 
 class _Interaction(NamedTuple):
-    """A layer between the texts, made of units and a difference, and its heads in the order of their weights."""
+    """A layer between the texts, built from `units` and `difference`; its heads in weight order."""
 
     layer: Callable[..., keras.layers.Layer] | None
     heads: tuple[str, ...]
@@ -43,30 +43,34 @@ _INTERACTIONS = {
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SiameseClassifier(FunctionalModel):
-    """Two texts' ids to the logits of classes: one GRU encoder for both, an interaction, dense layers.
+    """Classifies two texts: one GRU encoder for both, an interaction between them, dense layers.
 
     u, v = GRU(… GRU(table[ids]));  u' = [u; v^A; v^C];  v' = [v; u^A; u^C]
     logits = W·Dense(… Dense([pool u'; pool v'])) + w
 
-    v^A is what attention and v^C what conflict takes from the other text for each word. "attention" and "conflict"
-    leave out the other of the two, "none" both. The encoder and the interaction's weights serve both directions.
+    For each word, v^A is what attention takes from the other text and v^C what conflict takes.
+    "attention" and "conflict" leave out the other of the two, "none" leaves out both. The encoder
+    and the interaction use the same weights in both directions.
 
-    Padding is id 0, behind the text; it changes nothing. A text that is all padding pools to zeros, finite logits.
+    Padding is id 0, follows the text and changes nothing. A text that is all padding pools to
+    zeros, so the logits are finite.
 
     Args:
-        vocabulary_size: number of token ids, with 0 for padding.
+        vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes.
-        interaction: "both", "attention", "conflict" or "none".
-        difference: of the conflict; as in `layers.ConflictAttention`.
+        interaction: "both" (the default), "attention", "conflict" or "none".
+        difference: the difference that conflict uses, as in `layers.ConflictAttention`.
         embedding_dim: width of the embedding. Defaults to 300.
-        train_embedding: whether training changes the embedding. Defaults to True.
-        units: width of every GRU and dense layer, and of the interaction's projections. Defaults to 150.
-        num_recurrent_layers: GRU layers. Defaults to 2.
-        num_dense_layers: tanh layers before the logits. Defaults to 4.
-        pooling: "max", "mean" or "sum" over the words; the paper does not say. Defaults to "max": one word that
-            contradicts decides as much in a long text as in a short one, where a mean drowns it.
+        train_embedding: whether the embedding is trained. Defaults to True.
+        units: width of every GRU and dense layer, and of the interaction's projections. Defaults to
+            150.
+        num_recurrent_layers: number of GRU layers. Defaults to 2.
+        num_dense_layers: number of tanh layers before the logits. Defaults to 4.
+        pooling: "max", "mean" or "sum" over the words; the paper does not say which. Defaults to
+            "max": one contradicting word counts as much in a long text as in a short one, whereas a
+            mean dilutes it.
         dropout: rate in [0, 1) after every GRU and tanh layer. Defaults to 0.2.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
         inputs: {"first": ids (B, T), "second": ids (B, S)}, integers.
@@ -76,7 +80,7 @@ class SiameseClassifier(FunctionalModel):
         Logits (B, num_classes), float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
     >>> model = SiameseClassifier(vocabulary_size=20, num_classes=2, units=8)
@@ -156,19 +160,20 @@ class SiameseClassifier(FunctionalModel):
 
     @property
     def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer, whose table may be given word vectors."""
+        """The embedding layer; its table can be set to pretrained word vectors."""
         return self._embedding
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """The logits, and the weights of what each word took from the other text.
+        """Returns the logits and, for each text, the weights of the interaction.
 
         Args:
             first: ids (B, T), integers.
             second: ids (B, S), integers.
 
         Returns:
-            `logits` (B, num_classes), and of the heads that there are `attention_first` and `conflict_first`
-            (B, T, S), `attention_second` and `conflict_second` (B, S, T), rows that sum to 1.
+            `logits` (B, num_classes) and, for the heads that the interaction has, `attention_first`
+            and `conflict_first` (B, T, S), `attention_second` and `conflict_second` (B, S, T). Each
+            row of the weights sums to 1.
         """
         return self._answer(ops.cast(first, "int32"), ops.cast(second, "int32"))
 
@@ -181,13 +186,14 @@ class SiameseClassifier(FunctionalModel):
         for side, pair, both in (("first", states, masks), ("second", states[::-1], masks[::-1])):
             seen = [pair[0]]
             if heads:
+                # One head: (B, L, units). Two heads: [u; v^A; v^C], (B, L, 3·units), u included.
                 found, *weights = self._interaction(pair, mask=both, return_attention_scores=True)
                 seen = [found] if len(heads) == 2 else [*seen, found]
                 answer |= {
                     f"{head}_{side}": matrix for head, matrix in zip(heads, weights, strict=True)
                 }
             pooled.append(self._pooling(ops.concatenate(seen, axis=-1), mask=both[0]))
-        x = ops.concatenate(pooled, axis=-1)
+        x = ops.concatenate(pooled, axis=-1)  # (B, 2·width of u')
         for dense in self._dense:
             x = self._dense_dropout(dense(x))
         return {"logits": self._output_layer(x), **answer}

@@ -1,4 +1,4 @@
-"""Named sizes of `Transformer` and how they are trained, after Tensor2Tensor's sets of the same names."""
+"""Named sizes and training settings of `Transformer`, from Tensor2Tensor's sets of those names."""
 
 from typing import Any
 
@@ -24,15 +24,16 @@ TRANSFORMER_SIZES: dict[str, dict[str, Any]] = {
 
 
 def _by_width(size: str) -> dict[str, Any]:
-    """The rate 2·hidden^-0.5 · min(1, s/8000) · max(s, 8000)^-0.5."""
+    """Settings with the rate 2·hidden^-0.5 · min(1, s/8000) · max(s, 8000)^-0.5 at update s."""
     peak = 2 * (TRANSFORMER_SIZES[size]["hidden_dim"] * 8000) ** -0.5
     return {"batch_size": 4096, "learning_rate": peak, "warmup_steps": 8000, "label_smoothing": 0.1}
 
 
-# Tokens in a batch, and what `training.schedules.WarmupSchedule` makes the rate of.
+# Per size: tokens in a batch, peak rate and warmup of `training.schedules.WarmupSchedule` with
+# "inverse_square_root" decay, and label smoothing.
 TRANSFORMER_TRAINING: dict[str, dict[str, Any]] = {
     **{size: _by_width(size) for size in ("tiny", "small", "base")},
-    # 0.1 · min(1, s/16000) · max(s, 16000)^-0.5
+    # The rate is 0.1 · min(1, s/16000) · max(s, 16000)^-0.5 at update s.
     "base_single_gpu": {
         "batch_size": 1024,
         "learning_rate": 0.1 * 16_000**-0.5,

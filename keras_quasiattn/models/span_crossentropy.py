@@ -1,4 +1,4 @@
-"""The loss of a reader."""
+"""The loss of readers."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SpanCrossentropy(keras.losses.Loss):
-    """Cross-entropy of where a span begins, and of where it ends.
+    """Cross-entropy of a span's start plus that of its end.
 
     loss = −log softmax(start)[first] − log softmax(end)[last]
 
@@ -16,12 +16,12 @@ class SpanCrossentropy(keras.losses.Loss):
         **kwargs: `name`, `reduction` and `dtype`.
 
     Call arguments:
-        y_true: integers (B, 3): the span's first and last token, and whether metrics count the example, which does
-            not matter here.
+        y_true: integers (B, 3): the span's first and last token, and whether metrics count the
+            example; the loss ignores the third.
         y_pred: logits (B, P, 2).
 
     Returns:
-        The loss, a scalar under the usual reduction.
+        The loss, a scalar under the default reduction.
 
     Example:
     >>> import numpy as np
@@ -34,7 +34,7 @@ class SpanCrossentropy(keras.losses.Loss):
         super().__init__(**{"name": "span_crossentropy", **kwargs})
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """The cross-entropy of every example."""
+        """Returns the cross-entropy of each example."""
         target = ops.cast(y_true, "int32")
         return sum(
             keras.losses.sparse_categorical_crossentropy(

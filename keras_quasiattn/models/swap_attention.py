@@ -1,4 +1,4 @@
-"""From a model with Keras' attention to the same model with one of this package."""
+"""Replaces Keras' attention layers in a model by those of this package."""
 
 import warnings
 from collections.abc import Iterator
@@ -9,31 +9,36 @@ import keras
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.ops.checks import check_choice
 
-# Sublayers that both layers have, by attribute; the last one where `use_gate` is set.
+# Attributes of sublayers that both layers have; the last one only where `use_gate` is set.
 _PROJECTIONS = ("query_dense", "key_dense", "value_dense", "output_dense", "_gate_dense")
 
 
 def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) -> keras.Model:
-    """A copy of a model in which `MultiHeadCoDA`, or another layer, replaces `keras.layers.MultiHeadAttention`.
+    """Copies a model, replacing `keras.layers.MultiHeadAttention` by `MultiHeadCoDA` or another.
 
-    Names, projection weights, masks and the calls stay as they were, in nested functional and sequential models too;
-    all other layers keep their weights. The model itself is left alone. Softmax's weights are no good start for
-    another attention's values, only for its projections: train the copy.
+    Names, projection weights, masks and calls stay the same, also in nested functional and
+    sequential models. All other layers keep their weights. The original model is not changed.
+    Weights trained with softmax are a good start only for the projections of another attention, not
+    for its outputs: train the copy.
 
-    Attention inside a layer of another class cannot be reached by rebuilding the graph, and subclasses of
-    `MultiHeadAttention` may mean something else: both are kept as they are, and a warning names them.
+    Two kinds of attention are kept as they are, and a warning names them. Attention inside a layer
+    of another class cannot be reached by rebuilding the graph. Subclasses of `MultiHeadAttention`
+    may behave differently.
 
     Args:
-        model: a functional or sequential model, built.
-        attention: name of the multi-head layer to take, as for `layers.TransformerEncoder`. Defaults to "coda".
-        **options: arguments of that layer that `MultiHeadAttention` does not have, such as `gate_range`.
+        model: a built functional or sequential model.
+        attention: name of the multi-head layer to use, as for `layers.TransformerEncoder`. Defaults
+            to "coda".
+        **options: arguments of that layer that `MultiHeadAttention` does not have, such as
+            `gate_range`.
 
     Returns:
         The copy, not compiled.
 
     Raises:
-        ValueError: the model is neither functional nor sequential, has no layer to swap, or calls one with what
-            the new layer does not take, such as a float mask; or `attention` is not known.
+        ValueError: if the model is neither functional nor sequential, has no layer to swap, or
+            calls one with an argument that the new layer does not accept, such as a float mask; or
+            if `attention` is unknown.
 
     Example:
     >>> import keras
@@ -80,7 +85,7 @@ def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) 
 
 
 def _layers(model: keras.Model) -> Iterator[keras.Layer]:
-    """The layers of a model and of the functional and sequential models in it."""
+    """Yields the layers of a model, including those of nested functional and sequential models."""
     for layer in model.layers:
         if isinstance(layer, keras.Model) and hasattr(layer, "inputs"):
             yield from _layers(layer)
@@ -89,10 +94,10 @@ def _layers(model: keras.Model) -> Iterator[keras.Layer]:
 
 
 def _hides_attention(layer: keras.Layer) -> bool:
-    """Whether this is softmax attention that is kept, or has some inside."""
+    """Whether this layer is, or contains, Keras attention that the swap leaves in place."""
     if type(layer) is keras.layers.MultiHeadAttention:
         return False
-    # Keras has no public way to list the layers in a layer.
+    # Keras has no public way to list the layers inside a layer.
     return any(
         isinstance(one, keras.layers.MultiHeadAttention)
         and not type(one).__module__.startswith("keras_quasiattn")

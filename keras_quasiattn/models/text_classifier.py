@@ -1,4 +1,4 @@
-"""A bidirectional LSTM that attends, for texts with a class."""
+"""A text classifier: bidirectional LSTM layers, then attention."""
 
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ Tensor = Any
 
 
 class _Pooling(NamedTuple):
-    """How the states become one vector: by a layer, which may read the embeddings too, or by taking the last state."""
+    """How states become one vector: by a layer, which may read embeddings; None takes the last."""
 
     layer: type[keras.layers.Layer] | None
     reads_embeddings: bool = False
@@ -34,31 +34,36 @@ _POOLINGS = {
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TextClassifier(FunctionalModel):
-    """Token ids to the logits of classes: embedding, bidirectional LSTM layers, attention, a linear layer.
+    """Classifies a text by an embedding, bidirectional LSTM layers, attention and a linear layer.
 
     h = BiLSTM(… BiLSTM(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
 
-    The attention gives α: "soft" a softmax over all positions, "local" over a window around a predicted position,
-    "gated" over the positions whose gate an auxiliary network on the embeddings opens. "none" takes the last
-    states of both directions instead. Other names, such as "softmax" and "coda", let the states attend to each other by
-    the multi-head layer of that name, and take the mean of h + attention(h).
+    The attention gives α: "soft" is a softmax over all positions, "local" one over a window around
+    a predicted position, "gated" one over the positions whose gates are opened by an auxiliary
+    network that reads the embeddings. "none" takes the last states of both directions instead. With
+    any other name, such as "softmax" or "coda", the states attend to each other by the multi-head
+    layer of that name, and c is the mean of h + attention(h).
 
-    Padding is id 0, behind the text; it changes nothing. A text that is all padding gives finite logits.
+    Padding is id 0, follows the text and changes nothing. A text that is all padding gives finite
+    logits.
 
     Args:
-        vocabulary_size: number of token ids, with 0 for padding.
+        vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes.
-        attention: "gated", "soft", "local", "none", or the name of a multi-head layer, such as "softmax" or "coda".
-        attention_options: dict of further constructor arguments of the attention layer, `num_heads` among them for
-            a multi-head layer.
+        attention: "gated" (the default), "soft", "local", "none", or the name of a multi-head
+            layer, such as "softmax" or "coda".
+        attention_options: dict of further constructor arguments of the attention layer; for a
+            multi-head layer also `num_heads`.
         embedding_dim: width of the embedding. Defaults to 100.
-        units: units of an LSTM in each direction. Defaults to 100.
-        num_layers: LSTM layers. Defaults to 2.
+        units: units of each LSTM, per direction. Defaults to 100.
+        num_layers: number of LSTM layers. Defaults to 2.
         merge_mode: "concat" joins the two directions, "sum" adds them. Defaults to "concat".
-        embedding_dropout: rate in [0, 1) on the embeddings that the LSTM sees. Defaults to 0.
-        dropout: rate in [0, 1) after every LSTM layer but the last, and before the linear layer. Defaults to 0.
-        train_embedding: whether training changes the embedding. Defaults to True.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        embedding_dropout: rate in [0, 1) on the embeddings, before the LSTMs and the gates'
+            network. Defaults to 0.
+        dropout: rate in [0, 1) after every LSTM layer but the last, and before the linear layer.
+            Defaults to 0.
+        train_embedding: whether the embedding is trained. Defaults to True.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
         inputs: ids (B, T), integers.
@@ -68,15 +73,15 @@ class TextClassifier(FunctionalModel):
         Logits (B, num_classes), float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
     >>> model = TextClassifier(vocabulary_size=20, num_classes=3, attention="soft", units=8)
     >>> model(keras.ops.convert_to_tensor([[5, 4, 0], [7, 0, 0]])).shape == (2, 3)
     True
 
-    Reference: Xue et al. 2019, "Not All Attention Is Needed"; Zhou et al. 2016, "Attention-Based Bidirectional Long
-    Short-Term Memory Networks for Relation Classification".
+    Reference: Xue et al. 2019, "Not All Attention Is Needed"; Zhou et al. 2016, "Attention-Based
+    Bidirectional Long Short-Term Memory Networks for Relation Classification".
     """
 
     def __init__(
@@ -168,33 +173,33 @@ class TextClassifier(FunctionalModel):
 
     @property
     def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer, whose table may be given word vectors."""
+        """The embedding layer; its table can be set to pretrained word vectors."""
         return self._embedding
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
-        """The logits, and what the attention did to get there.
+        """Returns the logits, and the weights and gates of the attention.
 
         Args:
             ids: (B, T), integers.
 
         Returns:
-            `logits` (B, num_classes); for "soft", "local" and "gated" also `weights` (B, T), and for "gated"
-            `gates` (B, T), boolean.
+            `logits` (B, num_classes); for "soft", "local" and "gated" also `weights` (B, T), and
+            for "gated" also `gates` (B, T), each 0 or 1.
         """
-        # `training` stays None: gates count a call with False as one of `evaluate`.
+        # `training` stays None: with False the gates would count this call as part of `evaluate`.
         return self._answer(ops.cast(ids, "int32"))
 
     def _answer(self, ids: Tensor, training: bool | None = None) -> dict[str, Tensor]:
         pooling = _POOLINGS.get(self._arguments["attention"])
         mask = ops.not_equal(ids, 0)
         embedded = self._embedding_dropout(self._embedding(ids), training=training)
-        states = self._states(embedded, mask, training)
+        states = self._states(embedded, mask, training)  # (B, T, D), or the last ones (B, D)
         context, answer = states, {}
         if not pooling:
             attended = self._attention(
                 states, states, query_mask=mask, value_mask=mask, training=training
             )
-            context = self._pooling(states + attended, mask=mask)
+            context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
         elif pooling.layer:
             beside = {"gate_inputs": embedded} if pooling.reads_embeddings else {}
             context, *matrices = self._attention(

@@ -23,36 +23,39 @@ PADDING_ID = 0
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class Transformer(FunctionalModel):
-    """Sequence to sequence: reads a source, predicts each target token from the ones before it.
+    """Sequence to sequence: reads a source, then predicts each target token from the previous ones.
 
     x = √D·table[source] + position;  x = EncoderBlock(x), num_layers times;  z = LayerNorm(x)
-    y = √D·table[target] + position;  y = DecoderBlock(y, z), num_layers times;  logits = LayerNorm(y)·tableᵀ
+    y = √D·table[target] + position;  y = DecoderBlock(y, z), num_layers times;
+    logits = LayerNorm(y)·tableᵀ
 
-    One table serves source, target and output. Padding is id 0: no position attends to it, and its logits
-    mean nothing; the logits carry the target's mask, so Keras losses and metrics leave padding out. The
-    target that goes in is the wanted output shifted by one, with id 1 (the end of sequence, used as start
-    symbol too) in front. Any length works.
+    Source, target and output share one table. Padding is id 0: no position attends to it, and its
+    logits have no meaning. The logits carry the target's mask, so Keras losses and metrics leave
+    padding out. The target input is the wanted output shifted by one, with id 1 (the end of the
+    sequence, also used as start symbol) in front. Sequences may have any length.
 
-    With `universal=True` a single encoder and a single decoder block are applied `num_layers` times each, and
-    the position and a learned step vector are added before every application (Universal Transformer). With
-    `adaptive=True` too, every position halts by itself (`layers.AdaptiveHalting`), at the latest after `num_layers`
-    applications, and its output is the weighted mean of the states it went through; the cost of pondering joins the
-    loss in training.
+    With `universal=True` a single encoder block and a single decoder block are applied `num_layers`
+    times each, and the position and a learned step vector are added before every application
+    (Universal Transformer). With `adaptive=True` too, each position halts on its own, at the latest
+    after `num_layers` applications (`layers.AdaptiveHalting`). Its output is the weighted mean of
+    its states, and the cost of pondering is added to the loss in training.
 
     Args:
-        vocabulary_size: integer above 1, number of token ids with 0 (padding) and 1 (end).
-        num_layers: positive integer, blocks on each side, or applications of the one block.
+        vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
+        num_layers: positive integer, number of blocks on each side, or of applications of the one
+            block.
         hidden_dim: positive integer, the width D.
         intermediate_dim: positive integer, inner width of the feed-forward nets.
         num_heads: positive integer, attention heads; None if `attention` is a layer.
-        attention: name of a mechanism, such as "coda" (the default) or "softmax", or an unbuilt layer; see
-            `TransformerEncoder`.
+        attention: name of a mechanism, such as "coda" (the default) or "softmax", or an unbuilt
+            layer; see `TransformerEncoder`.
         attention_options: dict of further constructor arguments for a named attention.
-        dropout: rate in [0, 1) everywhere. Defaults to 0.1.
+        dropout: rate in [0, 1) of every dropout. Defaults to 0.1.
         universal: whether the blocks share their weights. Defaults to False.
-        adaptive: whether the positions of a universal model halt by themselves. Defaults to False.
-        halting_options: dict of constructor arguments of `layers.AdaptiveHalting`, for an adaptive model.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        adaptive: whether each position of a universal model halts on its own. Defaults to False.
+        halting_options: dict of constructor arguments of `layers.AdaptiveHalting`, for an adaptive
+            model.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
         inputs: dict of `source` (B, S) and `target` (B, T), integers.
@@ -62,10 +65,12 @@ class Transformer(FunctionalModel):
         Logits (B, T, vocabulary_size), float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
-    >>> model = Transformer(vocabulary_size=20, num_layers=1, hidden_dim=16, intermediate_dim=32, num_heads=2)
+    >>> model = Transformer(
+    ...     vocabulary_size=20, num_layers=1, hidden_dim=16, intermediate_dim=32, num_heads=2
+    ... )
     >>> ids = keras.ops.ones((2, 5), dtype="int32")
     >>> model({"source": ids, "target": ids[:, :3]}).shape == (2, 3, 20)
     True
@@ -73,8 +78,8 @@ class Transformer(FunctionalModel):
     Named sizes: `Transformer(vocabulary_size=258, **TRANSFORMER_SIZES["tiny"])`.
 
     Reference: Vaswani et al. 2017, "Attention Is All You Need"; Dehghani et al. 2019, "Universal
-    Transformers"; details as in Tensor2Tensor, except that no target-space vector is added. CoDA: Tay et al.
-    2019, eq. 10.
+    Transformers"; details as in Tensor2Tensor, except that no target-space vector is added. CoDA:
+    Tay et al. 2019, eq. 10.
     """
 
     def __init__(
@@ -109,7 +114,7 @@ class Transformer(FunctionalModel):
                 f"Received: halting_options={halting_options}"
             )
         policy = policy_of(kwargs.pop("dtype", None))
-        # A layer given as `attention` becomes plain configuration once, for every block to copy.
+        # A layer given as `attention` becomes plain config once; every block copies it from there.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
         self._arguments = arguments_of(Transformer.__init__, locals())
         block = {
@@ -156,7 +161,7 @@ class Transformer(FunctionalModel):
         self.dtype_policy = policy
 
     def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
-        """The encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
+        """Returns the encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
         mask = is_real(source)
 
         def apply(x: Tensor, i: int) -> Tensor:
@@ -168,16 +173,17 @@ class Transformer(FunctionalModel):
         )
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """The logits, and where the decoder looked.
+        """Returns the logits and the decoder's attention weights.
 
-        For a decoded answer give it as `target` behind id 1: the weights are those of its decoding.
+        For the weights of a decoded answer, pass id 1 followed by the answer as `target`.
 
         Args:
             source: ids (B, S), integers.
             target: ids (B, T), integers.
 
         Returns:
-            `logits` (B, T, vocabulary_size), and `weights` (B, num_layers, heads, T, S) of the cross-attentions.
+            `logits` (B, T, vocabulary_size), and the cross-attentions' `weights` (B, num_layers,
+            heads, T, S).
         """
         source, target = ops.cast(source, "int32"), ops.cast(target, "int32")
         weights: list[Tensor] = []
@@ -187,7 +193,8 @@ class Transformer(FunctionalModel):
     def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
         """Encodes `source` (B, S) and makes room for `length` target tokens, for `step`.
 
-        Every leaf of the cache has the batch first, so a search may repeat, drop and reorder rows.
+        Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
+        reorder rows.
         """
         source = ops.cast(source, "int32")
         encoded, source_mask = self.encode(source, training=False), is_real(source)
@@ -201,18 +208,19 @@ class Transformer(FunctionalModel):
     def step(
         self, tokens: Tensor, index: Any, cache: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any]]:
-        """One position of the decoder: the logits that a full pass gives there, without dropout.
+        """Runs the decoder for one position; the logits equal those of a full pass without dropout.
 
         Args:
             tokens: (B,) integers, the target tokens at position `index` (id 1 at index 0).
-            index: scalar integer below the `length` of the cache; earlier positions have been given already.
+            index: scalar integer below the `length` of the cache; all earlier positions must have
+                been passed already.
             cache: from `start_cache` or the previous step.
 
         Returns:
             Logits (B, vocabulary_size), float32, and the cache for the next position.
         """
-        tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
-        mask = cache["target_mask"]
+        tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)  # (B, 1)
+        mask = cache["target_mask"]  # (B, length)
         here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
         mask = ops.where(here, is_real(tokens), mask)
         blocks = []
@@ -235,7 +243,7 @@ class Transformer(FunctionalModel):
         source_mask: Tensor,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """The logits; each block's weights of the cross-attention join the list, if there is one."""
+        """Returns the logits; appends the weights of each cross-attention to `weights` if given."""
         mask = is_real(target)
 
         def apply(x: Tensor, i: int) -> Tensor:
@@ -258,7 +266,7 @@ class Transformer(FunctionalModel):
         mask: Tensor | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        """`apply(x, i)` for every i, with the signals and the halting of a universal model."""
+        """Applies `apply(x, i)` for every i; universal models add their signals and halting."""
         progress = None
         for i in range(self.num_layers):
             if self.universal:
@@ -287,5 +295,5 @@ class Transformer(FunctionalModel):
 
 
 def is_real(ids: Tensor) -> Tensor:
-    """The boolean mask of the ids that are not padding."""
+    """Returns the boolean mask of the ids that are not padding."""
     return ops.not_equal(ids, PADDING_ID)

@@ -1,4 +1,4 @@
-"""A Transformer encoder for texts with a class, with any attention."""
+"""A Transformer encoder that classifies texts, with any attention."""
 
 from typing import Any
 
@@ -19,24 +19,26 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerClassifier(FunctionalModel):
-    """Token ids to the logits of classes: Transformer encoder blocks, the mean over positions, a linear layer.
+    """Classifies a text by Transformer encoder blocks, the mean over positions, a linear layer.
 
-    x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;  logits = W·mean_t LayerNorm(x)_t + b
+    x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;
+    logits = W·mean_t LayerNorm(x)_t + b
 
-    Padding is id 0 and changes nothing (Tensor2Tensor's mean counts it). A text that is all padding gives the logits b.
+    Padding is id 0 and changes nothing (Tensor2Tensor's mean counts it). A text that is all padding
+    gives the logits b.
 
     Args:
-        vocabulary_size: number of token ids, with 0 for padding.
+        vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes.
-        num_layers: encoder blocks.
+        num_layers: number of encoder blocks.
         hidden_dim: the width D.
         intermediate_dim: inner width of the feed-forward nets.
         num_heads: attention heads; None if `attention` is a layer.
-        attention: name of a mechanism, such as "coda" (the default) or "softmax", or an unbuilt layer; see
-            `TransformerEncoder`.
+        attention: name of a mechanism, such as "coda" (the default) or "softmax", or an unbuilt
+            layer; see `TransformerEncoder`.
         attention_options: dict of further constructor arguments for a named attention.
-        dropout: rate in [0, 1) everywhere. Defaults to 0.1.
-        **kwargs: `name`, `trainable`, and `dtype` (a policy; the logits are float32 under any).
+        dropout: rate in [0, 1) of every dropout. Defaults to 0.1.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
         inputs: ids (B, T), integers.
@@ -46,7 +48,7 @@ class TransformerClassifier(FunctionalModel):
         Logits (B, num_classes), float32.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: if an argument is out of range.
 
     Example:
     >>> sizes = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2}
@@ -54,7 +56,8 @@ class TransformerClassifier(FunctionalModel):
     >>> model(keras.ops.convert_to_tensor([[5, 4, 0], [7, 0, 0]])).shape == (2, 3)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need"; Tensor2Tensor's `transformer_encoder`.
+    Reference: Vaswani et al. 2017, "Attention Is All You Need"; Tensor2Tensor's
+    `transformer_encoder`.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class TransformerClassifier(FunctionalModel):
             check_positive_integer(value, name)
         check_rate(dropout, "dropout")
         policy = policy_of(kwargs.pop("dtype", None))
-        # A layer given as `attention` becomes plain configuration once, for every block to copy.
+        # A layer given as `attention` becomes plain config once; every block copies it from there.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
         self._arguments = arguments_of(TransformerClassifier.__init__, locals())
         ids = keras.Input((None,), dtype="int32", name="ids")
@@ -104,5 +107,8 @@ class TransformerClassifier(FunctionalModel):
         self.dtype_policy = policy
 
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
-        """The logits (B, num_classes) of ids (B, T); the blocks' attention has no one weight a position."""
+        """Returns the logits (B, num_classes) of ids (B, T).
+
+        It returns no attention weights: self-attention has no single weight per position.
+        """
         return {"logits": self(ops.cast(ids, "int32"), training=False)}

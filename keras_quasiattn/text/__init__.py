@@ -1,4 +1,4 @@
-"""Tokenizers that travel into the SavedModel."""
+"""Tokenizers that a SavedModel can contain, vocabularies and word vectors."""
 
 from keras_quasiattn.text.byte_tokenizer import ByteTokenizer
 from keras_quasiattn.text.cleaning import CLEANINGS

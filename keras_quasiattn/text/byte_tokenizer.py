@@ -1,4 +1,4 @@
-"""Bytes as tokens."""
+"""Tokenizes strings into bytes."""
 
 from typing import Final
 
@@ -11,12 +11,13 @@ _NUM_SPECIAL = 2
 
 
 class ByteTokenizer:
-    """Turns strings into the numbers of their bytes, and back without loss, whatever the bytes are.
+    """Turns strings into the ids of their bytes, and back without loss, whatever the bytes are.
 
-    id = byte + 2, with 0 for padding and 1 for the end of the sequence: Tensor2Tensor's byte vocabulary.
-    There is no table and no asset, so the tokenizer runs inside a `tf.function` or a SavedModel as it stands.
+    id = byte + 2, with 0 for padding and 1 for the end of the sequence: Tensor2Tensor's byte
+    vocabulary. There is no table and no asset, so the tokenizer runs inside a `tf.function` or a
+    SavedModel without further setup.
 
-    A mask of real positions is `ids != ByteTokenizer.pad_id`; the end of the sequence is real.
+    The mask of real positions is `ids != ByteTokenizer.pad_id`; the end of the sequence is real.
 
     >>> tokenizer = ByteTokenizer()
     >>> ids = tokenizer.tokenize(tf.constant(["x=1", ""]))
@@ -45,17 +46,18 @@ class ByteTokenizer:
         """Encodes a batch of strings.
 
         Args:
-            strings: String tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
-            max_length: Largest number of ids, the end of the sequence included; a scalar tensor may say it. A
-                longer string loses its tail and keeps the end id last. None keeps everything.
-            pad_to_max_length: Pad to `max_length` instead of the longest sequence of the batch, so that the
-                shape never changes and XLA compiles once.
+            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            max_length: maximum number of ids, including the end of the sequence; may be a scalar
+                tensor. A longer string loses its tail and keeps the end id last. None keeps
+                everything.
+            pad_to_max_length: pad to `max_length` instead of the longest sequence of the batch, so
+                that the shape never changes and XLA compiles once.
 
         Returns:
             int32 ids (B, L), each row closed by `eos_id` and padded with `pad_id`.
 
         Raises:
-            ValueError: If `max_length` is less than 1, or missing where it is to be padded to.
+            ValueError: if `max_length` is less than 1, or is None with `pad_to_max_length`.
         """
         byte_values = self._splitter.split(
             tf.convert_to_tensor(strings, tf.string)
@@ -70,10 +72,10 @@ class ByteTokenizer:
         )
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decodes ids up to the first end of the sequence, leaving out padding and ids beyond the vocabulary.
+        """Decodes ids up to the first end of the sequence; skips padding and out-of-range ids.
 
         Args:
-            ids: Integer tensor (..., L).
+            ids: integer tensor (..., L).
 
         Returns:
             String tensor (...).

@@ -15,12 +15,13 @@ _OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.ope
 
 @contextlib.contextmanager
 def open_text(file: Path) -> Iterator[IO[str]]:
-    r"""Open a UTF-8 file for reading, plain or compressed as its name ends (.gz, .xz); a byte-order mark is left out.
+    r"""Opens a UTF-8 text file for reading; it is decompressed if its suffix is .gz or .xz.
 
-    Lines end at "\n" alone: texts may hold other characters that Python takes for the end of a line.
+    A byte-order mark is skipped. Lines end only at "\n": texts may contain other characters that
+    Python takes for the end of a line.
 
     Raises:
-        UserError: the file cannot be read, is damaged or is not UTF-8.
+        UserError: if the file cannot be read, is damaged or is not UTF-8.
     """
     opener = _OPENERS.get(file.suffix, open)
     try:

@@ -1,9 +1,9 @@
-"""Pieces of any text as tokens, and back to the text.
+"""Tokenizes any text into SentencePiece pieces, and back into the text.
 
-SentencePiece, since a translation must come back as text inside the graph: its pieces hold the blanks too, so joining
-them restores case and the spaces around punctuation. WordPiece as `SubwordTokenizer` has it cannot say whether "(" had
-a blank on its right. A character that was not learned becomes its UTF-8 bytes, which are pieces as well: no script is
-unknown.
+A translation must come back as text inside the graph. SentencePiece allows that: its pieces include
+the blanks, so joining them restores case and the spaces around punctuation. WordPiece, as in
+`SubwordTokenizer`, cannot tell whether "(" had a blank on its right. A character that was not
+learned becomes its UTF-8 bytes, which are pieces too, so no script is unknown.
 """
 
 import io
@@ -22,23 +22,27 @@ _BATCH = 1000
 
 
 class SentencePieceTokenizer:
-    """Turns strings into ids of learned pieces, and back: `detokenize(tokenize(x)) == normalize(x)`.
+    """Turns strings into ids of learned pieces and back: `detokenize(tokenize(x)) == normalize(x)`.
 
-    Ids: 0 for padding, 1 for the end of the sequence (and the decoder's start), as `ByteTokenizer` has them; then an
-    unknown piece, which no text gives, the 256 bytes, and what was learned. A mask of real positions is `ids != pad_id`.
+    Ids 0 and 1 are padding and the end of the sequence (also the decoder's start), as in
+    `ByteTokenizer`. Then come an unknown piece, which no text produces, the 256 bytes, and the
+    learned pieces. The mask of real positions is `ids != pad_id`.
 
     Args:
-        model: a SentencePiece model as `learn_sentence_pieces` makes it.
+        model: a serialized SentencePiece model, as from `learn_sentence_pieces`.
 
     Raises:
-        ValueError: no such model.
+        ValueError: if `model` is not such a model.
 
-    >>> tokenizer = SentencePieceTokenizer(learn_sentence_pieces(["Ein Hund rennt.", "A dog runs."] * 9, size=290))
+    >>> tokenizer = SentencePieceTokenizer(
+    ...     learn_sentence_pieces(["Ein Hund rennt.", "A dog runs."] * 9, size=290)
+    ... )
     >>> ids = tokenizer.tokenize(tf.constant(["A Hund (\u4e16)!", ""]))
     >>> [text.decode() for text in tokenizer.detokenize(ids).numpy()]
     ['A Hund (世)!', '']
 
-    Source: Kudo and Richardson 2018, "SentencePiece"; Kudo 2018, "Subword Regularization" (the unigram model).
+    Source: Kudo and Richardson 2018, "SentencePiece"; Kudo 2018, "Subword Regularization" (the
+    unigram model).
     """
 
     pad_id: Final = 0
@@ -60,16 +64,20 @@ class SentencePieceTokenizer:
 
     @property
     def _pieces(self) -> tensorflow_text.SentencepieceTokenizer:
-        # Anew for each use, so that a graph holds the model itself: made outside, it belongs to TensorFlow's cache of
-        # kernels, which `tf.random.set_seed` empties.
+        # Created for each use, so that a graph holds the model itself. One created outside the
+        # graph belongs to TensorFlow's cache of kernels, which `tf.random.set_seed` empties.
         return tensorflow_text.SentencepieceTokenizer(model=self.model, out_type=tf.int32)
 
     @staticmethod
     def normalize(strings: tf.Tensor) -> tf.Tensor:
-        """Texts as they come back: valid UTF-8, composed (NFC), one blank for any run of blanks and controls."""
+        """Returns texts as `detokenize` gives them back.
+
+        They are valid UTF-8, composed (NFC), with one blank for each run of blanks and control
+        characters.
+        """
         valid = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
         composed = tensorflow_text.normalize_utf8(valid, "NFC")
-        # U+2581 is SentencePiece's own sign for a blank.
+        # SentencePiece itself writes a blank as U+2581.
         return tf.strings.strip(tf.strings.regex_replace(composed, r"[\s\pZ\p{Cc}\x{2581}]+", " "))
 
     def tokenize(
@@ -83,15 +91,16 @@ class SentencePieceTokenizer:
 
         Args:
             strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
-            max_length: largest number of ids, the end of the sequence included; a scalar tensor may say it. A longer
-                string loses its tail and keeps the end id last. None keeps everything.
+            max_length: maximum number of ids, including the end of the sequence; may be a scalar
+                tensor. A longer string loses its tail and keeps the end id last. None keeps
+                everything.
             pad_to_max_length: pad to `max_length` instead of the longest sequence of the batch.
 
         Returns:
             int32 ids (B, L), each row closed by `eos_id` and padded with `pad_id`.
 
         Raises:
-            ValueError: `max_length` is less than 1, or missing where it is to be padded to.
+            ValueError: if `max_length` is less than 1, or is None with `pad_to_max_length`.
         """
         ids = self._pieces.tokenize(self.normalize(strings))  # ragged (B, pieces)
         return close(
@@ -103,29 +112,29 @@ class SentencePieceTokenizer:
         )
 
     def names(self, ids: tf.Tensor) -> tf.Tensor:
-        """The pieces with these ids, strings of the shape of `ids`; U+2581 is a blank."""
+        """Returns the pieces of these ids, strings of the shape of `ids`; U+2581 is a blank."""
         return self._pieces.id_to_string(tf.cast(ids, tf.int32))
 
     def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
-        """Decodes ids (B, L) up to the first end of the sequence to strings (B,), leaving out padding."""
+        """Decodes ids (B, L) to strings (B,): up to the first end of the sequence, no padding."""
         ids = tf.cast(ids, tf.int32)
         ended = tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=-1) > 0
         return self._pieces.detokenize(tf.where(ended, self.pad_id, ids))
 
 
 def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
-    """The model of a `SentencePieceTokenizer`, learned from the texts of both languages.
+    """Learns the model of a `SentencePieceTokenizer` from texts, such as those of both languages.
 
-    The same texts in the same order give the same model. Texts of more than 4192 bytes are passed over.
+    The same texts in the same order give the same model. Texts of more than 4192 bytes are skipped.
 
     Args:
         texts: the training texts.
-        size: the vocabulary's size at most; few texts give fewer pieces.
+        size: maximum size of the vocabulary; few texts give fewer pieces.
 
     Raises:
-        UserError: the size is too small for the characters, or there is no text.
+        UserError: if the size is too small for the characters, or there is no text.
     """
-    import sentencepiece  # of the tasks' extra, and needed for learning alone
+    import sentencepiece  # part of the `tasks` extra and needed only for learning
     from sentencepiece import sentencepiece_model_pb2
 
     def sentences() -> Iterator[str]:
@@ -136,7 +145,8 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     model = io.BytesIO()
     try:
         with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rule:
-            # Texts come normalized; but a model without any rule says so wherever it is loaded, on standard error.
+            # Texts are already normalized. But a model without any rule prints a warning to
+            # standard error wherever it is loaded, so there is one harmless rule.
             rule.write("2581\t20\n")
             rule.flush()
             sentencepiece.SentencePieceTrainer.train(
@@ -158,7 +168,9 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
             f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "
             f"a larger size or other texts would be right"
         ) from None
-    message = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]  # made while it is imported
+    # Protobuf creates the class at import, so type checkers do not see it.
+    message = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
     learned = message.FromString(model.getvalue())
-    learned.normalizer_spec.ClearField("normalization_rule_tsv")  # the name of the temporary file
+    # It holds the name of the temporary file.
+    learned.normalizer_spec.ClearField("normalization_rule_tsv")
     return learned.SerializeToString(deterministic=True)

@@ -1,4 +1,4 @@
-"""Sequences of ids that are closed by an end and padded."""
+"""Adds the end id to sequences of ids and pads them."""
 
 import tensorflow as tf
 
@@ -11,23 +11,25 @@ def close(
     end_id: int,
     padding_id: int,
 ) -> tf.Tensor:
-    """Closes and pads a tokenizer's ids.
+    """Adds the end id to each row of a tokenizer's ids, and pads the rows.
 
     Args:
         ids: ragged int32 (B, L).
-        max_length: largest number of ids, the end included; a longer row loses its tail. A scalar tensor may say it,
-            at run time. None keeps everything.
+        max_length: maximum number of ids, including the end; may be a scalar tensor that is known
+            only at run time. A longer row loses its tail. None keeps everything.
         pad_to_max_length: pad to `max_length` instead of the longest row.
-        end_id: the id that closes every row.
-        padding_id: the id that fills it up.
+        end_id: the id that ends every row.
+        padding_id: the id that fills the rest of a row.
 
     Returns:
         int32 (B, L).
 
     Raises:
-        ValueError: `max_length` is less than 1, or missing where it is to be padded to.
+        ValueError: if `max_length` is less than 1, or is None with `pad_to_max_length`.
 
-    >>> close(tf.ragged.constant([[7, 8], []]), 2, pad_to_max_length=True, end_id=1, padding_id=0).numpy().tolist()
+    >>> close(
+    ...     tf.ragged.constant([[7, 8], []]), 2, pad_to_max_length=True, end_id=1, padding_id=0
+    ... ).numpy().tolist()
     [[7, 1], [1, 0]]
     """
     if isinstance(max_length, int) and max_length < 1:

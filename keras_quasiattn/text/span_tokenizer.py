@@ -1,4 +1,4 @@
-"""Words as tokens, with the place of each in the string."""
+"""Tokenizes strings into words with their byte positions."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -13,17 +13,17 @@ SPAN_CLEANINGS: Final = ("pieces", "cased_pieces")
 
 
 class SpanTokenizer(VocabularyTokenizer):
-    """Parts a string into runs of letters and digits and single other characters, and tells where each stands.
+    """Splits a string into runs of letters and digits and single other characters, with positions.
 
-    The words are those of the cleaning of the same name; the string itself is left as it is, so that the places point
-    into it.
+    The words are those of the cleaning of the same name. The string itself is not changed, so the
+    positions refer to it.
 
     Args:
         vocabulary: the words by id; see `VocabularyTokenizer`.
         cleaning: "pieces", whose words are in lower case, or "cased_pieces".
 
     Raises:
-        ValueError: an unknown cleaning, or an unsuitable vocabulary.
+        ValueError: if the cleaning is unknown, or the vocabulary unsuitable.
 
     >>> tokenizer = SpanTokenizer(["[PAD]", "[UNK]", "who", "?"])
     >>> tokens, starts, ends = tokenizer.split_with_offsets(tf.constant(["Qui vécut? "]))
@@ -42,9 +42,10 @@ class SpanTokenizer(VocabularyTokenizer):
     def split_with_offsets(
         self, strings: tf.Tensor
     ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
-        """The words, and where they begin and end in the string: strings (B,) to three ragged (B, words).
+        """Splits strings (B,) into words, starts and ends, each ragged (B, words).
 
-        The places are int64, in bytes; a word is `string[start:end]`, in lower case where the cleaning says so.
+        Starts and ends are int64 byte positions. A word is `string[start:end]`, which "pieces"
+        turns into lower case.
         """
         tokens, starts, ends = tf_text.regex_split_with_offsets(strings, f"{SPACE}+|{PIECE}", PIECE)
         if self.cleaning == "pieces":
@@ -53,5 +54,5 @@ class SpanTokenizer(VocabularyTokenizer):
         return tokens, starts, ends
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The words: strings (B,) to ragged strings (B, words)."""
+        """Splits strings (B,) into words, ragged strings (B, words)."""
         return self.split_with_offsets(strings)[0]

@@ -1,4 +1,4 @@
-"""Pieces of words as tokens."""
+"""Tokenizes strings into WordPiece subwords."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,9 +10,10 @@ from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
 class SubwordTokenizer(VocabularyTokenizer):
-    """WordPiece: lower-cased words and punctuation, cut greedily into the longest known pieces.
+    """WordPiece: lower-cased words and punctuation are cut greedily into the longest known pieces.
 
-    A piece inside a word begins with "##". A word with a character of no piece is unknown as a whole.
+    Accents are removed. A piece inside a word begins with "##". A word that cannot be cut into
+    known pieces is unknown as a whole.
 
     Args:
         vocabulary: the pieces by id; see `VocabularyTokenizer` and `vocabulary.learn_subwords`.
@@ -35,9 +36,9 @@ class SubwordTokenizer(VocabularyTokenizer):
 
     @property
     def resources(self) -> list[Any]:
-        """The tables of the words' pieces and of the pieces' ids."""
+        """Returns the WordPiece splitter and the table of the pieces' ids."""
         return [self._pieces, *super().resources]
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The pieces: strings (B,) to ragged strings (B, pieces)."""
+        """Splits strings (B,) into pieces, ragged strings (B, pieces)."""
         return self._pieces.tokenize(strings)

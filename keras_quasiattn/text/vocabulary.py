@@ -1,4 +1,4 @@
-"""Vocabularies: learned from texts, kept as a file of one token a line."""
+"""Vocabularies: learned from texts, stored in a file with one token per line."""
 
 import collections
 from collections.abc import Collection, Iterator, Sequence
@@ -22,17 +22,17 @@ def learn_words(
     min_count: int = 1,
     known: Collection[str] = (),
 ) -> list[str]:
-    """The most frequent words of some texts, as a vocabulary for `WordTokenizer`.
+    """Learns a vocabulary for `WordTokenizer`: the most frequent words of some texts.
 
     Args:
         texts: the training texts.
         cleaning: as for `WordTokenizer`.
-        size: largest size of the vocabulary, the two special tokens included.
-        min_count: a word seen less often is left out, unless it is among `known`.
-        known: words that need not be frequent, since something is known of them (a word vector).
+        size: maximum size of the vocabulary, including the two special tokens.
+        min_count: rarer words are left out, unless they are in `known`.
+        known: words that may be rare, for example because they have a word vector.
 
     Returns:
-        The special tokens, then words by falling count, those of equal count in order of the alphabet.
+        The special tokens, then words by falling count; words of equal count in alphabetical order.
 
     >>> learn_words(["a b a", "c b a"], "words", size=10, min_count=2, known={"c"})
     ['[PAD]', '[UNK]', 'a', 'b', 'c']
@@ -46,11 +46,11 @@ def learn_words(
 
 
 def learn_subwords(texts: Sequence[str | bytes], *, size: int) -> list[str]:
-    """Pieces of the words of some texts, as a vocabulary for `SubwordTokenizer`.
+    """Learns a vocabulary for `SubwordTokenizer`: pieces of the words of some texts.
 
     Args:
         texts: the training texts.
-        size: the vocabulary's approximate size.
+        size: approximate size of the vocabulary.
 
     Source: tensorflow-text's `bert_vocab_from_dataset`.
     """
@@ -66,7 +66,7 @@ def learn_subwords(texts: Sequence[str | bytes], *, size: int) -> list[str]:
 def split_texts(
     tokenizer: VocabularyTokenizer, texts: Sequence[str | bytes]
 ) -> Iterator[list[str]]:
-    """The tokens of each text, a batch at a time."""
+    """Yields the tokens of each text; the texts are split in batches."""
     split = tf.function(tokenizer.split, input_signature=[tf.TensorSpec((None,), tf.string)])
     for start in range(0, len(texts), _BATCH):
         for row in split(tf.constant(list(texts[start : start + _BATCH]), tf.string)).to_list():
@@ -74,23 +74,24 @@ def split_texts(
 
 
 def vocabulary_text(vocabulary: Sequence[str]) -> str:
-    """What a vocabulary file holds: one token a line, in order of the ids."""
+    """Returns the content of a vocabulary file: one token per line, in order of the ids."""
     return "".join(f"{token}\n" for token in vocabulary)
 
 
 def read_vocabulary(text: str, source: str) -> list[str]:
-    """The vocabulary in the text of such a file.
+    """Returns the vocabulary from the content of such a file.
 
     Args:
         text: the file's content.
-        source: the file's name, for the error.
+        source: the file's name, for the error message.
 
     Raises:
-        UserError: the text is not a vocabulary.
+        UserError: if the text is not a vocabulary.
     """
     vocabulary = text.removesuffix("\n").split("\n")
     if vocabulary[:2] != _SPECIAL or len(set(vocabulary)) != len(vocabulary):
         raise UserError(
-            f"{source} is damaged: it must begin with {' and '.join(_SPECIAL)}, a line each, and hold no token twice"
+            f"{source} is damaged: it must begin with {' and '.join(_SPECIAL)}, a line each, "
+            "and hold no token twice"
         )
     return vocabulary

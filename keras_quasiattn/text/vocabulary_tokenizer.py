@@ -1,4 +1,4 @@
-"""What tokenizers with a vocabulary have in common."""
+"""The base class of tokenizers with a vocabulary."""
 
 import abc
 from collections.abc import Sequence
@@ -8,15 +8,15 @@ import tensorflow as tf
 
 
 class VocabularyTokenizer(abc.ABC):
-    """Strings to ids of a vocabulary, inside the graph: 0 is padding, 1 an unknown token, the rest known ones.
+    """Maps strings to vocabulary ids inside the graph: 0 is padding, 1 unknown, the rest tokens.
 
-    A mask of real positions is `ids != VocabularyTokenizer.pad_id`.
+    The mask of real positions is `ids != VocabularyTokenizer.pad_id`.
 
     Args:
-        vocabulary: the tokens by id, the first two being `PADDING` and `UNKNOWN`; all different.
+        vocabulary: the tokens by id, all different; the first two are `PADDING` and `UNKNOWN`.
 
     Raises:
-        ValueError: a vocabulary that does not begin so, or holds a token twice.
+        ValueError: if the vocabulary begins with other tokens, or holds a token twice.
     """
 
     PADDING: Final = "[PAD]"
@@ -27,12 +27,13 @@ class VocabularyTokenizer(abc.ABC):
     def __init__(self, vocabulary: Sequence[str]) -> None:
         if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
             raise ValueError(
-                f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; got {list(vocabulary[:2])}"
+                f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; "
+                f"got {list(vocabulary[:2])}"
             )
         if len(set(vocabulary)) != len(vocabulary):
             raise ValueError("vocabulary must not hold a token twice")
         self.vocabulary = list(vocabulary)
-        # No text is split into a special token but the unknown: brackets are tokens of their own, or go.
+        # No text gives a special token but `UNKNOWN`: brackets are split off or removed.
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
                 tf.constant(self.vocabulary, tf.string),
@@ -43,24 +44,24 @@ class VocabularyTokenizer(abc.ABC):
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of ids."""
+        """Returns the number of ids."""
         return len(self.vocabulary)
 
     @property
     def resources(self) -> list[Any]:
-        """What a SavedModel has to track for the tokenizer to work in it."""
+        """Returns what a SavedModel must track for the tokenizer to work in it."""
         return [self._table]
 
     @abc.abstractmethod
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The tokens themselves: strings (B,) to ragged strings (B, tokens)."""
+        """Splits strings (B,) into tokens, ragged strings (B, tokens)."""
 
     def ids(self, tokens: tf.RaggedTensor) -> tf.RaggedTensor:
-        """The tokens' int32 ids."""
+        """Returns the int32 ids of the tokens."""
         return tf.ragged.map_flat_values(self.lookup, tokens)
 
     def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
-        """The int32 id of every string of a tensor, of the tensor's shape."""
+        """Returns the int32 ids of a tensor of strings, in the same shape."""
         return self._table.lookup(tokens)
 
     def tokenize(
@@ -70,8 +71,9 @@ class VocabularyTokenizer(abc.ABC):
 
         Args:
             strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
-            max_length: largest number of ids; a longer string loses its tail. None keeps everything.
-            length_multiple: pad to a multiple of this, so that few shapes occur.
+            max_length: maximum number of ids; a longer string loses its tail. None keeps
+                everything.
+            length_multiple: pad to a multiple of this, so that few different shapes occur.
 
         Returns:
             int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
@@ -79,14 +81,14 @@ class VocabularyTokenizer(abc.ABC):
         return self.pad(self.split(strings)[:, :max_length], length_multiple)[1]
 
     def pad(self, tokens: tf.RaggedTensor, length_multiple: int = 1) -> tuple[tf.Tensor, tf.Tensor]:
-        """Tokens that were split, and their ids, both (B, L) and padded as `tokenize` says; tokens with ""."""
+        """Pads tokens with "" and their ids as `tokenize` does; returns both, (B, L)."""
         longest = tf.reduce_max(tf.concat([[1], tf.cast(tokens.row_lengths(), tf.int32)], axis=0))
         length = -(-longest // length_multiple) * length_multiple
         return _filled(tokens, "", length), _filled(self.ids(tokens), self.pad_id, length)
 
 
 def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
-    """(B, length); `to_tensor` takes no length that is known at run time only."""
+    """Returns `rows` padded with `value` to (B, length); `length` is known only at run time."""
     dense = rows.to_tensor(value)
     missing = tf.fill(
         [tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype)

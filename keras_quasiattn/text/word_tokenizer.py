@@ -1,4 +1,4 @@
-"""Words as tokens."""
+"""Tokenizes strings into words."""
 
 from collections.abc import Sequence
 
@@ -9,14 +9,15 @@ from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
 class WordTokenizer(VocabularyTokenizer):
-    """Cleans a string, parts it at spaces and looks the words up.
+    """Cleans a string, splits it at spaces and looks up the words.
 
     Args:
         vocabulary: the words by id; see `VocabularyTokenizer`.
-        cleaning: a name in `cleaning.CLEANINGS`: "questions", "treebank", "words", "pieces" or "cased_pieces".
+        cleaning: a name in `cleaning.CLEANINGS`: "questions", "treebank", "words", "pieces" or
+            "cased_pieces".
 
     Raises:
-        ValueError: an unknown cleaning, or an unsuitable vocabulary.
+        ValueError: if the cleaning is unknown, or the vocabulary unsuitable.
 
     >>> tokenizer = WordTokenizer(["[PAD]", "[UNK]", "who", "?"], cleaning="questions")
     >>> tokenizer.tokenize(tf.constant(["Who shot?", ""])).numpy().tolist()
@@ -30,5 +31,5 @@ class WordTokenizer(VocabularyTokenizer):
         self.cleaning = cleaning
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
-        """The words: strings (B,) to ragged strings (B, words)."""
+        """Splits strings (B,) into words, ragged strings (B, words)."""
         return tf.strings.split(CLEANINGS[self.cleaning](strings))

@@ -1,4 +1,4 @@
-"""Word vectors that were learned elsewhere."""
+"""Reads pretrained word vectors."""
 
 import zipfile
 from collections.abc import Collection, Iterator
@@ -13,21 +13,22 @@ from keras_quasiattn.text.compressed import open_text
 def read_word_vectors(
     file: str | Path, width: int, wanted: Collection[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """The vectors that a file has of the wanted words.
+    """Reads the vectors of the wanted words from a file.
 
     Args:
-        file: GloVe's text form (a word and its numbers a line, separated by spaces; a first line with two counts,
-            as word2vec writes it, is passed over), also compressed as .gz or .xz; or an `.npz` with `words`
-            (uint8, the UTF-8 bytes of one word a line) and `vectors` (a row a word).
-        width: numbers that a vector must have.
-        wanted: the words; others are not kept. Default every word of the file.
+        file: GloVe's text format, also compressed as .gz or .xz: each line holds a word and its
+            numbers, separated by spaces; a first line with two counts, as word2vec writes it, is
+            skipped. Or an `.npz` with `words` (uint8, the UTF-8 bytes of one word per line) and
+            `vectors` (one row per word).
+        width: required length of a vector.
+        wanted: the words to keep; default all words of the file.
 
     Returns:
         float32 vectors (width,) by word.
 
     Raises:
-        UserError: the file cannot be read, its vectors have another width or are not finite, or it has none of the
-            words.
+        UserError: if the file cannot be read, its vectors have another width or are not finite, or
+            it has none of the words.
     """
     file, chosen = Path(file), None if wanted is None else set(wanted)
     try:
@@ -57,15 +58,16 @@ def read_word_vectors(
 def embedding_matrix(
     vocabulary: Collection[str], vectors: dict[str, np.ndarray], width: int, seed: int
 ) -> np.ndarray:
-    """First values of an embedding: known vectors, and for other words small random ones.
+    """Returns initial values of an embedding: known vectors, and small random ones for other words.
 
-    Random values are uniform in [−a, a], with a such that they vary as much as the known ones (Kim 2014).
+    Random values are uniform in [−a, a], where a gives them the standard deviation of the known
+    vectors' numbers (Kim 2014).
 
     Args:
         vocabulary: the words by id; id 0 is padding.
-        vectors: some of their vectors, at least one.
-        width: size of a vector.
-        seed: fixes the random ones.
+        vectors: the known vectors by word, at least one.
+        width: length of a vector.
+        seed: seed of the random values.
 
     Returns:
         float32 (words, width); the row of padding is zero.
@@ -92,7 +94,8 @@ def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
         raise UserError(f"{file} is not an .npz with the arrays 'words' and 'vectors'") from None
     if vectors.ndim != 2 or len(vectors) != len(words):
         raise UserError(
-            f"{file} has {len(words)} words and vectors of shape {vectors.shape}: a row a word is right"
+            f"{file} has {len(words)} words and vectors of shape {vectors.shape}: "
+            "a row a word is right"
         )
     _check_width(file, "", vectors.shape[1], width)
     return zip(words, vectors, strict=True)
@@ -104,7 +107,7 @@ def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tupl
             fields = line.rstrip("\n").rstrip(" ").split(" ")
             if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
                 continue
-            # A few words of GloVe's largest files hold spaces, so the numbers are counted from the end.
+            # Some words of GloVe's largest files contain spaces: count the numbers from the end.
             if len(fields) <= width or (number == 1 and len(fields) != width + 1):
                 _check_width(file, f", line {number}", len(fields) - 1, width)
             word = " ".join(fields[:-width])
@@ -120,5 +123,6 @@ def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tupl
 def _check_width(file: Path, where: str, got: int, width: int) -> None:
     if got != width:
         raise UserError(
-            f"{file}{where}: the vectors have {got} numbers: model.embedding_dim ({width}) would be right"
+            f"{file}{where}: the vectors have {got} numbers: "
+            f"model.embedding_dim ({width}) would be right"
         )
