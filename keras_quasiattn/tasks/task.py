@@ -14,7 +14,7 @@ from keras_quasiattn.tasks.reading import Reading
 
 
 class ServingSignature(NamedTuple):
-    """How to call an exported model, with strings or with token ids, for a dictionary of tensors.
+    """How to call an exported model with strings or token ids; it returns a dictionary of tensors.
 
     Args:
         function: takes the tensors of `input_signature` and returns a dictionary of tensors whose
@@ -141,7 +141,7 @@ class Task(abc.ABC):
     def describe_data(self) -> dict[str, str]:
         """The `version` of the prepared data, and a `note` if it is not the whole published set.
 
-        A run stores both with its results. The default is empty, for generated data.
+        Every run records them. The default is empty, for generated data.
         """
         return {}
 
