@@ -1,8 +1,8 @@
 """KerasTuner's oracles, changed so that a kill at any moment loses no trial and repeats none.
 
-KerasTuner 1.4.8 overwrites its files in place. It counts a trial that started in one file but not
-in the other as done. After a restart it gives unfinished trials to whichever tuner asks next, even
-if the tuner that had the trial is still training it.
+KerasTuner 1.4.8 overwrites its files in place. If only one of its two files records the start of a
+trial, it counts the trial as done. After a restart it gives an unfinished trial to whichever tuner
+asks next, even if another tuner is still training it.
 """
 
 import json
