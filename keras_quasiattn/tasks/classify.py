@@ -131,7 +131,7 @@ class Classify(VocabularyTask):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> dict[str, float]:
-        """Accuracy; where counted, the FLOPs of the attention; with gates, the share of open ones."""
+        """Accuracy; where counted, attention FLOPs; with gates, the share of open ones."""
         chosen = self._chosen(split, limit)
         answers = self._answers(model, chosen.texts)
         right = [
