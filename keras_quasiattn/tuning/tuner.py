@@ -53,8 +53,8 @@ def search(
         task: the task to train; it supplies all options that are not searched, and the seed of
             every run and of the search.
         space: values by dotted option name; see `spaces.search_space`.
-        path: folder of the search; new, empty, or begun with the same arguments. Trial 3 is in
-            `trial_03` and the best run in `best`.
+        path: folder of the search; new, empty, or begun with the same arguments. Each trial is in
+            `trial_ID`, such as `trial_03`, and the best run in `best`.
         method: "random", "bayesian" or "hyperband". Hyperband's longer trials continue the shorter
             ones with the same values, except under schedules that depend on the number of steps.
         trials: number of trials; Hyperband derives its own from `training.steps` /
