@@ -141,7 +141,7 @@ class Task(abc.ABC):
     def describe_data(self) -> dict[str, str]:
         """The `version` of the prepared data, and a `note` if it is not the whole published set.
 
-        Every run records them. The default is empty, for generated data.
+        Runs and recorded results include both. The default is empty, for generated data.
         """
         return {}
 
