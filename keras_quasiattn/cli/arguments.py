@@ -1,4 +1,4 @@
-"""What the commands share: their looks, paths, and how arguments become a task's options and texts."""
+"""Code shared by the commands: help layout, paths, and arguments for a task's options and texts."""
 
 import functools
 import os
@@ -14,7 +14,7 @@ from keras_quasiattn.errors import UserError
 
 
 class TensorFlowPath(click.Path):
-    """A path that TensorFlow can take."""
+    """A path that TensorFlow accepts, which means valid UTF-8."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -80,7 +80,7 @@ _TASK = (
 
 
 def makes_task(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives a command the arguments that name a task and its options, and calls it with the task `made` of them."""
+    """Add the options that select a task to a command, and pass it the task as `made`."""
 
     @functools.wraps(command)
     def with_task(
@@ -119,13 +119,13 @@ def makes_task(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class _Stopped(click.ClickException):
-    """Control-C; click itself would write an empty line first."""
+    """Control-C; click's own exception would print an empty line first."""
 
     exit_code = 130
 
 
 class _Command(click.Command):
-    """A command whose `--help` ends with examples, line by line as they were written."""
+    """A command whose `--help` ends with its epilog as examples, with the line breaks kept."""
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Examples"):
@@ -142,13 +142,13 @@ class _Command(click.Command):
 
 
 class Group(_Command, click.Group):
-    """Commands with examples; its own help has some too."""
+    """A group whose commands, and whose own help, have examples."""
 
     command_class = _Command
 
 
 def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
-    """A user's own file, or two of them separated by a comma, as the options of the data have it; None without any."""
+    """The user's file, or two joined by a comma as the data options take them; None without any."""
     if source is None and target is None:
         return data
     if data is not None or source is None or target is None:
@@ -159,7 +159,7 @@ def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Pa
 def _own_data_preset(
     task: type[tasks.Task], preset: str | None, file: Path, settings: dict[str, Any]
 ) -> str:
-    """The preset for a user's own file, which goes into the settings."""
+    """The preset for the user's own file; also writes the file's path into `settings`."""
     if task.own_data is None:
         raise UserError(
             f"--data {str(file)!r}: task {task.name} makes its own data and takes no file"
@@ -172,7 +172,7 @@ def _own_data_preset(
 
 
 def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tuple[str, str]]:
-    """Names and values of texts NAME=VALUE that an option was given."""
+    """The (name, value) pairs of an option's NAME=VALUE arguments."""
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
@@ -181,10 +181,10 @@ def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tup
 
 
 def lines_of(inputs: Iterable[str]) -> Iterable[str]:
-    """The texts given, those of standard input in the place of '-'."""
+    """The inputs, with '-' replaced by the lines of standard input."""
     for text in inputs:
         if text == "-":
-            # As the command line's own arguments: bytes that are not UTF-8 survive as surrogates.
+            # As Python decodes arguments: bytes that are not UTF-8 become surrogates.
             stdin = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
             yield from stdin.removesuffix("\n").split("\n")
         else:

@@ -30,7 +30,7 @@ from keras_quasiattn.errors import UserError
 )
 @click.version_option(__version__, prog_name="quasiattn")
 def cli() -> None:
-    """Train, measure and export models with quasi-attention: weights that add, subtract or delete."""
+    """Train, measure and export quasi-attention models, whose weights add, subtract or delete."""
 
 
 @cli.command("tasks", epilog="quasiattn tasks")
@@ -50,7 +50,7 @@ def list_tasks() -> None:
 
 
 def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[str, list[str]]:
-    """Which models have which value of an option."""
+    """By value of an option, the models that have it."""
     models: dict[str, list[str]] = {}
     for model, values in options.items():
         if option in values:
@@ -60,7 +60,8 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
 
 @cli.command(
     epilog="quasiattn train mlu --model coda --run runs/mlu-coda\n"
-    "quasiattn train mlu --model softmax --run runs/mlu-softmax --seed 1 --set training.steps=3000\n"
+    "quasiattn train mlu --model softmax --run runs/mlu-softmax --seed 1 "
+    "--set training.steps=3000\n"
     "quasiattn train mlu --model coda --preset paper --run runs/paper --policy mixed_bfloat16\n"
     "quasiattn train classify --preset trec --run runs/trec --vectors glove.6B.100d.txt\n"
     "quasiattn train classify --data my.tsv --run runs/mine\n"
@@ -82,14 +83,15 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "--strategy",
     default="one",
     show_default=True,
-    help="Distribution: one; mirrored over all devices; or multi-worker, over the processes that TF_CONFIG names.",
+    help="Distribution: one; mirrored over all devices; or multi-worker, "
+    "over the processes that TF_CONFIG names.",
 )
 @QUIET
 @click.pass_obj
 def train(
     arguments: Sequence[str], made: tasks.Task, path: Path, policy: str, strategy: str, quiet: bool
 ) -> None:
-    """Train TASK in a run folder, or go on where an interrupted run stopped."""
+    """Train TASK in a run folder, or continue an interrupted run."""
     from keras_quasiattn import training
 
     folder = training.train(
@@ -104,12 +106,16 @@ def train(
 
 
 @cli.command(
-    epilog="quasiattn tune classify --preset trec --model bilstm_gated --to searches/trec --trials 20 --folds 5\n"
-    "quasiattn tune pairs --data my.tsv --model siamese_both --to searches/mine --method hyperband\n"
+    epilog="quasiattn tune classify --preset trec --model bilstm_gated --to searches/trec "
+    "--trials 20 --folds 5\n"
+    "quasiattn tune pairs --data my.tsv --model siamese_both --to searches/mine "
+    "--method hyperband\n"
     "quasiattn tune classify --preset trec --to searches/units --try model.units=50,100\n"
     "\n"
-    "Started again after an interruption, the same command goes on where the search stopped. Several processes share\n"
-    "one search: KERASTUNER_TUNER_ID (chief, tuner0, tuner1 ...), KERASTUNER_ORACLE_IP, KERASTUNER_ORACLE_PORT."
+    "Started again after an interruption, the same command goes on where the search stopped. "
+    "Several processes share\n"
+    "one search: KERASTUNER_TUNER_ID (chief, tuner0, tuner1 ...), KERASTUNER_ORACLE_IP, "
+    "KERASTUNER_ORACLE_PORT."
 )
 @makes_task
 @click.option(
@@ -124,7 +130,8 @@ def train(
     "wanted",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Search this option over values separated by commas; repeatable. Default the papers' choices.",
+    help="Search this option over values separated by commas; repeatable. "
+    "Default the papers' choices.",
 )
 @click.option(
     "--method", default="random", show_default=True, help="random, bayesian or hyperband."
@@ -147,7 +154,7 @@ def tune(
     policy: str,
     quiet: bool,
 ) -> None:
-    """Search TASK's options by the validation data, and keep the best run."""
+    """Search TASK's options, scored on the validation data, and keep the best run."""
     try:
         from keras_quasiattn import tuning
     except ModuleNotFoundError as error:

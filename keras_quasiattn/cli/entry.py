@@ -1,4 +1,4 @@
-"""The command line as a whole: errors are one line, and an exit code."""
+"""The entry point of the command line: an error becomes one line and an exit code."""
 
 import logging
 import os
@@ -15,10 +15,10 @@ from keras_quasiattn.errors import UserError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line: an error is one line on standard error and an exit code that is not 0.
+    """Run the command line; an error becomes one line on standard error and a nonzero exit code.
 
     Args:
-        arguments: what follows the program's name; default those of the process.
+        arguments: the arguments after the program's name; by default those of the process.
 
     Raises:
         SystemExit: always, with the exit code.
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     logging.getLogger("absl").setLevel(
         logging.ERROR
-    )  # TFDS warns of every config that has no fixed name
+    )  # TFDS warns about every config without a fixed name
     sys.exit(
         _run(
             lambda: cli.main(
@@ -57,7 +57,7 @@ def _run(command: Callable[[], Any]) -> int:
         tf.errors.NotFoundError,
         tf.errors.ResourceExhaustedError,
     ) as error:
-        # Data files that were damaged or removed, or not enough memory.
+        # Damaged or missing data files, or too little memory.
         return _fail(f"TensorFlow stopped: {error.message}", 1)
 
 

@@ -14,7 +14,8 @@ from keras_quasiattn.errors import UserError
 
 
 @cli.command(
-    epilog="quasiattn evaluate runs/mlu-coda\nquasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
+    epilog="quasiattn evaluate runs/mlu-coda\n"
+    "quasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
     "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
 )
 @RUN
@@ -27,7 +28,7 @@ from keras_quasiattn.errors import UserError
 )
 @DATA_DIR
 def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
-    """Measure the finished run in folder RUN and keep the figures there."""
+    """Measure the finished run in folder RUN and save the metrics there."""
     from keras_quasiattn import training
 
     folder, made = _finished(run, data_dir)
@@ -49,23 +50,24 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
 @click.argument("inputs", nargs=-1, required=True)
 @click.option("--weights", is_flag=True, help="Give where the model looked, too.")
 def predict(run: Path, inputs: tuple[str, ...], weights: bool) -> None:
-    """Ask the finished run in folder RUN; '-' reads one input a line from standard input.
+    """Print the answers of the finished run in folder RUN, one JSON object per input.
 
-    Prints one JSON object an input.
+    '-' reads inputs from standard input, one per line.
     """
     for answer in _answers(run, inputs, weights):
         click.echo(json.dumps(answer))
 
 
 @cli.command(
-    epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\nquasiattn show runs/trec - < texts.txt"
+    epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\n"
+    "quasiattn show runs/trec - < texts.txt"
 )
 @RUN
 @click.argument("inputs", nargs=-1, required=True)
 def show(run: Path, inputs: tuple[str, ...]) -> None:
-    """Show what the finished run in folder RUN reads in a text: every token, its gate and its weight.
+    """Show the gate and weight of every token of a text, by the finished run in folder RUN.
 
-    '-' reads one text a line from standard input. `predict` gives the same as data.
+    '-' reads texts from standard input, one per line. `predict` gives the same as data.
     """
     from keras_quasiattn.report import token_table
 
@@ -117,11 +119,11 @@ def export(
     limit: int,
     data_dir: Path,
 ) -> None:
-    """Write the finished run in folder RUN for TensorFlow Serving or another runtime; prints its folder.
+    """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
 
-    A SavedModel takes strings and gives answers; beside its folder lie models.config and batching_parameters.txt,
-    for a server of all models. The other targets take ids of tokens and give logits; their folder has the target's
-    name behind the model's.
+    Prints the new folder. A SavedModel takes strings and returns answers; models.config and
+    batching_parameters.txt beside its folder configure a server for all models. The other targets
+    take token ids and return logits; their folder is named after the model and the target.
     """
     from keras_quasiattn import serving
 
@@ -154,10 +156,10 @@ def export(
     help="How often each batch is timed.",
 )
 def serve_check(path: Path, repetitions: int) -> None:
-    """Check the exported version in folder PATH as a stock model server would load it.
+    """Check the exported version in folder PATH the way a stock model server would load it.
 
-    TensorFlow's C library loads it, without Python; its ops are compared with those that a server links, the
-    recorded requests are asked again, and latencies for batches of 1, 8 and 64 printed.
+    Loads the model with TensorFlow's C library, without Python, compares its ops with those that a
+    server links, repeats the recorded requests, and prints latencies for batches of 1, 8 and 64.
     """
     from keras_quasiattn import serving
 
@@ -203,9 +205,9 @@ def report(
     results: Path | None,
     data_dir: Path,
 ) -> None:
-    """Draw what the models in folders RUNS attend to and how they learned, as one HTML page.
+    """Write one HTML page on what the models in folders RUNS attend to and how they learned.
 
-    RUNS are run folders or exported models. Figures go beside the page, as SVG and PNG.
+    RUNS are run folders or exported models. Figures are saved beside the page, as SVG and PNG.
     """
     from keras_quasiattn.report import write_report
 

@@ -1,4 +1,4 @@
-"""One file a task: data, text, model, metrics and presets."""
+"""The tasks: each has its data, tokenizer, models, metrics and presets."""
 
 import importlib
 
@@ -10,7 +10,7 @@ from keras_quasiattn.tasks.task import ServingSignature, Task
 
 __all__ = ["Preset", "Reading", "ServingSignature", "Task", "TrainingSettings", "available", "get"]
 
-# Name to "module:class"; a task's module is imported when the task is asked for, since some bring much along.
+# Name to "module:class". `get` imports the module on demand, since some modules import a lot.
 _TASKS: dict[str, str] = {
     "classify": "keras_quasiattn.tasks.classify:Classify",
     "mlu": "keras_quasiattn.tasks.mlu:Mlu",
@@ -23,15 +23,15 @@ _TASKS: dict[str, str] = {
 
 
 def available() -> tuple[str, ...]:
-    """Names of all tasks, in order of the alphabet."""
+    """The names of all tasks, in alphabetical order."""
     return tuple(sorted(_TASKS))
 
 
 def get(name: str) -> type[Task]:
-    """The task of this name.
+    """The task class with this name.
 
     Raises:
-        UserError: there is no such task; the message lists those there are.
+        UserError: there is no such task; the message lists the known names.
     """
     if name not in _TASKS:
         raise UserError.unknown("task", name, _TASKS)

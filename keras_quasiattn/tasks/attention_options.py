@@ -1,4 +1,4 @@
-"""How a task's options say which attention its model uses."""
+"""The task options that choose and configure the attention of a model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,13 +6,13 @@ from typing import Any
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
-# Of a model that takes any attention: its name, and the arguments of it that are not left as they are.
+# For models that take any attention: its name, and the arguments that differ from its defaults.
 ATTENTION_OPTIONS: Mapping[str, Any] = {"attention": "softmax", "attention_options": {}}
-# Of a model that is one of CoDA.
+# For models with CoDA.
 CODA_OPTIONS: Mapping[str, Any] = {
     "coda_alpha": 1.0,
     "coda_beta": 1.0,
-    # Both are weights then, one of each a head, that start at 1.
+    # If true, α and β are trainable weights, one of each per head, that start at 1.
     "coda_learned": False,
     "coda_scaling": "mean",
     "coda_gate_range": "scaled",
@@ -23,12 +23,14 @@ CODA_OPTIONS: Mapping[str, Any] = {
 
 
 def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A model's options without those of its attention, and the arguments of a model that takes any attention.
+    """Separate the attention options of a model from its other options.
 
-    A model either has `ATTENTION_OPTIONS`, or options that begin with the name of its attention, as `CODA_OPTIONS` do.
+    Returns the other options, and the arguments `attention` and `attention_options` of a model that
+    takes any attention, or no arguments if the options name none. A model has either
+    `ATTENTION_OPTIONS`, or options that start with the name of its attention, as `CODA_OPTIONS` do.
 
     Raises:
-        UserError: a temperature other than 1 where the temperatures are learned.
+        UserError: the temperatures are learned, but one of them is not 1.
 
     >>> attention_of({"units": 8, "coda_gate": "tanh"})
     ({'units': 8}, {'attention': 'coda', 'attention_options': {'gate': 'tanh'}})
@@ -48,7 +50,7 @@ def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def _with_learned(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with both temperatures "learned" where the option `learned` is true."""
+    """The arguments, with both temperatures set to "learned" if the option `learned` is true."""
     if arguments.pop("learned", False):
         for temperature in ("alpha", "beta"):
             if arguments[temperature] != 1:

@@ -1,4 +1,4 @@
-"""Texts to classes: what a question asks for, what a review feels, what news are about."""
+"""Text classification: question types, review sentiment, news topics."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -31,7 +31,7 @@ from keras_quasiattn.tasks.vocabulary_task import (
     plain,
 )
 
-# Which argument of the attention an option of a recurrent model is.
+# Options of the recurrent models that set an argument of the attention layer, with its name there.
 _UNIT_OPTIONS = {
     "gate_network": "network",
     "gate_units": "units",
@@ -44,12 +44,12 @@ _UNIT_OPTIONS = {
 
 
 class Classify(VocabularyTask):
-    """Text classification, GA-Net's Tables 2 and 3 and CoDA's Table 5.
+    """Text classification: Tables 2 and 3 of GA-Net, Table 5 of CoDA.
 
-    The models `bilstm_*` differ in what stands between the LSTM's states and the classes; see
+    The `bilstm_*` models differ in what lies between the LSTM states and the classes; see
     `models.TextClassifier`. `transformer` and `transformer_coda` differ in their attention; see
-    `models.TransformerClassifier`. A text longer than `data.max_length` tokens loses its tail, in training and
-    in answering alike.
+    `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are truncated, in
+    training and in prediction.
 
     Source: Xue et al. 2019, "Not All Attention Is Needed"; Tay et al. 2019, §3.5.
     """
@@ -64,12 +64,13 @@ class Classify(VocabularyTask):
         super()._set_up()
         if self.options.data["vectors"] and self.model not in RECURRENT_MODELS:
             raise UserError(
-                f"data.vectors is {self.options.data['vectors']!r}: vectors are of words, for the models bilstm_*"
+                f"data.vectors is {self.options.data['vectors']!r}: "
+                f"vectors are of words, for the models bilstm_*"
             )
 
     @property
     def example(self) -> str:
-        """A text like those of the preset's data."""
+        """A text like those in the preset's data."""
         return SOURCES[self.preset].example if self.preset in SOURCES else OWN_EXAMPLE
 
     def _load(self) -> tuple[LabelledTextSet[LabelledTexts], str]:
@@ -109,7 +110,7 @@ class Classify(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation text; some of them twice, so that the last batch is whole."""
+        """Every validation text; repeated texts fill up the last batch."""
         texts, size = self._data.splits["validation"], self.options.training.batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
         filled = np.concatenate([order, np.resize(order, -len(order) % size)])
@@ -130,7 +131,7 @@ class Classify(VocabularyTask):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> dict[str, float]:
-        """Accuracy; where the model has an attention unit, its operations, and the density of open gates."""
+        """Accuracy; where counted, attention FLOPs; with gates, the share of open ones."""
         chosen = self._chosen(split, limit)
         answers = self._answers(model, chosen.texts)
         right = [
@@ -156,7 +157,7 @@ class Classify(VocabularyTask):
         return figures
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each text its class, the classes' probabilities, the tokens, and their weights and gates if any."""
+        """For each text: its class, the class probabilities, the tokens, any weights and gates."""
         answers = self._answers(model, as_bytes(inputs))
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 
@@ -167,18 +168,18 @@ class Classify(VocabularyTask):
         return [_readable(answer) for answer in answers]
 
     def check_input(self, text: str | bytes) -> None:
-        """Every text has a class."""
+        """Accept any text."""
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first texts of a split."""
+        """The first `limit` texts of a split."""
         return as_texts(self._chosen(split, limit).texts)
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """The ids of the texts, with their tokens."""
+        """The token ids of the texts, with the tokens."""
         return self._reading({"text": as_bytes(texts)})
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `label`, `classes` and their `probabilities`, `weights` and `gates`, and `tokens` out."""
+        """Maps `text` to `label`, `classes`, `probabilities`, `tokens`, any weights and gates."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._answer_function(answer_ids),
@@ -192,11 +193,11 @@ class Classify(VocabularyTask):
         @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
         def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
-            explained = model.explain(self._readable_ids(ids))
-            logits = explained.pop("logits")
+            explained = model.explain(self._readable_ids(ids))  # weights and gates: (B, T)
+            logits = explained.pop("logits")  # (B, classes)
             return {
                 "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
-                "classes": tf.tile(classes[None], (tf.shape(ids)[0], 1)),
+                "classes": tf.tile(classes[None], (tf.shape(ids)[0], 1)),  # (B, classes)
                 "probabilities": tf.nn.softmax(logits),
                 **explained,
             }
@@ -204,11 +205,11 @@ class Classify(VocabularyTask):
         return answer
 
     def _answer_function(self, answer_ids: Any) -> Any:
-        tokenizer = self.tokenizer  # made here, outside of the graph
+        tokenizer = self.tokenizer  # created outside the graph
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
         def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
-            tokens, ids = tokenizer.pad(self._tokens(text))
+            tokens, ids = tokenizer.pad(self._tokens(text))  # (B, T) each
             return {**answer_ids(ids), "tokens": tokens}
 
         return answer

@@ -1,4 +1,4 @@
-"""Where the texts of `classify` come from, by preset."""
+"""The data sources of `classify`, by preset."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ _AG_NEWS_ROWS = 120_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Texts(Source):
-    """Labelled texts; `text_keys` are joined to one."""
+    """Labelled texts; the values of `text_keys` are joined into one text."""
 
     text_keys: tuple[str, ...] = ("text",)
     label_key: str = "label"
@@ -51,15 +51,15 @@ OWN_EXAMPLE = "any text"
 def load_texts(
     preset: str, options: Mapping[str, Any], data_dir: Path
 ) -> tuple[LabelledTextSet, str]:
-    """The texts of a preset, with a validation split, and a note on what they are.
+    """The texts of a preset, with a validation split, and a note that describes them.
 
     Args:
-        preset: a name in `SOURCES`, or another one for a user's own files.
+        preset: a name in `SOURCES`; any other name means the user's own files.
         options: the task's data options.
         data_dir: folder of the TFDS data.
 
     Raises:
-        UserError: files are missing or have another form.
+        UserError: files are missing or malformed.
     """
     notes = []
     if preset in SOURCES:

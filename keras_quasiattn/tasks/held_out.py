@@ -1,4 +1,4 @@
-"""The validation split of data that come without one."""
+"""Makes a validation split for data that has none."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -7,23 +7,24 @@ from keras_quasiattn.data import LabelledTextSet
 
 _Texts = TypeVar("_Texts", bound=Any)
 
-# A tenth of the training texts, of ten tenths the first; cross-validation takes one after the other.
+# A hash chooses a tenth of the training texts; the fold says which of the ten tenths.
+# Cross-validation uses one fold after another.
 HELD_OUT: Mapping[str, Any] = {"validation_share": 0.1, "validation_fold": 0}
-# Of a user's own files, of which the one to validate on may be missing.
+# For a user's own files; the validation file is optional.
 OWN_DATA: Mapping[str, Any] = {"train": "", "validation": "", "test": "", **HELD_OUT}
 
 
 def hold_out(
     whole: LabelledTextSet[_Texts], options: Mapping[str, Any]
 ) -> tuple[LabelledTextSet[_Texts], list[str]]:
-    """The set with a validation split, and what is to be said of it.
+    """The set with a validation split, and notes on how the split was made.
 
     Args:
-        whole: data that may have one.
-        options: the task's data options, with those of `HELD_OUT` where the data have none.
+        whole: data with or without a validation split.
+        options: the task's data options; they include `HELD_OUT` if the data has no such split.
 
     Raises:
-        UserError: nothing would be left on one of the sides.
+        UserError: the training or validation split would be empty.
     """
     if "validation" in whole.splits:
         return whole, []

@@ -1,4 +1,4 @@
-"""Arithmetic in characters: a question such as `x=85,y=-523,x*y` is answered with `-44455`."""
+"""Arithmetic in characters: the answer to the question `x=85,y=-523,x*y` is `-44455`."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -31,7 +31,7 @@ from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.task import ServingSignature, Task
 from keras_quasiattn.text import ByteTokenizer
 
-_SHUFFLE_BUFFER = 16_000  # the rows lie shuffled on disk already
+_SHUFFLE_BUFFER = 16_000  # the rows are already shuffled on disk
 _DECODING_BATCH = 500
 _UNIVERSAL = {"num_layers": TRANSFORMER_SIZES["universal_tiny"]["num_layers"]}
 _BY_MODEL = {
@@ -45,16 +45,17 @@ _EXAMPLE = "x=85,y=-52,y-x"
 
 
 class Mlu(Task):
-    """Mathematical language understanding, CoDA's Table 6.
+    """Mathematical language understanding, Table 6 of CoDA.
 
-    The answer is decoded greedily, one character at a time, and is right only as a whole. Models: "coda" and
-    "softmax" differ in their attention alone; "universal" is the Universal Transformer with softmax, and
-    "universal_coda" with CoDA.
+    The model decodes the answer greedily, character by character; only an answer that is right as a
+    whole counts. The models "coda" and "softmax" differ only in their attention; "universal" is the
+    Universal Transformer with softmax, "universal_coda" the one with CoDA.
 
     Attributes:
-        grammar: which questions there are; a `keras_quasiattn.data.ArithmeticGrammar`.
+        grammar: the valid questions; a `keras_quasiattn.data.ArithmeticGrammar`.
 
-    Source: Wangperawong 2018, "Attending to Mathematical Language with Transformers"; Tay et al. 2019, §3.6.
+    Source: Wangperawong 2018, "Attending to Mathematical Language with Transformers"; Tay et al.
+    2019, §3.6.
     """
 
     name: ClassVar[str] = "mlu"
@@ -72,7 +73,7 @@ class Mlu(Task):
                 "forms": "all",
                 "validation_examples": 2560,
             },
-            # Half of the tiny size, which learns more in the same minutes.
+            # Half the tiny size: it learns more in the same time.
             model={
                 **TRANSFORMER_SIZES["tiny"],
                 "hidden_dim": 64,
@@ -91,7 +92,8 @@ class Mlu(Task):
             ),
         ),
         "paper": Preset(
-            summary="the paper's: + - * of numbers in [-1000, 1000), Tensor2Tensor's tiny size, 100,000 steps",
+            summary="the paper's: + - * of numbers in [-1000, 1000), Tensor2Tensor's tiny size, "
+            "100,000 steps",
             data={
                 "low": -1000,
                 "high": 1000,
@@ -103,7 +105,7 @@ class Mlu(Task):
             by_model=_BY_MODEL,
             training=TrainingSettings(
                 steps=100_000,
-                # Tensor2Tensor fills a batch with 4096 tokens; a question has about 20 and an answer 6.
+                # Tensor2Tensor's batch has 4096 tokens; a question has about 20 and an answer 6.
                 batch_size=160,
                 learning_rate=2e-3,
                 warmup_steps=8000,
@@ -121,7 +123,8 @@ class Mlu(Task):
         wanted, least = data.pop("validation_examples"), self.options.training.batch_size
         if wanted < least:
             raise UserError(
-                f"data.validation_examples is {wanted}: it must be at least training.batch_size ({least})"
+                f"data.validation_examples is {wanted}: "
+                f"it must be at least training.batch_size ({least})"
             )
         try:
             self._builder_config = ArithmeticMluConfig(**data)
@@ -131,7 +134,7 @@ class Mlu(Task):
 
     @property
     def example(self) -> str:
-        """A question of the range and operators: the documentation's where it is one, which is held out."""
+        """A valid question: if possible the documentation's, which is never in training data."""
         try:
             self.grammar.parse(_EXAMPLE)
         except UserError:
@@ -172,11 +175,11 @@ class Mlu(Task):
         return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Accuracy by sequence, the past given; equal to that of greedy decoding."""
+        """Sequence accuracy with teacher forcing, which equals that of greedy decoding."""
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """Questions of the training split, reshuffled every epoch."""
+        """The training questions, reshuffled every epoch."""
         return training_batches(
             split_reader(self._builder(), "train"),
             batch_size=self.options.training.batch_size,
@@ -187,7 +190,7 @@ class Mlu(Task):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """The first `data.validation_examples` questions of the validation split, whole batches only."""
+        """The first `data.validation_examples` validation questions, in whole batches only."""
         size = self.options.training.batch_size
         examples = self._examples("validation")
         batches = min(self.options.data["validation_examples"], int(examples.cardinality())) // size
@@ -198,7 +201,7 @@ class Mlu(Task):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> dict[str, float]:
-        """Share of the questions whose decoded answer is right, and the number of questions."""
+        """The share of questions whose decoded answer is right, and the number of questions."""
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
         if limit is not None and limit < 1:
@@ -216,7 +219,7 @@ class Mlu(Task):
         }
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """The answer to each question, and its log-probability."""
+        """The answer to each question, with its log-probability."""
         for text in inputs:
             self.check_input(text)
         answer = self._answer_function(self._ids_function(model))
@@ -228,7 +231,7 @@ class Mlu(Task):
                 batch, outputs["answer"].numpy(), outputs["log_probability"].numpy(), strict=True
             )
         return [
-            # A model that has learned little may answer with any bytes.
+            # A poorly trained model may produce any bytes.
             {
                 "input": text,
                 "answer": got.decode("utf-8", "replace"),
@@ -238,7 +241,7 @@ class Mlu(Task):
         ]
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first questions of a split."""
+        """The first `limit` questions of a split."""
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
         return [
@@ -247,7 +250,7 @@ class Mlu(Task):
         ]
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """The bytes of the questions, and those of their right answers as the decoder is given them."""
+        """The bytes of the questions, and of their right answers as decoder input."""
         sides = {
             "source": list(texts),
             "target": [str(self.grammar.evaluate(text)) for text in texts],
@@ -264,13 +267,14 @@ class Mlu(Task):
         return Reading.of(ids, tokens)
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse what is not a question of the range and operators this model learned."""
+        """Refuse anything but a question of the range and operators that the model learned."""
         self.grammar.parse(text)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `answer` and its `log_probability` out. A text longer than any question is cut.
+        """Takes `text`; returns `answer` and `log_probability`. Too long texts are truncated.
 
-        Ids are those of `ByteTokenizer`, the end of the sequence included; other numbers count as padding.
+        The ids are those of `ByteTokenizer`, including the end of the sequence; other numbers count
+        as padding.
         """
         answer_ids = self._ids_function(model)
         return ServingSignature(
@@ -288,7 +292,7 @@ class Mlu(Task):
 
     @property
     def _lengths(self) -> tuple[int, int]:
-        """Ids of the longest question and of the longest answer, their ends included."""
+        """Number of ids of the longest question and of the longest answer, including the ends."""
         return self.grammar.longest_expression + 1, self.grammar.longest_answer + 1
 
     def _encode(self) -> Any:
@@ -299,7 +303,7 @@ class Mlu(Task):
             source_key="expression",
             target_key="answer",
             start_id=tokenizer.eos_id,
-            # One shape for all batches, so that XLA compiles once.
+            # All batches have one shape, so that XLA compiles once.
             source_length=source_length,
             target_length=target_length,
         )
@@ -316,6 +320,7 @@ class Mlu(Task):
             known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
             source = tf.where(known, ids, tokenizer.pad_id)[:, :source_length]
             cache = model.start_cache(source, target_length)
+            # (B, target_length), (B,)
             decoded, log_probability = greedy_search(model.step, cache, target_length)
             return {"answer": tokenizer.detokenize(decoded), "log_probability": log_probability}
 

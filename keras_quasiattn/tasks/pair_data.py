@@ -1,4 +1,4 @@
-"""Where the pairs of `pairs` and the candidates of `rank` come from, by preset."""
+"""The data sources of `pairs` and `rank`, by preset."""
 
 import dataclasses
 import functools
@@ -26,7 +26,7 @@ PairSet = LabelledTextSet[TextPairs]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Pairs(Source):
-    """Pairs of texts; `keys` name the texts, the label and, of a ranking, the question."""
+    """Pairs of texts; `keys` name the features: both texts, label and, for ranking, question."""
 
     builder: str | type[tfds.core.DatasetBuilder] = PairCorpus
     keys: tuple[str, ...] = ("first", "second", "label")
@@ -34,7 +34,10 @@ class _Pairs(Source):
 
 _INFERENCE = "A man plays a guitar on stage.\tA man makes music."
 _PARAPHRASE = "How do I learn French?\tWhat is the best way to learn French?"
-_ANSWERS = "how are glacier caves formed ?\tA glacier cave is a cave within the ice .\tIce is frozen water ."
+_ANSWERS = (
+    "how are glacier caves formed ?\tA glacier cave is a cave within the ice .\t"
+    "Ice is frozen water ."
+)
 _REPLIES = "how do i unpack a rar file?\tinstall unrar with apt-get\twhat do you mean by root"
 _NLI = ("premise", "hypothesis", "label")
 _matched = {"train": "train", "validation": "validation_matched", "test": "validation_mismatched"}
@@ -45,7 +48,8 @@ SOURCES: Mapping[str, _Pairs] = {
     "multi_nli": _Pairs(builder="multi_nli", example=_INFERENCE, splits=_matched, keys=_NLI),
     "scitail": _Pairs(builder="sci_tail", example=_INFERENCE, keys=_NLI),
     "dialogue_nli": _Pairs(config="dialogue_nli", example="i like dogs .\ti have two dogs ."),
-    # The published test split has no labels, so the validation split is measured on and some pairs are held out.
+    # The published test split has no labels, so the test split here is the published validation
+    # split, and validation pairs are held out from the training split.
     "quora": _Pairs(
         builder="glue/qqp",
         example=_PARAPHRASE,
@@ -75,7 +79,7 @@ _OWN: Mapping[str, tuple[str, str, Callable[[Mapping[str, Any]], PairSet]]] = {
 
 
 def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
-    """The pairs of a preset of `pairs`, with a validation split, and a note on what they are.
+    """The pairs of a preset of `pairs`, with a validation split, and a note that describes them.
 
     Args:
         preset: a name in `SOURCES`, "own" or "click_log".
@@ -83,7 +87,7 @@ def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
         data_dir: folder of the TFDS data.
 
     Raises:
-        UserError: files are missing or have another form.
+        UserError: files are missing or malformed.
     """
     if preset in SOURCES:
         return _from_tfds(SOURCES[preset], options, data_dir)
@@ -92,25 +96,25 @@ def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
 
 
 def load_ranked(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
-    """The questions and candidates of a preset of `rank`; arguments and errors as for `load_pairs`."""
+    """The questions and candidates of a preset of `rank`; otherwise like `load_pairs`."""
     if preset in RANKED_SOURCES:
         return _from_tfds(RANKED_SOURCES[preset], options, data_dir)
     return _with_note(ranked_pairs_from_files(_files(options, "question,candidate,label")), options)
 
 
 def example_of(preset: str) -> str:
-    """An input like the preset's data."""
+    """An example input like the preset's data."""
     source = SOURCES.get(preset)
     return _OWN[preset][0] if source is None else source.example
 
 
 def ranked_example_of(preset: str) -> str:
-    """A question and candidates like the preset's data."""
+    """An example question and candidates like the preset's data."""
     return RANKED_SOURCES[preset].example if preset in RANKED_SOURCES else _ANSWERS
 
 
 def _files(options: Mapping[str, Any], columns: str) -> dict[str, Any]:
-    """A table for each split, or files of one text a line, separated by commas in the order of the columns."""
+    """By split, one table, or one file per column with a text per line (comma-separated paths)."""
     names = columns.split(",")
     files: dict[str, Any] = {}
     for split, given in own_files(options).items():

@@ -1,4 +1,4 @@
-"""Options that the models over two texts share, in every preset of `pairs` and `rank`."""
+"""Options shared by all presets of the tasks on two texts, `pairs` and `rank`."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,13 +36,14 @@ _SIAMESE: Mapping[str, Any] = {
     "train_embedding": True,
     "units": 150,
     "dropout": 0.2,
-    # Recurrent encoders know where a text begins.
+    # Recurrent encoders need no null token: they know where a text starts.
     "data.null_token": False,
     "data.unit_norm": False,
 }
 _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 
-# As printed: what F makes of word vectors of length 1 is so small that, divided by the units, M is near 0 everywhere.
+# As in the paper's equations: for word vectors of length 1 the outputs of F are so small that the
+# scaling by 1/units would make M nearly 0 everywhere.
 _CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
 
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
@@ -56,19 +57,19 @@ MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-# Of the models with recurrent encoders, what stands between the two texts.
+# The interaction between the two texts in each model with recurrent encoders.
 INTERACTIONS: Mapping[str, str] = {
     "siamese_both": "both",
     "siamese_attention": "attention",
     "siamese_conflict": "conflict",
     "siamese_none": "none",
 }
-# Models of several networks.
+# Models that mix several networks.
 MIXTURES = ("mixture",)
 
 
 def by_model(**changed: Any) -> dict[str, dict[str, Any]]:
-    """The options of each model, with the values that one preset changes, for the models that have them."""
+    """The options of each model; `changed` replaces the values of the options that a model has."""
     return {
         model: {name: changed.get(name, value) for name, value in options.items()}
         for model, options in MODEL_OPTIONS.items()

@@ -1,4 +1,4 @@
-"""The presets of `pairs`: a data set each, with the papers' settings where they name them."""
+"""The presets of `pairs`, one per data set, with the papers' settings where they give them."""
 
 from collections.abc import Mapping
 from typing import Any

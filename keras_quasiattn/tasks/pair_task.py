@@ -1,4 +1,4 @@
-"""What tasks over two texts share: tokens with a null token, batches of pairs, and the models."""
+"""Base of the tasks on two texts: the null token, batches of pairs, and the models."""
 
 import abc
 from collections.abc import Mapping, Sequence
@@ -16,18 +16,20 @@ from keras_quasiattn.tasks.pair_options import INTERACTIONS, MIXTURES
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches
 
-NULL = "[NULL]"  # no text is split into it: cleanings drop brackets or part them from the word
+NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
 _NETWORK_OPTIONS = ("units", "num_layers", "projection_dim", "dropout")
 
 
 class PairTask(VocabularyTask):
-    """A task over pairs of texts, `first` and `second`.
+    """A task on pairs of texts, `first` and `second`.
 
-    Options of the data beside those of `VocabularyTask`: `null_token`, whether both texts begin with a token that
-    words without a counterpart may align to, and `unit_norm`, whether word vectors get length 1.
+    Data options besides those of `VocabularyTask`: `null_token`, whether both texts start with a
+    token that words without a counterpart can align to, and `unit_norm`, whether word vectors are
+    scaled to length 1.
 
-    The models `decomposable*` attend, compare and aggregate (`models.PairClassifier`), `mixture*` are several of them
-    (`models.MixtureClassifier`), `siamese_*` have recurrent encoders (`models.SiameseClassifier`).
+    The `decomposable*` models attend, compare and aggregate (`models.PairClassifier`), `mixture` is
+    a mixture of several of them (`models.MixtureClassifier`), and the `siamese_*` models have
+    recurrent encoders (`models.SiameseClassifier`).
     """
 
     def _training_texts(self) -> list[bytes]:
@@ -41,7 +43,7 @@ class PairTask(VocabularyTask):
     def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
         tokens = self.tokenizer.split(texts)
         if self.options.data["null_token"]:
-            null = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(texts)[0], 1], NULL))
+            null = tf.RaggedTensor.from_tensor(tf.fill([tf.shape(texts)[0], 1], NULL))  # (B, 1)
             tokens = tf.concat([null, tokens], axis=1)
         return tokens[:, : self.options.data["max_length"]]
 
@@ -67,7 +69,7 @@ class PairTask(VocabularyTask):
 
     @abc.abstractmethod
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """What the loss and the metrics compare the answers to a batch with; `row` is −1 where it is not to count."""
+        """The target of a batch; a `row` of −1 tells ranking metrics to skip the example."""
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
         """The training pairs, reshuffled every epoch; pairs of similar length share a batch."""
@@ -83,7 +85,7 @@ class PairTask(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation pair; some of them twice, so that the last batch is whole."""
+        """Every validation pair; repeated pairs fill up the last batch, with `row` −1."""
         pairs, size = self._data.splits["validation"], self.options.training.batch_size
         order = np.argsort(self._lengths(pairs.first) + self._lengths(pairs.second), kind="stable")
         missing = -len(order) % size
@@ -110,14 +112,14 @@ class PairTask(VocabularyTask):
         return ids, self._target(examples)
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first pairs of a split, separated by tabs."""
+        """The first `limit` pairs of a split, the two texts of each joined by a tab."""
         chosen = self._chosen(split, limit)
         return list(
             map("\t".join, zip(as_texts(chosen.first), as_texts(chosen.second), strict=True))
         )
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """The ids of the pairs, with their tokens; of several candidates the first."""
+        """The token ids of the pairs, with the tokens; of several candidates only the first."""
         parted = [columns_of(text, ("first", "second"), more=True) for text in texts]
         return self._reading(
             {
@@ -127,7 +129,7 @@ class PairTask(VocabularyTask):
         )
 
     def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
-        """(pairs, classes), asked for in batches of similar length."""
+        """The logits (pairs, classes), computed in batches of similar length."""
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -143,21 +145,21 @@ class PairTask(VocabularyTask):
 
 
 def columns_of(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
-    """The texts of one input, separated by tabs.
+    """Split one input at its tabs.
 
     Args:
         text: the input.
-        names: what the texts are.
-        more: whether there may be more of the last.
+        names: the names of the texts that it must have.
+        more: whether more texts like the last one may follow.
 
     Raises:
-        UserError: another number of texts.
+        UserError: the number of texts is wrong.
     """
     line = text.decode("utf-8", "surrogateescape") if isinstance(text, bytes) else text
     columns = line.split("\t")
     if len(columns) < len(names) or (len(columns) > len(names) and not more):
         raise UserError(
-            f"number of texts in the input {line!r}: {len(columns)}, not {len(names)}{' or more' if more else ''}: "
-            f"{', '.join(names)}, separated by tabs"
+            f"number of texts in the input {line!r}: {len(columns)}, not {len(names)}"
+            f"{' or more' if more else ''}: {', '.join(names)}, separated by tabs"
         )
     return columns

@@ -1,4 +1,4 @@
-"""Two texts to a class: what follows from a sentence, which questions ask the same, which one will be clicked."""
+"""Classification of text pairs: entailment, equivalent questions, questions that get clicked."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -20,8 +20,8 @@ _SIDES = ("first", "second")
 class Pairs(PairTask):
     """Classification of pairs of texts: inference, paraphrase, clicks.
 
-    Source: Parikh et al. 2016 and its restatement with a mixture; Mitra 2019, "Conflict as an Inverse of Attention in
-    Sequence Relationship"; Tay et al. 2019, §3.3.
+    Source: Parikh et al. 2016 and its restatement with a mixture; Mitra 2019, "Conflict as an
+    Inverse of Attention in Sequence Relationship"; Tay et al. 2019, §3.3.
     """
 
     name: ClassVar[str] = "pairs"
@@ -32,7 +32,7 @@ class Pairs(PairTask):
 
     @property
     def example(self) -> str:
-        """A pair like those of the preset's data, separated by a tab."""
+        """A pair like those in the preset's data, separated by a tab."""
         return example_of(self.preset)
 
     def _load(self) -> tuple[PairSet, str]:
@@ -44,7 +44,7 @@ class Pairs(PairTask):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> dict[str, float]:
-        """Accuracy and cross-entropy, in nats a pair."""
+        """Accuracy, and cross-entropy in nats per pair."""
         chosen = self._chosen(split, limit)
         logits = self._logits(model, chosen)
         log_probabilities = tf.nn.log_softmax(tf.constant(logits, tf.float64)).numpy()
@@ -57,7 +57,7 @@ class Pairs(PairTask):
         }
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each pair its class, the classes' probabilities, the tokens, and what weighs what."""
+        """For each pair: its class, the class probabilities, the tokens, and the weights."""
         parted = [columns_of(text, _SIDES) for text in inputs]
         columns = [as_bytes([pair[side] for pair in parted]) for side in (0, 1)]
         lengths = [self._lengths(column) for column in columns]
@@ -68,11 +68,11 @@ class Pairs(PairTask):
         ]
 
     def check_input(self, text: str | bytes) -> None:
-        """Two texts, separated by a tab; either may be empty."""
+        """Refuse anything but two texts separated by a tab; either may be empty."""
         columns_of(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`first` and `second` in; `label`, `classes`, `probabilities`, the weights, and both texts' tokens out."""
+        """Takes `first`, `second`; returns `label`, `classes`, `probabilities`, weights, tokens."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._answer_function(answer_ids),
@@ -89,11 +89,12 @@ class Pairs(PairTask):
         )
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
             classes = tf.constant(self._classes, tf.string)
+            # Weights: (B, T, S) or (B, S, T); of a mixture the posterior (B, components).
             explained = model.explain(self._readable_ids(first), self._readable_ids(second))
-            logits = explained.pop("logits")
+            logits = explained.pop("logits")  # (B, classes)
             return {
                 "label": tf.gather(classes, tf.argmax(logits, axis=-1)),
-                "classes": tf.tile(classes[None], (tf.shape(first)[0], 1)),
+                "classes": tf.tile(classes[None], (tf.shape(first)[0], 1)),  # (B, classes)
                 "probabilities": tf.nn.softmax(logits),
                 **explained,
             }
@@ -101,14 +102,14 @@ class Pairs(PairTask):
         return answer
 
     def _answer_function(self, answer_ids: Any) -> Any:
-        tokenizer = self.tokenizer  # made here, outside of the graph
+        tokenizer = self.tokenizer  # created outside the graph
 
         @tf.function(
             input_signature=[tf.TensorSpec((None,), tf.string, name=side) for side in _SIDES]
         )
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:
-            first_tokens, first_ids = tokenizer.pad(self._tokens(first))
-            second_tokens, second_ids = tokenizer.pad(self._tokens(second))
+            first_tokens, first_ids = tokenizer.pad(self._tokens(first))  # (B, T) each
+            second_tokens, second_ids = tokenizer.pad(self._tokens(second))  # (B, S) each
             tokens = {"first_tokens": first_tokens, "second_tokens": second_tokens}
             return {**answer_ids(first_ids, second_ids), **tokens}
 
@@ -116,14 +117,14 @@ class Pairs(PairTask):
 
 
 def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One pair's answer as plain values, without padding: matrices of weights have a row a token that attends."""
+    """One pair's answer as plain values, unpadded; rows of weights are of the attending tokens."""
     rows = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in _SIDES}
     answer = {}
     for name, value in row.items():
         if name.endswith("_tokens"):
             value = value[: rows[name.removesuffix("_tokens")]]
         elif np.ndim(value) == 2:
-            sides = reversed(_SIDES) if name.endswith("second") else _SIDES
+            sides = reversed(_SIDES) if name.endswith("second") else _SIDES  # (S, T) or (T, S)
             value = value[tuple(slice(rows[side]) for side in sides)]
         answer[name] = plain(value)
     return answer

@@ -1,4 +1,4 @@
-"""Where the sentences of `translate` come from, by preset."""
+"""The data sources of `translate`, by preset."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ from keras_quasiattn.tasks.sources import SPLITS, Source
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Sentences(Source):
-    """Sentences in two languages, from the first of them to the second."""
+    """Parallel sentences; translation goes from the first language to the second by default."""
 
     builder: str | type[tfds.core.DatasetBuilder] = ParallelCorpus
     languages: tuple[str, str]
@@ -49,15 +49,15 @@ OWN_EXAMPLE = "any text"
 def load_parallel(
     preset: str, options: Mapping[str, Any], data_dir: Path
 ) -> tuple[ParallelTextSet, str]:
-    """The sentences of a preset, with a validation split, and a note on what they are.
+    """The sentences of a preset, with a validation split, and a note that describes them.
 
     Args:
-        preset: a name in `SOURCES`, or another one for a user's own files.
+        preset: a name in `SOURCES`; any other name means the user's own files.
         options: the task's data options.
         data_dir: folder of the TFDS data.
 
     Raises:
-        UserError: files are missing or have another form, or there is no such language.
+        UserError: files are missing or malformed, or the corpus does not have a language.
     """
     notes = []
     if preset in SOURCES:
@@ -75,7 +75,7 @@ def load_parallel(
 
 
 def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The two files of each split, separated by a comma."""
+    """The (source, target) files of each split, from options that join the two with a comma."""
     files = {}
     for split in SPLITS:
         parts = options[split].split(",") if options[split] else []
@@ -83,7 +83,8 @@ def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
             files[split] = (parts[0], parts[1])
         elif parts or split == "train":
             raise UserError(
-                f"data.{split} is {options[split]!r}: two files of one text a line, SOURCE,TARGET, would be right "
+                f"data.{split} is {options[split]!r}: two files of one text a line, "
+                f"SOURCE,TARGET, would be right "
                 f"(--source and --target name those to train on)"
             )
     return files

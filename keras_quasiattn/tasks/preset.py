@@ -1,4 +1,4 @@
-"""A named set of values for a task, any of which a user may override."""
+"""A named set of option values for a task; a user can override each of them."""
 
 import ast
 import dataclasses
@@ -15,24 +15,26 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """The values of a task's options: those of its data, of its model and of its training.
+    """The values of a task's data, model and training options.
 
-    An option is named `data.<name>`, `model.<name>` or `training.<name>`; its type is that of the value here
-    (of the field, for training), and `with_overrides` refuses a value of another type.
+    An option is named `data.<name>`, `model.<name>` or `training.<name>`. Its type is that of the
+    value here (for training, of the field), and `with_overrides` refuses a value of another type.
 
     Args:
         summary: one line that says what the preset is for.
-        data: options of the data, by name; JSON-able values.
-        model: options of the model, by name; JSON-able values.
+        data: data options by name; the values are JSON-serialisable.
+        model: model options by name; the values are JSON-serialisable.
         training: the training settings.
-        by_model: further options of the model, or other values, for single models of the task, by the model's
-            name; other values of the data's and the training's options too, by their dotted names. A model has
-            no option that it would not use.
+        by_model: by model name, what differs for that model: more model options, or other values of
+            them, by name, and other values of data and training options, by dotted name. A model
+            has no options that it does not use.
 
     >>> training = TrainingSettings(
     ...     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2
     ... )
-    >>> preset = Preset("small", {}, {"width": 8}, training, by_model={"coda": {"gate_range": "scaled"}})
+    >>> preset = Preset(
+    ...     "small", {}, {"width": 8}, training, by_model={"coda": {"gate_range": "scaled"}}
+    ... )
     >>> preset.for_model("softmax").model, preset.for_model("coda").model
     ({'width': 8}, {'width': 8, 'gate_range': 'scaled'})
     """
@@ -44,7 +46,7 @@ class Preset:
     by_model: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def for_model(self, model: str) -> "Preset":
-        """The preset with the options of one model of the task."""
+        """The preset with the options of one of the task's models."""
         special = self.by_model.get(model, {})
         options = {name: value for name, value in special.items() if "." not in name}
         preset = dataclasses.replace(self, model={**self.model, **options}, by_model={})
@@ -53,7 +55,7 @@ class Preset:
         )
 
     def options(self) -> dict[str, Any]:
-        """All options and their values, by dotted name, JSON-able."""
+        """All options and their values, by dotted name; JSON-serialisable."""
         sections = {
             "data": self.data,
             "model": self.model,
@@ -66,14 +68,14 @@ class Preset:
         }
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> "Preset":
-        """A copy in which some options have other values.
+        """A copy with other values for some options.
 
         Args:
-            overrides: values by dotted option name; a text is read as a value of the option's type, so that
-                `{"model.width": "64"}` gives 64.
+            overrides: values by dotted option name. A string is parsed unless the option is itself
+                a string: `{"model.width": "64"}` gives 64.
 
         Raises:
-            UserError: an option that does not exist, or a value of the wrong type or out of range.
+            UserError: an option does not exist, or a value has the wrong type or is out of range.
         """
         kinds = self._kinds()
         sections: dict[str, dict[str, Any]] = {
@@ -104,7 +106,7 @@ class Preset:
 
 
 def _converted(option: str, value: Any, kind: Any) -> Any:
-    """The value as an instance of the option's type, or a UserError."""
+    """The value as an instance of the option's type; raises UserError if it is of another type."""
     if typing.get_origin(kind) is typing.Literal:
         if value not in typing.get_args(kind):
             raise UserError.unknown(option, str(value), typing.get_args(kind))
@@ -114,7 +116,7 @@ def _converted(option: str, value: Any, kind: Any) -> Any:
         value = _read(value)
     if float in kinds and type(value) is int:
         return float(value)
-    if tuple in kinds and isinstance(value, list):  # JSON and the command line know lists only
+    if tuple in kinds and isinstance(value, list):  # JSON has no tuples
         return tuple(value)
     if type(value) not in kinds:
         names = " or ".join("none" if one is types.NoneType else one.__name__ for one in kinds)

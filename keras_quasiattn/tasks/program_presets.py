@@ -1,4 +1,4 @@
-"""The presets of `programs`: problems by rule, and problems of a user's own."""
+"""The presets of `programs`: generated problems, and a user's own problems."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from keras_quasiattn.tasks.sequence_options import sequence_preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
 MODELS = ("transformer_coda", "transformer", "universal_coda", "universal")
-# Pieces keep within words, and problems have a few hundred of those.
+# Pieces do not cross word boundaries, and the problems have only a few hundred distinct words.
 _DATA = {"vocabulary_size": 2000}
-# One answer is right, so the likeliest token at every position is the one to take.
+# Greedy decoding, since only one answer is right.
 _DECODING = {"beam_width": 1, "length_penalty": 0.0}
 _PAPER = GeneratedAlgoLispConfig()
 
@@ -48,9 +48,9 @@ def _preset(
 
 _SMALL = TrainingSettings(
     steps=4000,
-    # A problem has 23 words and 28 tokens of program in the mean: about 120 problems.
+    # About 120 problems; on average a problem has 23 words and its program 28 tokens.
     batch_size=4096,
-    # Tensor2Tensor's rate for the tiny size, reached sooner since there are fewer updates.
+    # Tensor2Tensor's rate for the tiny size, with a shorter warmup because there are fewer updates.
     learning_rate=TRANSFORMER_TRAINING["tiny"]["learning_rate"],
     warmup_steps=1000,
     checkpoint_every=500,
@@ -66,7 +66,8 @@ PRESETS: dict[str, Preset] = {
         _SMALL,
     ),
     "paper": _preset(
-        "AlgoLisp problems by rule, as many as were published, and the paper's settings: tiny, 100,000 steps",
+        "AlgoLisp problems by rule, as many as were published, and the paper's settings: "
+        "tiny, 100,000 steps",
         _problems(_PAPER.train, _PAPER.validation, _PAPER.test),
         TRANSFORMER_SIZES["tiny"],
         TrainingSettings(

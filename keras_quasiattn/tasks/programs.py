@@ -1,4 +1,4 @@
-"""A text in words to the AlgoLisp program that it asks for."""
+"""Text to code: from a description in words to the AlgoLisp program that it asks for."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -23,11 +23,12 @@ from keras_quasiattn.tasks.sources import SPLITS, own_files
 
 
 class Programs(SequenceTask):
-    """Text to code, CoDA's Table 7.
+    """Text to code, Table 7 of CoDA.
 
-    Measured are the answers that equal the reference (`sequence_accuracy`, the paper's figure) and those that pass
-    the problem's ten tests (`program_accuracy`, Polosukhin and Skidanov's). A program that cannot be read, fails, or
-    takes more than the interpreter's steps does not pass.
+    The metrics are the share of answers that equal the reference (`sequence_accuracy`, the paper's
+    metric) and the share that pass the problem's ten tests (`program_accuracy`, Polosukhin and
+    Skidanov's). A program does not pass if it is malformed, fails, or exceeds the interpreter's
+    step limit.
 
     Source: Tay et al. 2019, §3.5; Polosukhin and Skidanov 2018, "Neural Program Search".
     """
@@ -42,7 +43,7 @@ class Programs(SequenceTask):
 
     @property
     def example(self) -> str:
-        """A text in the manner of the problems."""
+        """A text in the style of the problems."""
         return "given an array of numbers a , find the largest value in a"
 
     def _load(self) -> tuple[LabelledTextSet[ProgramTexts], str]:

@@ -1,4 +1,4 @@
-"""A question and its candidates, best first: answer sentences, replies."""
+"""Ranking of a question's candidates: answer sentences, replies."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -23,10 +23,11 @@ _RECALL_AT = (1, 2, 5)
 
 
 class Rank(PairTask):
-    """Ranking by pointwise classification: a pair's score is the probability that the candidate is a right one.
+    """Ranking by pointwise classification: a candidate's score is its probability of being right.
 
-    Validation and `evaluate` measure whole questions, however batches cut them. With `data.questions` "both", a
-    question counts that has right and wrong candidates; with "positive", one that has a right one.
+    Validation and `evaluate` measure whole questions, even if batches split them. With
+    `data.questions` "both", only questions with both right and wrong candidates count; with
+    "positive", questions with at least one right candidate.
 
     Source: Tay et al. 2019, §3.2; Lowe et al. 2015 for replies.
     """
@@ -41,7 +42,7 @@ class Rank(PairTask):
 
     @property
     def example(self) -> str:
-        """A question and candidates like those of the preset's data, separated by tabs."""
+        """A question and candidates like those in the preset's data, separated by tabs."""
         return ranked_example_of(self.preset)
 
     def _load(self) -> tuple[PairSet, str]:
@@ -51,7 +52,7 @@ class Rank(PairTask):
         return load_ranked(self.preset, self.options.data, self.data_dir)
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return tf.stack(
+        return tf.stack(  # (B, 3)
             [tf.cast(examples[name], tf.int32) for name in ("label", "group", "row")], axis=1
         )
 
@@ -78,6 +79,7 @@ class Rank(PairTask):
     ) -> dict[str, float]:
         """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
         chosen = self._chosen(split, limit)
+        # (pairs, 3)
         targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
         logits = self._logits(model, chosen)
         figures = {}
@@ -91,7 +93,7 @@ class Rank(PairTask):
         }
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each question its candidates, best first, with their scores and their places in the input."""
+        """For each question: its candidates, best first, with their scores and input places."""
         answer = self._answer_function(self._order_function(model))
         answers = []
         for text in inputs:
@@ -106,15 +108,16 @@ class Rank(PairTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """A question and at least one candidate, separated by tabs."""
+        """Refuse anything but a question and at least one candidate, separated by tabs."""
         columns_of(text, _NAMES, more=True)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`question` (B,) and `candidates` (B, C) in; `ranked`, their `scores` and their `places` out, (B, C) each.
+        """Takes `question` and `candidates`; returns `ranked`, their `scores` and their `places`.
 
-        Rows with fewer candidates are filled with empty strings, or with texts without ids: they score 0 and come
-        last. A server that pads rows when it joins requests to a batch appends copies of a text instead; their places
-        are not below the number of candidates that were sent.
+        `question` is (B,), the others are (B, C); `places` are the positions in `candidates`. Fill
+        rows with fewer candidates with empty strings, or with texts without ids: these score 0 and
+        come last. A server that pads rows when it joins requests into a batch appends copies of a
+        text instead; the `places` of these are at or above the number of candidates sent.
         """
 
         def columns(text: str) -> list[Any]:
@@ -135,7 +138,7 @@ class Rank(PairTask):
         )
 
     def _order_function(self, model: keras.Model) -> Any:
-        """Scores and places, best first, of ids (B, S) and (B, C, T); missing candidates, (B, C), come last."""
+        """Scores and places (B, C), best first, for ids (B, S) and (B, C, T); missing ones last."""
 
         @tf.function(input_signature=_ORDER_SIGNATURE)
         def order(
@@ -143,11 +146,11 @@ class Rank(PairTask):
         ) -> dict[str, tf.Tensor]:
             candidates = self._readable_ids(candidates)
             shape = tf.shape(candidates)
-            first = tf.repeat(self._readable_ids(question), shape[1], axis=0)
-            second = tf.reshape(candidates, (shape[0] * shape[1], shape[2]))
-            logits = model({"first": first, "second": second}, training=False)
+            first = tf.repeat(self._readable_ids(question), shape[1], axis=0)  # (B·C, S)
+            second = tf.reshape(candidates, (shape[0] * shape[1], shape[2]))  # (B·C, T)
+            logits = model({"first": first, "second": second}, training=False)  # (B·C, 2)
             scores = tf.where(missing, 0.0, tf.reshape(tf.nn.softmax(logits)[:, 1], shape[:2]))
-            # The missing ones behind others that score 0.
+            # Missing candidates rank after real ones that score 0.
             places = tf.argsort(tf.where(missing, 1.0, -scores), axis=1, stable=True)
             return {"scores": tf.gather(scores, places, batch_dims=1), "places": places}
 
@@ -156,7 +159,8 @@ class Rank(PairTask):
     def _answer_function(self, order: Any) -> Any:
         @tf.function(input_signature=_SIGNATURE)
         def answer(question: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
-            ids = self._ids(tf.reshape(candidates, (-1,)))
+            ids = self._ids(tf.reshape(candidates, (-1,)))  # (B·C, T)
+            # (B, C, T)
             ids = tf.reshape(ids, tf.concat([tf.shape(candidates), tf.shape(ids)[1:]], axis=0))
             ordered = order(self._ids(question), ids, candidates == "")
             return {"ranked": tf.gather(candidates, ordered["places"], batch_dims=1), **ordered}
@@ -176,7 +180,7 @@ _SIGNATURE = [
 
 
 def _counted(pairs: Any, questions: str) -> int:
-    """Number of the questions that figures are means over."""
+    """The number of questions that the metrics average over."""
     positive = set(pairs.groups[pairs.labels == 1].tolist())
     return len(
         positive & set(pairs.groups[pairs.labels == 0].tolist())

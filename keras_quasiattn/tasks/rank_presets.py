@@ -1,4 +1,4 @@
-"""The presets of `rank`: a data set each, with CoDA's settings."""
+"""The presets of `rank`, one per data set, with CoDA's settings."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,14 +8,14 @@ from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, by_m
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
-# Not the mixture: its log-probabilities would rank as the mean of its parts do.
+# Without the mixture: its log-probabilities would rank as the mean of its components does.
 MODELS = tuple(name for name in MODEL_OPTIONS if name != "mixture")
 
 
 def _preset(
     summary: str, periods: int, every: int, data: Mapping[str, Any] | None = None, **model: Any
 ) -> Preset:
-    """A preset that checks the validation MAP after every `every` steps, about once a pass over the data."""
+    """A preset that measures the validation MAP every `every` steps, about once per epoch."""
     options = by_model(**model)
     training = TrainingSettings(
         steps=periods * every,

@@ -1,4 +1,4 @@
-"""A question and passages to the answer in them: SQuAD, Quasar-T, SearchQA."""
+"""Answers to questions as spans of given passages: SQuAD, Quasar-T, SearchQA."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -42,29 +42,21 @@ from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
 
 _NAMES = ("question", "passage")
 _SIGNATURE = [
-    tf.TensorSpec((None,), tf.string, name="question"),
-    tf.TensorSpec((None, None), tf.string, name="passages"),
+    tf.TensorSpec((None,), tf.string, name="question"),  # (B,)
+    tf.TensorSpec((None, None), tf.string, name="passages"),  # (B, C): fill rows with ""
 ]
 _ID_SIGNATURE = [
     tf.TensorSpec((None, None), tf.int32, name="question"),
     tf.TensorSpec((None, None, None), tf.int32, name="passages"),
 ]
-
-
-# Models that are no DecaProp.
-_READERS = {"attention_flow": AttentionFlowReader}
+_READERS = {"attention_flow": AttentionFlowReader}  # the other models are DecaProp
 
 
 class Read(VocabularyTask):
-    """Extractive question answering: the answer is a part of a passage.
+    """Extractive question answering: the answer is a span of a passage. Options: `read_presets`.
 
-    Options of the data beside those of `VocabularyTask`: `train_length` and `max_length`, words of a passage that are
-    read at once in training and when asked; `stride`, how many words further the next window of a longer passage
-    begins; `question_length`, words of a question that count; `answer_length`, words that an answer may have;
-    `train_share`, of the training passages. In training a longer passage is cut to a window around its answer. When
-    asked, every word is read: all windows of all passages compete, their logits normalised together.
-
-    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension"; Tay et al. 2019, §3.1.
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension";
+    Tay et al. 2019, §3.1.
     """
 
     name: ClassVar[str] = "read"
@@ -85,17 +77,18 @@ class Read(VocabularyTask):
         most = data["max_length"] - data["answer_length"] + 1
         if data["stride"] > most:
             raise UserError(
-                f"data.stride is {data['stride']}: at most {most}, data.max_length less data.answer_length and one more, "
-                f"leaves no answer between two windows"
+                f"data.stride is {data['stride']}: at most {most}, data.max_length less "
+                f"data.answer_length and one more, leaves no answer between two windows"
             )
         if self.options.training.label_smoothing:
             raise UserError(
-                f"training.label_smoothing is {self.options.training.label_smoothing}: it must be 0 for spans"
+                f"training.label_smoothing is {self.options.training.label_smoothing}: "
+                f"it must be 0 for spans"
             )
 
     @property
     def example(self) -> str:
-        """A question and a passage, separated by a tab."""
+        """An example question and passage, separated by a tab."""
         return EXAMPLE
 
     def _load(self) -> tuple[ReadingSet, str]:
@@ -107,8 +100,8 @@ class Read(VocabularyTask):
 
     @functools.cached_property
     def tokenizer(self) -> SpanTokenizer:
-        """Of the data's vocabulary: prepare the task first, or take it from a run."""
-        with tf.init_scope():  # it outlives the graph that first asks for it
+        """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
+        with tf.init_scope():  # so that it outlives the graph that first uses it
             return SpanTokenizer(self._vocabulary, self.options.data["tokenizer"])
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
@@ -116,16 +109,16 @@ class Read(VocabularyTask):
         return _READERS.get(self.model, DecaProp)(vocabulary_size, **options, **attention)
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of start and end."""
+        """Cross-entropy of the start plus that of the end."""
         return SpanCrossentropy()
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Share of spans that are found exactly, and the F1 of their words, in a window that has the answer."""
+        """Exact-match share and word F1 of the spans, within a window that has the answer."""
         longest = self.options.data["answer_length"]
         return [SpanAccuracy(longest, name="accuracy"), SpanF1(longest, name="f1")]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training questions, reshuffled every epoch; passages of similar length share a batch."""
+        """Training questions, reshuffled every epoch; passages of similar length share a batch."""
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts, np.ones(len(texts), np.int64)).skip,
@@ -138,7 +131,7 @@ class Read(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation question whose answer is in its passage; some fill the last batch and do not count."""
+        """Validation questions with an answer; those that fill up the last batch do not count."""
         texts, size = self._data.splits["validation"], self.options.training.batch_size
         texts = texts.where(texts.starts >= 0)
         if not len(texts):
@@ -173,12 +166,11 @@ class Read(VocabularyTask):
     def _encode(
         self, size: int, examples: dict[str, tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-        """A batch of windows of at most `size` words with the answers, and (B, 3) where these are."""
+        """Model inputs, one window of at most `size` words per passage, and the targets (B, 3)."""
         words = split_words(self.tokenizer, examples["passage"])
-        # The words that the answer has a part of.
-        first = _held(words.ends <= examples["start"][:, tf.newaxis])
+        first = _held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
         last = tf.maximum(_held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
-        windows = middle_windows(words.counts(), first, last, size)
+        windows = middle_windows(words.counts(), first, last, size)  # around the answers
         multiple = self.options.data["length_multiple"]
         longest = tf.minimum(tf.reduce_max(words.counts()), size)
         passage = words_in(words, windows, -(-tf.maximum(longest, 1) // multiple) * multiple)
@@ -189,7 +181,7 @@ class Read(VocabularyTask):
         return self._inputs(passage, self._question_words(examples["question"])), target
 
     def _question_words(self, questions: tf.Tensor) -> tf.Tensor:
-        """(B, Q) with "" for padding, and at least one place."""
+        """The first `data.question_length` words (B, Q), padded with ""; Q is at least 1."""
         words = split_words(self.tokenizer, questions).cut(self.options.data["question_length"])
         rows = Windows(tf.range(tf.size(questions)), tf.zeros_like(words.counts()))
         multiple = self.options.data["length_multiple"]
@@ -203,20 +195,19 @@ class Read(VocabularyTask):
         return reader_inputs(self.tokenizer, passage, question, kinds)
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first questions of a split with their passages, separated by tabs."""
+        """The first `limit` questions of a split, each joined to its passage by a tab."""
         chosen = self._chosen(split, limit)
         pairs = zip(as_texts(chosen.questions), as_texts(chosen.passages), strict=True)
         return list(map("\t".join, pairs))
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """The words of the questions and of the first passage of each, as many as the model reads at once."""
+        """The words of each question and its first passage, truncated to one window."""
         parted = [columns_of(text, _NAMES, more=True) for text in texts]
         columns = [tf.constant(as_bytes([one[side] for one in parted]).tolist()) for side in (0, 1)]
         question = self._question_words(columns[0])
         words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
         longest = max(int(tf.reduce_max(words.counts())), 1)
-        # Of another length than the question: the length of an axis says whose words stand along it.
-        size = longest + (longest == question.shape[1])
+        size = longest + (longest == question.shape[1])  # `Reading` needs different lengths
         passage = words_in(
             words, Windows(tf.range(len(texts)), tf.zeros_like(words.counts())), size
         )
@@ -230,11 +221,11 @@ class Read(VocabularyTask):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> dict[str, float]:
-        """Exact match and F1 over all questions, the best over the right answers of each."""
+        """Exact match and F1 over all questions, for each the best over its right answers."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
         answers = in_batches(
-            lambda question, passage: answer(question, passage[:, tf.newaxis]),
+            lambda question, passage: answer(question, passage[:, tf.newaxis]),  # (B,), (B, 1)
             [chosen.questions, chosen.passages],
             [self._lengths(chosen.questions), self._lengths(chosen.passages)],
         )
@@ -242,7 +233,7 @@ class Read(VocabularyTask):
         return {**answer_scores(found, chosen.answers.tolist()), "questions": len(chosen)}
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """For each question its answer, its score, and where it stands: passage, start and end in characters."""
+        """For each question: its answer, score, passage, and start and end in characters."""
         answer = self._answer_function(model)
         answers = []
         for text in inputs:
@@ -257,7 +248,7 @@ class Read(VocabularyTask):
         return answers
 
     def check_input(self, text: str | bytes) -> None:
-        """A question that is not empty, of no more words than count, and at least one passage, separated by tabs."""
+        """Refuse input without a passage, and empty or too long questions; tabs separate texts."""
         question = columns_of(text, _NAMES, more=True)[0]
         if not question.strip():
             raise UserError(
@@ -271,15 +262,7 @@ class Read(VocabularyTask):
             )
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`question` (B,) and `passages` (B, C) in; `answer`, `score`, `passage`, `start` and `end`, (B,) each, out.
-
-        `passages[passage][start:end]` is the answer, counted in Unicode characters as Python counts them; `score` is
-        its probability among all spans of the question's passages. Rows with fewer passages are filled with empty
-        strings. Where no passage has a word, the answer is empty and the score 0. A question's words beyond
-        `data.question_length` do not count.
-
-        The ids of a text are its Unicode code points, since answers are parts of the text itself.
-        """
+        """Takes `question`, `passages`; returns `answer`, `score`, `passage`, `start`, `end`."""
 
         def columns(text: str) -> list[Any]:
             question, *passages = columns_of(text, _NAMES, more=True)
@@ -290,22 +273,22 @@ class Read(VocabularyTask):
             function=answer,
             input_signature=_SIGNATURE,
             resources=self.tokenizer.resources,
-            tokenize=lambda texts: tf.strings.unicode_decode(texts, "UTF-8"),
+            tokenize=lambda texts: tf.strings.unicode_decode(texts, "UTF-8"),  # ids: code points
             answer_ids=_of_characters(answer),
             columns=columns,
         )
 
     def _answer_function(self, model: keras.Model) -> Any:
-        tokenizer, data = self.tokenizer, self.options.data  # made here, outside of the graph
+        tokenizer, data = self.tokenizer, self.options.data  # created outside the graph
 
         @tf.function(input_signature=_SIGNATURE)
         def answer(question: tf.Tensor, passages: tf.Tensor) -> dict[str, tf.Tensor]:
-            questions = self._question_words(question)
+            questions = self._question_words(question)  # (B, Q)
             each = tf.shape(passages)[1]
-            flat = tf.reshape(passages, (-1,))
+            flat = tf.reshape(passages, (-1,))  # (B·C,)
             words = split_words(tokenizer, flat)
-            of = tf.repeat(tf.range(tf.size(question)), each)
-            windows = all_windows(words.counts(), data["max_length"], data["stride"])
+            of = tf.repeat(tf.range(tf.size(question)), each)  # (B·C,)
+            windows = all_windows(words.counts(), data["max_length"], data["stride"])  # every word
             logits = read_windows(
                 lambda some, rows: model(
                     self._inputs(some, tf.gather(questions, rows)), training=False
@@ -318,24 +301,23 @@ class Read(VocabularyTask):
             spans = best_of_windows(
                 logits, tf.gather(of, windows.rows), tf.size(question), data["answer_length"]
             )
-            row = tf.gather(windows.rows, spans.window)
+            row = tf.gather(windows.rows, spans.window)  # (B,): the passage in `flat`
             begin = tf.gather(windows.starts, spans.window)
-            # A padded place stands for no word: of texts without any.
             some = (spans.score > 0) & (begin + spans.last < tf.gather(words.counts(), row))
-            starts, ends = (
+            starts, ends = (  # (B,), in bytes
                 tf.where(some, _at(places, row, begin + word, some), 0)
                 for places, word in ((words.starts, spans.first), (words.ends, spans.last))
             )
-            text = tf.where(some, tf.gather(flat, row), "")
+            text = tf.where(some, tf.gather(flat, row), "")  # "" if the best span is padding
             found = tf.strings.substr(text, starts, ends - starts)
             before = tf.strings.length(
                 tf.strings.substr(text, tf.zeros_like(starts), starts), "UTF8_CHAR"
             )
-            return {
-                "answer": found,
-                "score": tf.where(some, spans.score, 0.0),
+            return {  # (B,) each; in Python, `passages[passage][start:end]` is the answer
+                "answer": found,  # "" if no passage has a word
+                "score": tf.where(some, spans.score, 0.0),  # probability among all spans
                 "passage": tf.where(some, row % tf.maximum(each, 1), 0),
-                "start": before,
+                "start": before,  # in Unicode characters, as the end
                 "end": before + tf.strings.length(found, "UTF8_CHAR"),
             }
 
@@ -343,23 +325,23 @@ class Read(VocabularyTask):
 
 
 def _held(places: tf.RaggedTensor) -> tf.Tensor:
-    """int32 (B,): how many places of every row hold."""
+    """int32 (B,): the number of true values in every row."""
     return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)
 
 
 def _at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-    """int32 (B,): the place of one word of a text, where it is real."""
+    """int32 (B,): the byte offset of one word per text; arbitrary where `real` is False."""
     begins = tf.gather(tf.cast(places.row_splits, tf.int32), row)
     flat = tf.concat([tf.cast(places.flat_values, tf.int32), [0]], axis=0)
     return tf.gather(flat, tf.where(real, begins + word, 0))
 
 
 def _of_characters(answer: Any) -> Any:
-    """The same answers for code points, of which 0 stands behind a text's end."""
+    """The same function for Unicode code points instead of strings, padded with 0."""
 
     def text_of(ids: tf.Tensor) -> tf.Tensor:
         rows = tf.RaggedTensor.from_tensor(tf.reshape(ids, (-1, tf.shape(ids)[-1])), padding=0)
-        return tf.reshape(tf.strings.unicode_encode(rows, "UTF-8"), tf.shape(ids)[:-1])
+        return tf.reshape(tf.strings.unicode_encode(rows, "UTF-8"), tf.shape(ids)[:-1])  # (...,)
 
     @tf.function(input_signature=_ID_SIGNATURE)
     def of_characters(question: tf.Tensor, passages: tf.Tensor) -> dict[str, tf.Tensor]:

@@ -1,4 +1,4 @@
-"""Where the questions of `read` come from, by preset."""
+"""The data sources of `read`, by preset."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _LINES = Source(
     note="offsets of repeated answers reconstructed in the training questions",
 )
 SOURCES: Mapping[str, Source] = {
-    # The published test questions are kept secret, so the development questions are measured on.
+    # The published test questions are secret, so the test split here is the development set.
     "squad": Source(builder="squad/v1.1", splits={"train": "train", "test": "validation"}),
     "squad_json": Source(builder=QuestionCorpus, config="squad", splits=_SQUAD),
     "squad_lines": _LINES,
@@ -44,7 +44,7 @@ SOURCES: Mapping[str, Source] = {
 def load_questions(
     preset: str, options: Mapping[str, Any], data_dir: Path
 ) -> tuple[ReadingSet, str]:
-    """The questions of a preset of `read`, with a validation split, and a note on what they are.
+    """The questions of a preset of `read`, with a validation split, and a note that describes them.
 
     Args:
         preset: a name in `SOURCES`, or "own".
@@ -52,7 +52,7 @@ def load_questions(
         data_dir: folder of the TFDS data.
 
     Raises:
-        UserError: files are missing or have another form, or a share is out of range.
+        UserError: files are missing or malformed, or a share is out of range.
     """
     share = options["train_share"]
     if not 0 < share <= 1:

@@ -1,4 +1,4 @@
-"""The presets of `read`: a data set each."""
+"""The presets of `read`, one per data set, and its options."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,13 +13,21 @@ _DATA: Mapping[str, Any] = {
     "vocabulary_size": 100_000,
     "min_count": 2,
     "vectors": "",
-    # Words of a passage that are read at once, in training and when asked; windows of longer ones.
+    # Words of a passage that the model reads at once in training. It reads one window of a longer
+    # passage, around the answer.
     "train_length": 200,
+    # The same in prediction. There it reads windows that cover the whole passage, each starting
+    # `stride` words after the one before. All windows of all passages compete: their logits are
+    # normalised together.
     "max_length": 400,
     "stride": 200,
+    # Words of a question that the model reads. The rest is cut, but `predict` refuses longer
+    # questions.
     "question_length": 40,
+    # Maximum words of an answer.
     "answer_length": 16,
     "length_multiple": 1,
+    # Share of the training passages to train on.
     "train_share": 1.0,
 }
 _READER: Mapping[str, Any] = {
@@ -59,7 +67,7 @@ def _preset(
     batch_size: int = 32,
     **model: Any,
 ) -> Preset:
-    """A preset that measures the validation F1 after every `every` steps."""
+    """A preset that measures the validation F1 every `every` steps and keeps the best."""
     training = TrainingSettings(
         steps=periods * every,
         checkpoint_every=every,
@@ -90,7 +98,8 @@ PRESETS: dict[str, Preset] = {
     "squad_lines": _preset(
         "SQuAD v1.1, a question a line, from files by hand", 20, 2500, HELD_OUT, character_units=32
     ),
-    # A step takes 0.3 s for attention_flow, 0.6 to 0.8 s for the others (benchmarks/results/pipeline.json).
+    # A step takes 0.3 s for attention_flow, 0.6 to 0.8 s for the others
+    # (benchmarks/results/pipeline.json).
     "squad_part": _preset(
         "SQuAD v1.1, a fixed fifth of its passages, for two cores, from files by hand",
         6,

@@ -1,4 +1,4 @@
-"""Questions and passages as a reader takes them, window by window, and spans of all windows as answers."""
+"""Splits passages into windows for a reader model, and picks the best span over all windows."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -8,30 +8,30 @@ import tensorflow as tf
 from keras_quasiattn.models import best_spans
 from keras_quasiattn.text import SpanTokenizer
 
-_CHARACTERS = 8  # bytes of a word that count
+_CHARACTERS = 8  # bytes of each word that the model reads
 _FORMS = 2**31 - 1
-# Windows that the model reads together: what thousands of passages need at a time.
+# Windows per call of the model, which bounds the memory for thousands of passages.
 _TOGETHER = 32
 
 
 class Words(NamedTuple):
-    """Ragged words of texts, (texts, words), and the bytes of the text at which each begins and ends."""
+    """The words of texts, ragged (texts, words), and their start and end offsets in bytes."""
 
     tokens: tf.RaggedTensor
     starts: tf.RaggedTensor
     ends: tf.RaggedTensor
 
     def cut(self, length: int) -> "Words":
-        """The first words of every text."""
+        """The first `length` words of every text."""
         return Words(*(part[:, :length] for part in self))
 
     def counts(self) -> tf.Tensor:
-        """int32 (texts,), the number of words of each."""
+        """int32 (texts,): the number of words of each text."""
         return tf.cast(self.tokens.row_lengths(), tf.int32)
 
 
 class Windows(NamedTuple):
-    """int32 (W,) each: the text that a window is of, and the number of its first word in the text."""
+    """int32 (W,) each: the index of a window's text, and of its first word in that text."""
 
     rows: tf.Tensor
     starts: tf.Tensor
@@ -43,38 +43,38 @@ def split_words(tokenizer: SpanTokenizer, texts: tf.Tensor) -> Words:
 
 
 def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
-    """Windows of `size` words, each `stride` words behind the one before, that hold every word of every text.
+    """Windows of `size` words that cover every text, each `stride` words after the one before.
 
-    A text without words has no window; if that is so of all, the first has one nonetheless.
+    A text without words has no window. If no text has words, the first text gets one window.
 
     >>> rows, starts = all_windows(tf.constant([3, 0, 7]), size=4, stride=2)
     >>> rows.numpy().tolist(), starts.numpy().tolist()
     ([0, 2, 2, 2], [0, 0, 2, 4])
     """
     behind = tf.maximum(counts - size, 0)
-    numbers = tf.where(counts > 0, 1 - (-behind // stride), 0)
+    numbers = tf.where(counts > 0, 1 - (-behind // stride), 0)  # (texts,): windows of each
     none = tf.reduce_sum(numbers) == 0
     numbers = tf.concat(
         [tf.where(none, tf.ones_like(numbers[:1]), numbers[:1]), numbers[1:]], axis=0
     )
-    rows = tf.repeat(tf.range(tf.size(numbers)), numbers)
+    rows = tf.repeat(tf.range(tf.size(numbers)), numbers)  # (W,)
     before = tf.cumsum(numbers, exclusive=True)
     return Windows(rows, (tf.range(tf.size(rows)) - tf.gather(before, rows)) * stride)
 
 
 def middle_windows(counts: tf.Tensor, first: tf.Tensor, last: tf.Tensor, size: int) -> Windows:
-    """One window of `size` words a text, (n,), with the words from `first` to `last` in its middle as far as can be."""
+    """One window of `size` words per text (n,), with words `first` to `last` near its middle."""
     wanted = first - tf.maximum(size - (last - first + 1), 0) // 2
     starts = tf.clip_by_value(wanted, 0, tf.maximum(counts - size, 0))
     return Windows(tf.range(tf.size(counts)), starts)
 
 
 def words_in(words: Words, windows: Windows, size: tf.Tensor) -> tf.Tensor:
-    """The words of every window, strings (W, size), with "" for padding."""
-    places = windows.starts[:, tf.newaxis] + tf.range(size)
+    """The words of every window: strings (W, size), padded with ""."""
+    places = windows.starts[:, tf.newaxis] + tf.range(size)  # (W, size)
     real = places < tf.gather(words.counts(), windows.rows)[:, tf.newaxis]
     begins = tf.gather(tf.cast(words.tokens.row_splits, tf.int32), windows.rows)[:, tf.newaxis]
-    # One word more, so that there is one to take where a text has none.
+    # One extra word, so that index 0 exists even if no text has a word.
     flat = tf.concat([words.tokens.flat_values, [""]], axis=0)
     return tf.where(real, tf.gather(flat, tf.where(real, begins + places, 0)), "")
 
@@ -82,22 +82,22 @@ def words_in(words: Words, windows: Windows, size: tf.Tensor) -> tf.Tensor:
 def reader_inputs(
     tokenizer: SpanTokenizer, passage: tf.Tensor, question: tf.Tensor, kinds: tuple[str, ...]
 ) -> dict[str, tf.Tensor]:
-    """What a reader is called with.
+    """The inputs of a reader model.
 
     Args:
-        tokenizer: knows the ids.
-        passage: words (B, P), with "" for padding.
-        question: words (B, Q), with the same padding.
-        kinds: "characters", "forms" or both, where the model takes them.
+        tokenizer: maps the words to ids.
+        passage: words (B, P), padded with "".
+        question: words (B, Q), padded with "".
+        kinds: the further inputs that the model takes: "characters", "forms" or both.
     """
     inputs = {}
     for side, words in (("passage", passage), ("question", question)):
         inputs[side] = tf.where(words == "", tokenizer.pad_id, tokenizer.lookup(words))
-        if "characters" in kinds:
+        if "characters" in kinds:  # (B, length, 8): bytes, padded with 0
             inputs[f"{side}_characters"] = tf.cast(
                 tf.io.decode_raw(words, tf.uint8, fixed_length=_CHARACTERS), tf.int32
             )
-        if "forms" in kinds:
+        if "forms" in kinds:  # (B, length): hashes of the lower-case words
             forms = tf.strings.to_hash_bucket_fast(
                 tf.strings.lower(words, encoding="utf-8"), _FORMS
             )
@@ -112,14 +112,15 @@ def read_windows(
     size: int,
     of: tf.Tensor,
 ) -> tf.Tensor:
-    """The logits (W, P, 2) of all windows, some at a time, with P the number of words in the longest.
+    """The logits (W, P, 2) of all windows, 32 windows per call; P is the longest one's word count.
 
     Args:
-        read: takes the words (w, P) of some windows and the questions' numbers (w,), gives logits (w, P, 2).
-        windows: of the passages.
-        words: of the passages.
-        size: words in a window.
-        of: (texts,), the number of each passage's question.
+        read: maps the words (w, P) of some windows and their questions' indices (w,) to logits
+            (w, P, 2).
+        windows: the windows of the passages.
+        words: the words of the passages.
+        size: maximum number of words in a window.
+        of: (texts,), the index of each passage's question.
     """
     count = tf.size(windows.rows)
     length = tf.maximum(
@@ -143,11 +144,11 @@ class Spans(NamedTuple):
     """The best span of every question, (B,) each.
 
     Args:
-        window: number of its window; 0 where a question has none.
-        first: number of its first word in the window.
-        last: number of its last word.
-        score: its probability: that of its start times that of its end, both over all words of all windows of the
-            question; 0 where it has none.
+        window: index of its window; 0 if the question has no window.
+        first: index of its first word in the window.
+        last: index of its last word in the window.
+        score: its probability: that of its start times that of its end, both normalised over all
+            words in all windows of the question; 0 if the question has no window.
     """
 
     window: tf.Tensor
@@ -159,18 +160,19 @@ class Spans(NamedTuple):
 def best_of_windows(
     logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor, longest: int
 ) -> Spans:
-    """The best span of each question over all of its windows, whose logits are of one measure.
+    """The best span of each question over all of its windows, whose logits must be comparable.
 
     Args:
-        logits: (W, P, 2).
-        question: int32 (W,), the number of the question of each window.
+        logits: (W, P, 2), the logits of starts and ends.
+        question: int32 (W,), the index of each window's question.
         count: number of questions.
-        longest: words in a span.
+        longest: maximum number of words in a span.
     """
-    first, last, total = best_spans(logits[..., 0], logits[..., 1], longest)
-    most = tf.math.unsorted_segment_max(total, question, count)
+    first, last, total = best_spans(logits[..., 0], logits[..., 1], longest)  # (W,) each
+    most = tf.math.unsorted_segment_max(total, question, count)  # (B,)
     windows = tf.size(question)
     is_best = tf.equal(total, tf.gather(most, question))
+    # The first of the best windows of each question, (B,).
     number = tf.where(is_best, tf.range(windows), windows)
     window = tf.math.unsorted_segment_min(number, question, count)
     found = window < windows
@@ -181,7 +183,8 @@ def best_of_windows(
 
 
 def _log_sum(logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """(B,): log Σ exp over all positions of all windows of each question."""
+    """(B,): log Σ exp over all positions in all windows of each question."""
     most = tf.math.unsorted_segment_max(tf.reduce_max(logits, axis=1), question, count)
+    # (W,), relative to the maximum of the question.
     sums = tf.reduce_sum(tf.exp(logits - tf.gather(most, question)[:, tf.newaxis]), axis=1)
     return most + tf.math.log(tf.math.unsorted_segment_sum(sums, question, count))

@@ -1,4 +1,4 @@
-"""Options that the models from one text to another share, in every preset of `translate` and `programs`."""
+"""Options shared by all presets of the sequence tasks, `translate` and `programs`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,22 +7,26 @@ from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTI
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
-# Tensor2Tensor's beam and penalty. It allows 100 tokens more than the text has.
+# Tensor2Tensor's values. `length_penalty` is α, and an answer may have `extra_tokens` more tokens
+# than its text.
 DECODING_OPTIONS: Mapping[str, Any] = {"beam_width": 4, "length_penalty": 0.6, "extra_tokens": 100}
 DATA_OPTIONS: Mapping[str, Any] = {
+    # Maximum number of pieces.
     "vocabulary_size": 8000,
-    # Tensor2Tensor's limit.
+    # Maximum tokens per side, including the end; Tensor2Tensor's limit. Longer training pairs are
+    # dropped and other texts truncated, but `predict` refuses them.
     "max_length": 256,
-    # About six shapes for sentences of up to 48 tokens.
+    # As in `data.token_batches`; 8 gives about six shapes for sentences of up to 48 tokens.
     "length_multiple": 8,
-    # Replicas that may share a batch.
+    # As in `data.token_batches`: replicas share batches evenly if their number divides this.
     "row_multiple": 8,
 }
-# Heads of the encoder want other temperatures than those of the decoder: results/README.md has what was tried.
+# The best temperatures differ between encoder and decoder heads: see the trials in
+# results/README.md.
 _CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_learned": True}
 UNIVERSAL_MODELS = ("universal", "universal_coda")
 RECURRENT_MODELS = ("seq2seq", "seq2seq_attention", "seq2seq_coda")
-# Recurrent models learn at Adam's usual rate, and too much by heart if left to.
+# Recurrent models train at Adam's usual rate, and overfit without early stopping.
 _RECURRENT: Mapping[str, Any] = {
     "training.schedule": "constant",
     "training.learning_rate": 1e-3,
@@ -49,12 +53,12 @@ def sequence_preset(
     Args:
         summary: one line that says what the preset is for.
         models: names of the task's models.
-        data: options of the data, beside or instead of `DATA_OPTIONS`.
+        data: data options that extend or override `DATA_OPTIONS`.
         transformer: the Transformer's sizes.
-        training: the training settings; those of the recurrent models differ.
-        universal_layers: applications of the Universal Transformer's block; Tensor2Tensor's is 6.
+        training: the training settings; the recurrent models override some of them.
+        universal_layers: times the Universal Transformer applies its block; 6 in Tensor2Tensor.
         seq2seq: the recurrent models' sizes.
-        decoding: values that differ from `DECODING_OPTIONS`.
+        decoding: values that override `DECODING_OPTIONS`.
     """
     universal = {**transformer, "num_layers": universal_layers, "adaptive": False}
     recurrent = {**(seq2seq or {}), **_RECURRENT}

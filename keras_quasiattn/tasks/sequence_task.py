@@ -1,4 +1,4 @@
-"""What tasks from one text to another share: pieces of both sides, batches by tokens, and beam search."""
+"""Base of the tasks from one text to another: shared pieces, batches by tokens, beam search."""
 
 import abc
 import functools
@@ -49,18 +49,11 @@ _TEXT = tf.TensorSpec((None,), tf.string, name="text")
 
 
 class SequenceTask(Task):
-    """A task that answers a text with a text, over pieces that the training texts of both sides teach.
+    """A task that answers a text with a text, over pieces learned from both sides' training texts.
 
-    Options of the data: `vocabulary_size`, pieces at most; `max_length`, tokens of a side at most, its end counted
-    (longer training pairs are left out, other texts lose their tail, and `predict` refuses them); `length_multiple`
-    and `row_multiple`, as `data.token_batches` has them (replicas, whose number divides the latter, share every batch
-    evenly). `training.batch_size` is in tokens.
-
-    Options of the models beside their own: `beam_width`, `length_penalty` (α) and `extra_tokens`, by how many tokens
-    an answer may exceed its text.
-
-    The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are `models.Seq2Seq`; those on
-    `_coda` differ from their twins in the attention alone.
+    `sequence_options` describes the data and decoding options; `training.batch_size` counts tokens.
+    The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are
+    `models.Seq2Seq`; the `*_coda` models differ from their twins only in the attention.
     """
 
     def _set_up(self) -> None:
@@ -82,7 +75,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _load(self) -> tuple[ParallelTextSet, str]:
-        """The data, and a note on what they are a part of and what was held out; it may be empty."""
+        """The data, and a note, perhaps empty, on which part it is and what was held out."""
 
     @functools.cached_property
     def _loaded(self) -> tuple[ParallelTextSet, str]:
@@ -90,13 +83,13 @@ class SequenceTask(Task):
 
     @functools.cached_property
     def _data(self) -> ParallelTextSet:
-        """The data without training pairs that are too long."""
+        """The data without the training pairs that exceed `data.max_length`."""
         whole = self._loaded[0]
         longest = self._longest(whole.splits["train"])
         return without_long_pairs(whole, longest, longest, self.options.data["max_length"])
 
     def prepare(self) -> None:
-        """Read the data, and learn the pieces where no run has brought some."""
+        """Read the data, and learn the pieces unless a run supplied them."""
         train, least = self._loaded[0].splits["train"], self.options.data["row_multiple"]
         if not self._pieces:
             texts = [*train.source.tolist(), *train.target.tolist()]
@@ -104,12 +97,12 @@ class SequenceTask(Task):
         for split in ("train", "validation"):
             if len(self._data.splits[split]) < least:
                 raise UserError(
-                    f"data.row_multiple is {least}: it must be at most {len(self._data.splits[split])}, the number of "
-                    f"examples in the {split} split"
+                    f"data.row_multiple is {least}: it must be at most "
+                    f"{len(self._data.splits[split])}, the number of examples in the {split} split"
                 )
 
     def describe_data(self) -> dict[str, str]:
-        """The data's version, which part of which set they are, and how many pairs were too long."""
+        """The data's version, which part of which set it is, and how many pairs were too long."""
         (whole, note), train = self._loaded, self._data.splits["train"]
         long = len(whole.splits["train"]) - len(train)
         limit = self.options.data["max_length"]
@@ -121,25 +114,25 @@ class SequenceTask(Task):
         return {"version": whole.version, **({"note": joined} if joined else {})}
 
     def assets(self) -> dict[str, bytes]:
-        """The model of the pieces."""
+        """The SentencePiece model."""
         return {_PIECES: self._pieces}
 
     def read_assets(self, folder: Path) -> None:
-        """Bring back the model of the pieces."""
+        """Restore the SentencePiece model."""
         try:
             self._pieces = (folder / _PIECES).read_bytes()
-            self.tokenizer  # noqa: B018 (reads it)
+            self.tokenizer  # noqa: B018 (parses it)
         except (OSError, ValueError) as error:
             raise UserError(f"{folder} is damaged: {_PIECES} cannot be read") from error
 
     @functools.cached_property
     def tokenizer(self) -> SentencePieceTokenizer:
-        """Of the data's pieces: prepare the task first, or take it from a run."""
-        with tf.init_scope():  # it outlives the graph that first asks for it
+        """The tokenizer of the pieces; call `prepare` or `read_assets` first."""
+        with tf.init_scope():  # so that it outlives the graph that first uses it
             return SentencePieceTokenizer(self._pieces)
 
     def build_model(self) -> keras.Model:
-        """The model of these options."""
+        """The model for these options."""
         options, attention = attention_of(self.options.model)
         arguments = {name: value for name, value in options.items() if name not in DECODING_OPTIONS}
         size = self.tokenizer.vocabulary_size
@@ -158,7 +151,7 @@ class SequenceTask(Task):
         return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Perplexity, and accuracy by sequence, the past given; equal to that of greedy decoding."""
+        """Sequence accuracy with teacher forcing, equal to that of greedy decoding; perplexity."""
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
@@ -166,11 +159,11 @@ class SequenceTask(Task):
         return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation pair, but for fewer than `data.row_multiple` of the shortest."""
+        """Every validation pair, except fewer than `data.row_multiple` of the shortest."""
         return evaluation_token_batches(**self._batches("validation"))
 
     def _batches(self, split: str) -> dict[str, Any]:
-        """What `data.token_batches` takes, of a split."""
+        """The arguments of `data.token_batches` for a split."""
         pairs, data = self._data.splits[split], self.options.data
         return {
             **self._encoded(pairs),
@@ -194,7 +187,7 @@ class SequenceTask(Task):
         }
 
     def _longest(self, pairs: ParallelTexts) -> np.ndarray:
-        """Tokens of each pair's longer side, its end counted."""
+        """(pairs,): number of tokens of each pair's longer side, including the end."""
         return np.maximum(*(counted(self._count, side) for side in (pairs.source, pairs.target)))
 
     @functools.cached_property
@@ -210,19 +203,15 @@ class SequenceTask(Task):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Mapping[str, float | str]:
-        """The task's figures, the share of exact answers, and the perplexity by piece and by word.
-
-        Perplexities are of the given targets, those by word of the words between blanks and an end for each text.
-        """
+        """The task's metrics, exact-match share, and target perplexity per piece and per word."""
         chosen = chosen_examples(self._data, split, limit)
         answers = [answer["answer"] for answer in self._answers(model, chosen.source)]
         measured = self._measured(model, chosen)
-        words = sum(len(target.split()) + 1 for target in chosen.target)
-        # As the pieces give them back, which unlike the texts have single blanks.
+        words = sum(len(target.split()) + 1 for target in chosen.target)  # 1 for the end
         targets = self.tokenizer.normalize(tf.constant(chosen.target.tolist(), tf.string)).numpy()
         return {
             **self._figures(answers, chosen),
-            "sequence_accuracy": exact_match(answers, targets.tolist()),
+            "sequence_accuracy": exact_match(answers, targets.tolist()),  # both have single blanks
             "perplexity": float(measured.result()),
             "word_perplexity": perplexity(float(measured.total), words),
             "examples": len(chosen),
@@ -230,7 +219,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
-        """What the task measures of its answers."""
+        """The task's own metrics of its answers."""
 
     def _measured(self, model: keras.Model, pairs: ParallelTexts) -> SequencePerplexity:
         metric = SequencePerplexity()
@@ -247,14 +236,13 @@ class SequenceTask(Task):
         return metric
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """The answer to each text, its log-probability, and the score by which it was the best."""
+        """The answer to each text, its log-probability, and the score that ranked it first."""
         for text in inputs:
             self.check_input(text)
         return [
             {
                 "input": text,
-                # A model that has learned little may answer with any bytes.
-                "answer": answer["answer"].decode("utf-8", "replace"),
+                "answer": answer["answer"].decode("utf-8", "replace"),  # not always UTF-8
                 "log_probability": float(answer["log_probability"]),
                 "score": float(answer["score"]),
             }
@@ -262,10 +250,7 @@ class SequenceTask(Task):
         ]
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """The answers of `predict` with the pieces of text and answer, and the matrix of cross-attention.
-
-        `weights` are (answer pieces, text pieces): of a Transformer the mean over the heads of the last block.
-        """
+        """The answers of `predict`, with the pieces and cross-attention weights (answer, text)."""
         if self.model == "seq2seq":
             raise UserError("model seq2seq has no attention to show")
         search = tf.function(functools.partial(self._search, model), reduce_retracing=True)
@@ -273,13 +258,13 @@ class SequenceTask(Task):
         for row in self.predict(model, inputs):
             source = self._source(tf.constant(as_bytes([row["input"]]).tolist()))
             ids, _ = search(source)
-            ids = ids[:, : int(_real(ids)[0])]
+            ids = ids[:, : int(_real(ids)[0])]  # (1, T)
             start = tf.fill([1, 1], self.tokenizer.eos_id)
             weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))[
                 "weights"
             ].numpy()[0]
-            if weights.ndim == 4:  # (blocks, heads, T, S)
-                weights = weights[-1].mean(axis=0)
+            if weights.ndim == 4:  # a Transformer's (blocks, heads, T, S)
+                weights = weights[-1].mean(axis=0)  # (T, S): mean over the last block's heads
             named = {"source_pieces": source, "answer_pieces": ids}
             pieces = {
                 name: plain(self.tokenizer.names(value)[0].numpy()) for name, value in named.items()
@@ -288,20 +273,17 @@ class SequenceTask(Task):
         return rows
 
     def check_input(self, text: str | bytes) -> None:
-        """Refuse an empty text, and one of more than `data.max_length` tokens."""
+        """Refuse an empty text, and a text of more than `data.max_length` tokens."""
         raw = text if isinstance(text, bytes) else as_bytes([text])[0]
         limit, tokens = self.options.data["max_length"], int(self._count(tf.constant([raw]))[0])
         shown = repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
-        if tokens == 1:  # the end
+        if tokens == 1:  # only the end
             raise UserError(f"the text {shown} is empty: {self.example!r} would be right")
         if tokens > limit:
             raise UserError(f"the text {shown} has {tokens} tokens: at most {limit} would be right")
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """`text` in; `answer`, its `log_probability` and its `score` out. A text that is too long loses its tail.
-
-        Ids are those of the pieces, the end included; other numbers count as padding.
-        """
+        """Takes `text`, truncated if too long; returns `answer`, `log_probability` and `score`."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._text_function(answer_ids),
@@ -317,7 +299,7 @@ class SequenceTask(Task):
         return in_batches(self._answer_function(model), [texts], [counted(self._count, texts)])
 
     def _answer_function(self, model: keras.Model) -> Any:
-        """Made once a model, since its graph takes longer to make than to run."""
+        """Cached per model, since building its graph takes longer than running it."""
         if self._answering is None or self._answering[0] is not model:
             self._answering = (model, self._text_function(self._ids_function(model)))
         return self._answering[1]
@@ -334,9 +316,9 @@ class SequenceTask(Task):
 
         @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
         def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
-            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)  # others count as padding
             source = tf.where(known, ids, tokenizer.pad_id)[:, : self.options.data["max_length"]]
-            found, log_probability = self._search(model, source)
+            found, log_probability = self._search(model, source)  # (B, T), (B,)
             penalty = ((5 + tf.cast(_real(found), tf.float32)) / 6) ** self.options.model[
                 "length_penalty"
             ]
@@ -349,11 +331,11 @@ class SequenceTask(Task):
         return answer
 
     def _source(self, text: tf.Tensor) -> tf.Tensor:
-        """Ids of texts (B, S), their ends included."""
+        """The ids (B, S) of texts (B,), including the end of each."""
         return self.tokenizer.tokenize(text, self.options.data["max_length"])
 
     def _search(self, model: keras.Model, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Ids (B, T) of the answers to ids (B, S), and their log-probabilities (B,)."""
+        """The answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""
         options = self.options.model
         limits = _real(source) + options["extra_tokens"]
         length = tf.reduce_max(limits)
@@ -363,5 +345,5 @@ class SequenceTask(Task):
 
 
 def _real(ids: tf.Tensor) -> tf.Tensor:
-    """Number of each row's tokens that are not padding."""
+    """(B,): the number of non-padding tokens in each row."""
     return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)

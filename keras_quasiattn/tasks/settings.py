@@ -1,4 +1,4 @@
-"""How long and how fast a task trains."""
+"""The training settings of a task."""
 
 import dataclasses
 import math
@@ -11,28 +11,30 @@ ScheduleName = Literal["inverse_square_root", "linear", "cosine", "constant"]
 
 @dataclasses.dataclass(frozen=True)
 class TrainingSettings:
-    """Everything the trainer needs that is neither the model nor the data.
+    """Everything the trainer needs besides the model and the data.
 
     Args:
-        steps: updates in all; a multiple of `checkpoint_every`.
-        batch_size: examples in an update, over all replicas; in tasks of sequences whose lengths differ, tokens of
-            one side, padding included.
-        learning_rate: the peak rate, which the schedule reaches at update `warmup_steps`.
+        steps: total number of updates; a multiple of `checkpoint_every`.
+        batch_size: examples per update, over all replicas; in the sequence tasks `translate` and
+            `programs`, tokens of one side, padding included.
+        learning_rate: the peak rate, reached at update `warmup_steps`.
         warmup_steps: updates over which the rate rises linearly from zero; 0 starts at the peak.
-        schedule: how the rate goes on after the peak; see `training.schedules.WarmupSchedule`.
+        schedule: how the rate continues after the peak; see `training.schedules.WarmupSchedule`.
         checkpoint_every: updates between checkpoints, validations and rows of the history.
-        average_checkpoints: the finished model is the mean of this many last checkpoints; 1 takes the last.
+        average_checkpoints: number of last checkpoints whose mean is the finished model; 1 takes
+            the last one.
         label_smoothing: share of the target's probability spread over all classes, in [0, 1).
-        clip_norm: largest global norm of a gradient, or None for no clipping.
-        select: which checkpoint the finished model is: "last" (or the mean of the last), or the best one by a
-            figure of the validation data: "loss" or "perplexity", of which the smallest wins, or another metric's
-            name, of which the largest wins, the earlier one of two that are equal.
-        patience: end after this many periods without a better figure of `select`; None trains all steps.
-        jit_compile: compile the training step with XLA. It recompiles for every new length of a batch, and on CPUs
-            dropout makes a compiled step many times slower.
+        clip_norm: largest global norm of the gradients, or None for no clipping.
+        select: which checkpoint becomes the finished model: "last" (or the mean of the last ones),
+            or the best by a validation metric: the lowest "loss" or "perplexity", or the highest
+            value of any other metric, by name. The earlier of two equal checkpoints wins.
+        patience: stop after this many periods without a better value of `select`; None trains all
+            steps.
+        jit_compile: compile the training step with XLA. It recompiles for every new batch length,
+            and on CPUs dropout makes a compiled step many times slower.
 
     Raises:
-        UserError: a value that is out of range, or two that do not go together.
+        UserError: a value is out of range, or two values conflict.
 
     >>> settings = TrainingSettings(
     ...     steps=200, batch_size=8, learning_rate=1e-3, warmup_steps=20, checkpoint_every=50
@@ -71,7 +73,8 @@ class TrainingSettings:
         self._require(
             "average_checkpoints",
             self.average_checkpoints <= self.periods,
-            f"at most the {self.periods} checkpoints that training.steps / training.checkpoint_every give",
+            f"at most the {self.periods} checkpoints that training.steps / "
+            f"training.checkpoint_every give",
         )
         self._require(
             "average_checkpoints",
@@ -96,5 +99,5 @@ class TrainingSettings:
 
     @property
     def periods(self) -> int:
-        """Checkpoint periods in a whole training run."""
+        """Number of checkpoint periods in a full training run."""
         return self.steps // self.checkpoint_every

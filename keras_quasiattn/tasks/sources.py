@@ -1,4 +1,4 @@
-"""Where a preset's data come from: a TFDS data set, or the user's own files."""
+"""The source of a preset's data: a TFDS data set, or the user's own files."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ class Source:
     """A TFDS data set.
 
     Args:
-        builder: a name that TFDS knows, or a builder of this package.
+        builder: a TFDS name, or a builder class of this package.
         config: the builder's config.
-        example: an input like those of the data.
-        splits: the data set's own split for each of ours.
-        published_rows: training rows of the published data, where these are a part of them.
-        note: what else is to be said of the data.
+        example: an example input like the data.
+        splits: by split name of the task, the split's name in the data set.
+        published_rows: number of published training rows, if this source is only a part of them.
+        note: a note on the data; ignored if `published_rows` is given.
     """
 
     builder: str | type[tfds.core.DatasetBuilder]
@@ -36,7 +36,7 @@ class Source:
     note: str = ""
 
     def prepared(self, data_dir: Path, config_suffix: str = "") -> tfds.core.DatasetBuilder:
-        """The builder, its data written to `data_dir`."""
+        """The builder, after writing its data to `data_dir`."""
 
         def make() -> tfds.core.DatasetBuilder:
             if isinstance(self.builder, str):
@@ -47,17 +47,17 @@ class Source:
         return prepare(make, data_dir)
 
     def notes(self, train: Any) -> list[str]:
-        """What is to be said of the data, whose training split is `train`."""
+        """Notes on the data, whose training split is `train`."""
         if self.published_rows is None:
             return [self.note] if self.note else []
         return [f"a part: {len(train):,} of {self.published_rows:,} training rows"]
 
 
 def own_files(options: Mapping[str, Any]) -> dict[str, str]:
-    """The user's file of each split that has one, from a task's data options.
+    """The user's files by split, from a task's data options.
 
     Raises:
-        UserError: there is none to train on.
+        UserError: there is no training file.
     """
     files = {split: options[split] for split in SPLITS if options[split]}
     if "train" not in files:

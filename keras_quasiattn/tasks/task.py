@@ -1,4 +1,4 @@
-"""The contract between a task and everything above it: training, serving and the command line."""
+"""The interface between a task and what uses it: training, serving and the command line."""
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
@@ -14,18 +14,20 @@ from keras_quasiattn.tasks.reading import Reading
 
 
 class ServingSignature(NamedTuple):
-    """What an exported model answers with: strings in, or the ids of their tokens; a dictionary of tensors out.
+    """How to call an exported model with strings or token ids; it returns a dictionary of tensors.
 
     Args:
-        function: takes the tensors of `input_signature`, returns a dictionary of tensors with the batch as their
-            first axis.
-        input_signature: one named spec of strings an argument, with the batch and the length left open.
-        resources: what owns the tables that the functions use, beside the model.
-        tokenize: strings (n,) to the ids that the model reads of each, ragged int32 (n, ids), without padding.
-        answer_ids: takes, for each argument of `input_signature` in its order, its texts' ids: int32 of the argument's
-            shape with a last axis more, of at least 1, and 0 behind a text's end. Any number may be among them.
-            Returns those of the outputs of `function` that need no text, under the same names.
-        columns: parts one input of `predict` into what each argument has of it, without the batch.
+        function: takes the tensors of `input_signature` and returns a dictionary of tensors whose
+            first axis is the batch.
+        input_signature: one named string spec per argument; its axes are all None.
+        resources: the objects, besides the model, that own the lookup tables of the functions.
+        tokenize: maps strings (n,) to the ids that the model reads, ragged int32 (n, ids), without
+            padding.
+        answer_ids: takes, for each argument of `input_signature` in order, the token ids of its
+            texts: int32 of the argument's shape plus a last axis of length 1 or more, with 0 after
+            the end of a text. It accepts any integer as an id. Returns, under the same names, the
+            outputs of `function` that do not need the text.
+        columns: splits one input of `predict` into the value of each argument, without the batch.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
@@ -37,29 +39,32 @@ class ServingSignature(NamedTuple):
 
 
 class Task(abc.ABC):
-    """One problem with its data, its models, its measures and its presets.
+    """One problem with its data, models, metrics and presets.
 
-    A task is made from names and values alone, so that `config` rebuilds it in another process; making one
-    reads and writes no file. The folder of the data is a place on one machine and no part of the config.
+    A task is built from names and plain values only, so `config` can rebuild it in another process.
+    Building one reads and writes no files. The data folder is a path on one machine and is not part
+    of the config.
 
     Args:
         preset: name of one of `presets`.
         model: name of one of `models`.
-        seed: fixes the weights' first values, all noise and the order of the data; in [0, 2**32).
-        data_dir: folder in which the data lie or will be made.
-        overrides: values for single options of the preset, by dotted name, such as `{"model.width": 64}`.
+        seed: sets the initial weights, all noise and the order of the data; in [0, 2**32).
+        data_dir: folder where the data is or will be created.
+        overrides: values for single options of the preset, by dotted name, such as
+            `{"model.width": 64}`.
 
     Attributes:
-        name: what the command line calls the task.
-        summary: one line that says what is asked and what is answered.
+        name: the task's name on the command line.
+        summary: one line that says what the input and the answer are.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
-        own_data: the preset for a user's own files, and its option that names the file to train on; None where a
-            task knows its data.
-        options: the preset with the overrides applied.
+        own_data: the preset for a user's own files, and its option that names the training file;
+            None for a task that makes its own data.
+        options: the preset for this model, with the overrides applied.
 
     Raises:
-        UserError: an unknown preset, model or option, a value that does not suit its option, or a bad seed.
+        UserError: the preset, the model or an option is unknown, a value does not suit its option,
+            or the seed is out of range.
     """
 
     name: ClassVar[str]
@@ -91,16 +96,16 @@ class Task(abc.ABC):
         self._set_up()
 
     def _set_up(self) -> None:  # noqa: B027 (a task may have nothing of its own)
-        """Refuse options that do not suit the task, and make what follows from them; a task's own comes after this.
+        """Check the options and set up what depends on them; subclasses call `super()` first.
 
         Raises:
-            UserError: such an option.
+            UserError: an option does not suit the task.
         """
 
     def config(self) -> dict[str, Any]:
-        """Everything that fixes the task but the folder of its data, JSON-able.
+        """Everything that defines the task except its data folder; JSON-serialisable.
 
-        All options are written out, so that a preset which changes later changes no run made before.
+        It contains every option, so later changes to a preset do not affect earlier runs.
         """
         return {
             "preset": self.preset,
@@ -111,7 +116,7 @@ class Task(abc.ABC):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], data_dir: str | Path) -> Self:
-        """The task that `config()` described."""
+        """The task that this `config()` describes."""
         return cls(
             preset=config["preset"],
             model=config["model"],
@@ -123,32 +128,32 @@ class Task(abc.ABC):
     @property
     @abc.abstractmethod
     def example(self) -> str:
-        """An input that `predict` understands under these options."""
+        """An example input for `predict` under these options."""
 
     @abc.abstractmethod
     def prepare(self) -> None:
-        """Make the data in `data_dir`; does nothing where they are there already.
+        """Create the data in `data_dir`, unless it is already there.
 
         Raises:
-            UserError: the folder cannot be written, or the data are too few for the options.
+            UserError: the folder is not writable, or there is too little data for the options.
         """
 
     def describe_data(self) -> dict[str, str]:
-        """What the prepared data are: `version`, and `note` where they are not the whole published set.
+        """The `version` of the prepared data, and a `note` if it is not the whole published set.
 
-        It goes into every record of a figure. The default says nothing, for data made by rule.
+        Runs and recorded results include both. The default is empty, for generated data.
         """
         return {}
 
     def assets(self) -> dict[str, bytes]:
-        """What the task has learned from its prepared data and needs to answer: contents by file name.
+        """What the task learned from its data and needs for answering: file contents by file name.
 
-        A run keeps them, and `read_assets` brings them back without the data. The default has none.
+        A run stores them, and `read_assets` restores them without the data. The default has none.
         """
         return {}
 
     def read_assets(self, folder: Path) -> None:
-        """Bring back the `assets` that a run wrote to its folder.
+        """Restore the `assets` that a run wrote to its folder.
 
         Raises:
             UserError: one of them is missing or damaged.
@@ -157,104 +162,105 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def build_model(self) -> keras.Model:
-        """A new model, built and not compiled; its first weights follow Keras' global seed.
+        """A new model, built but not compiled; Keras' global seed sets its initial weights.
 
         Raises:
-            UserError: values of the model's options that do not go together.
+            UserError: the model options do not fit together.
         """
 
     def check_model(self, model: keras.Model) -> None:
-        """Refuse a model that cannot be one of this task with these assets. The default takes any.
+        """Refuse a model that does not match this task and its assets; the default accepts any.
 
         Raises:
-            UserError: naming what does not go together.
+            UserError: the model does not match; the message says in what.
         """
         return None
 
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
-        """What training makes small."""
+        """The training loss."""
 
     @abc.abstractmethod
     def metrics(self) -> list[keras.metrics.Metric]:
-        """What training and validation report beside the loss."""
+        """The metrics that training and validation report besides the loss."""
 
     @abc.abstractmethod
     def training_data(self, first_step: int) -> tf.data.Dataset:
         """An infinite stream of batches of `options.training.batch_size`, as `fit` takes them.
 
-        It depends on the options and the seed alone. From `first_step` on it gives exactly what an
-        undisturbed stream gives from there, and every iterator over it gives the same: `fit` may begin it
-        twice. (A `shuffle` needs a seed and `reshuffle_each_iteration=False`.)
+        The stream depends only on the options and the seed. It yields exactly the batches that an
+        uninterrupted stream yields from `first_step` on. Every iterator over it yields the same
+        batches, because `fit` may start it twice. (A `shuffle` needs a seed and
+        `reshuffle_each_iteration=False`.)
 
         Args:
-            first_step: number of batches to leave out at the front, as if they had been used.
+            first_step: number of batches to skip at the start, as if they had been used.
         """
 
     @abc.abstractmethod
     def validation_data(self) -> tf.data.Dataset:
-        """A finite set of batches that no training batch shares an example with.
+        """A finite set of batches, without any training example.
 
-        Replicas must be able to share every batch evenly, or they weigh it wrongly.
+        Replicas must be able to share every batch evenly; otherwise they weight it wrongly.
         """
 
     @abc.abstractmethod
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Mapping[str, float | str]:
-        """The task's own figures, from answers decoded as in `predict` and not from the given target.
+        """The task's own metrics, from answers decoded as in `predict`, without teacher forcing.
 
-        A text among them says how a figure was measured.
+        A string among the values says how a metric was measured.
 
         Args:
             model: a trained model of this task.
-            split: part of the data to measure on.
+            split: split of the data to measure on.
             limit: number of examples to measure on; None takes them all.
 
         Raises:
-            UserError: an unknown split, or a limit below 1.
+            UserError: the split is unknown, or the limit is below 1.
         """
 
     @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """One answer an input, with its log-probability or other figures.
+        """One answer per input, with its log-probability or other values.
 
         Raises:
-            UserError: an input that `check_input` refuses.
+            UserError: `check_input` refuses an input.
         """
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """What `predict` gives, and where the model looked, where `predict` leaves that out.
+        """The answers of `predict`, with the attention weights if `predict` leaves them out.
 
         Raises:
-            UserError: an input that `check_input` refuses, or a model that looks nowhere.
+            UserError: `check_input` refuses an input, or the model has no attention.
         """
         return self.predict(model, inputs)
 
     @abc.abstractmethod
     def check_input(self, text: str | bytes) -> None:
-        """Refuse what the task cannot answer.
+        """Refuse an input that the task cannot answer.
 
         Raises:
-            UserError: naming the input and what would be right.
+            UserError: names the input and says what would be valid.
         """
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first inputs of a part of the data, as `predict` and `read` take them.
+        """The first `limit` inputs of a split, as `predict` and `read` take them.
 
         Raises:
-            UserError: an unknown split, or data that are not there. The default has none.
+            UserError: the split is unknown or the data is missing; the default always raises it.
         """
         raise UserError(f"task {self.name} has no texts to list")
 
     def read(self, texts: Sequence[str]) -> Reading:
-        """Inputs as the model is given them, with the tokens at their positions.
+        """The inputs as the model receives them, with the token at each position.
 
         Raises:
-            UserError: an input that `check_input` refuses. The default reads none.
+            UserError: `check_input` refuses an input; the default always raises it.
         """
         raise UserError(f"task {self.name} cannot show what its model attends to")
 
     @abc.abstractmethod
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """How an exported model is called: with strings, which the graph handles, or with the ids of their tokens."""
+        """How to call an exported model: with strings, which the graph tokenizes, or with ids."""

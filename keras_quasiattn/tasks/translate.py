@@ -1,4 +1,4 @@
-"""A sentence in one language to a sentence in another."""
+"""Translation of sentences from one language to another."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -12,9 +12,10 @@ from keras_quasiattn.tasks.translate_presets import MODELS, PRESETS
 
 
 class Translate(SequenceTask):
-    """Translation, CoDA's Tables 4 and 9, and the recurrent models of the CS 287 write-up, Tables 1 and 2.
+    """Translation: Tables 4 and 9 of CoDA, and the recurrent models of the CS 287 write-up.
 
-    `data.source` and `data.target` are languages of the preset's corpus: either may be translated to the other.
+    These are in Tables 1 and 2 of the write-up. `data.source` and `data.target` are the two
+    languages of the preset's corpus, in either order.
 
     Source: Tay et al. 2019, §3.4 and §4.2; Vaswani et al. 2017; Luong et al. 2015.
     """
@@ -29,7 +30,7 @@ class Translate(SequenceTask):
 
     @property
     def example(self) -> str:
-        """A sentence like those of the preset's data."""
+        """A sentence like those in the preset's data."""
         return SOURCES[self.preset].example if self.preset in SOURCES else OWN_EXAMPLE
 
     def _load(self) -> tuple[ParallelTextSet, str]:

@@ -1,4 +1,4 @@
-"""The presets of `translate`: a corpus each, with the settings of those who published on it."""
+"""The presets of `translate`, one per corpus, with settings from papers on that corpus."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,8 +20,9 @@ MODELS = (
     "seq2seq_attention",
     "seq2seq",
 )
-# Wu et al. 2021, "Good for Misconceived Reasons", whose smallest Transformer is their best on Multi30k: size,
-# dropout, rate, updates and tokens. Theirs are twice as many tokens, on two devices, with early stopping.
+# Size, dropout, rate, updates and tokens follow Wu et al. 2021, "Good for Misconceived Reasons",
+# whose smallest Transformer is their best on Multi30k. They use twice as many tokens, on two
+# devices, with early stopping.
 _MULTI30K_SIZE = {
     "num_layers": 4,
     "hidden_dim": 128,
@@ -39,12 +40,13 @@ _MULTI30K_TRAINING = TrainingSettings(
     average_checkpoints=5,
     label_smoothing=0.1,
 )
-# Wider than the write-up's 100, which is too narrow for 8000 pieces, and with the dropout that 29,000 pairs need.
+# Wider than the write-up's 100 units, which are too few for 8000 pieces, and with the dropout that
+# 29,000 training pairs need.
 _SEQ2SEQ = {"embedding_dim": 256, "units": 256, "num_layers": 1, "dropout": 0.3}
 
 
 def _tensor2tensor(size: str, **changed: Any) -> TrainingSettings:
-    """Tensor2Tensor's way to train a size: checkpoints of every 1000 updates, the last 8 averaged."""
+    """Tensor2Tensor's training of a size: a checkpoint per 1000 updates, the last 8 averaged."""
     settings = {
         **TRANSFORMER_TRAINING[size],
         "checkpoint_every": 1000,
@@ -85,7 +87,7 @@ PRESETS: dict[str, Preset] = {
         _MULTI30K_SIZE,
         _MULTI30K_TRAINING,
     ),
-    # As CoDA's paper has it: Tensor2Tensor's set, 50,000 updates, the mean of the last checkpoints.
+    # As in CoDA's paper: Tensor2Tensor's settings, 50,000 updates, mean of the last checkpoints.
     "iwslt15_envi": _preset(
         "IWSLT'15 English to Vietnamese, talks, the paper's settings, from files by hand",
         "iwslt15_envi",

@@ -1,4 +1,4 @@
-"""What tasks over tokens share: the vocabulary, the word vectors, the classes' names, and answers in batches."""
+"""Base of the tasks with a vocabulary: word vectors, class names, and answers in batches."""
 
 import abc
 import functools
@@ -29,23 +29,23 @@ from keras_quasiattn.text import (
 )
 
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
-_OLD_CLASSES = "classes.txt"  # of earlier runs: a name a line, so that none can hold a line break
+_OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _BATCH = 100
 
 
 class VocabularyTask(Task):
-    """A task whose texts become ids of a vocabulary that the training split teaches.
+    """A task that maps its texts to ids of a vocabulary learned from the training split.
 
-    Options of the data that it reads: `tokenizer` (a cleaning of words, or "subwords"), `vocabulary_size`,
+    It reads the data options `tokenizer` (a cleaning of words, or "subwords"), `vocabulary_size`,
     `min_count`, `vectors`, `max_length` and `length_multiple`.
 
-    The vocabulary comes from the training split alone. With `data.vectors` (GloVe's text form, or an .npz) the
-    embedding begins with the vectors of the words that have one; words that are rarer than `data.min_count` and have
-    none are unknown. Where training does not change the embedding, the vocabulary also takes in the file's other
-    words, for texts to come, as far as `data.vocabulary_size` allows.
+    With `data.vectors` (a file in GloVe's text format, or an .npz), the embedding starts with the
+    vectors of the words that have one; words without a vector are unknown if they occur fewer than
+    `data.min_count` times. If training does not change the embedding, the vocabulary also includes
+    the file's other words, for use in new texts, up to `data.vocabulary_size`.
 
     Attributes:
-        tokenizers: what `data.tokenizer` may be.
+        tokenizers: the values that `data.tokenizer` accepts.
     """
 
     tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
@@ -65,7 +65,8 @@ class VocabularyTask(Task):
                 raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
         if data["vectors"] and data["tokenizer"] == "subwords":
             raise UserError(
-                f"data.vectors is {data['vectors']!r}: vectors are of words, and the tokens are subwords"
+                f"data.vectors is {data['vectors']!r}: "
+                f"vectors are of words, and the tokens are subwords"
             )
         self._classes: tuple[str, ...] = ()
         self._vocabulary: list[str] = []
@@ -73,7 +74,7 @@ class VocabularyTask(Task):
 
     @abc.abstractmethod
     def _load(self) -> tuple[LabelledTextSet[Any], str]:
-        """The data, and a note on what they are a part of and what was held out; it may be empty."""
+        """The data, and a note, perhaps empty, on which part it is and what was held out."""
 
     @functools.cached_property
     def _loaded(self) -> tuple[LabelledTextSet[Any], str]:
@@ -88,11 +89,12 @@ class VocabularyTask(Task):
         """Every text of the training split."""
 
     def prepare(self) -> None:
-        """Read the data, and learn the vocabulary where no run has brought one."""
+        """Read the data, and learn the vocabulary unless a run supplied it."""
         rows, size = len(self._data.splits["train"]), self.options.training.batch_size
         if rows < size:
             raise UserError(
-                f"training.batch_size is {size}: it must be at most {rows}, the number of training examples"
+                f"training.batch_size is {size}: "
+                f"it must be at most {rows}, the number of training examples"
             )
         if not self._vocabulary:
             self._classes = self._data.classes
@@ -112,8 +114,8 @@ class VocabularyTask(Task):
         if not data["vectors"]:
             if frozen:
                 raise UserError(
-                    "model.train_embedding is False and data.vectors is '': name a file of word vectors, with "
-                    "--vectors FILE, or train the embedding"
+                    "model.train_embedding is False and data.vectors is '': "
+                    "name a file of word vectors, with --vectors FILE, or train the embedding"
                 )
             return learn_words(texts, data["tokenizer"], size=size, min_count=min_count)
         wanted = None if frozen else learn_words(texts, data["tokenizer"], size=2**31)
@@ -129,19 +131,19 @@ class VocabularyTask(Task):
         return words
 
     def describe_data(self) -> dict[str, str]:
-        """The data's version, and which part of which set they are."""
+        """The data's version, and which part of which set it is."""
         data, note = self._loaded
         return {"version": data.version, **({"note": note} if note else {})}
 
     def assets(self) -> dict[str, bytes]:
-        """The vocabulary and the names of the classes."""
+        """The vocabulary and the class names."""
         return {
             _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
             _CLASSES: f"{json.dumps(self._classes)}\n".encode(),
         }
 
     def read_assets(self, folder: Path) -> None:
-        """Bring back the vocabulary and the names of the classes."""
+        """Restore the vocabulary and the class names."""
         try:
             vocabulary = (folder / _VOCABULARY).read_bytes().decode("utf-8")
             if (folder / _OLD_CLASSES).exists() and not (folder / _CLASSES).exists():
@@ -161,14 +163,14 @@ class VocabularyTask(Task):
 
     @functools.cached_property
     def tokenizer(self) -> VocabularyTokenizer:
-        """Of the data's vocabulary: prepare the task first, or take it from a run."""
-        with tf.init_scope():  # it outlives the graph that first asks for it
+        """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
+        with tf.init_scope():  # so that it outlives the graph that first uses it
             if self.options.data["tokenizer"] == "subwords":
                 return SubwordTokenizer(self._vocabulary)
             return WordTokenizer(self._vocabulary, self.options.data["tokenizer"])
 
     def build_model(self) -> keras.Model:
-        """The model, its embedding filled with the word vectors where there are any."""
+        """The model; its embedding starts with the word vectors, if there are any."""
         try:
             model = self._make_model(len(self._vocabulary), len(self._classes))
         except ValueError as error:
@@ -183,7 +185,7 @@ class VocabularyTask(Task):
         return embedding_matrix(self._vocabulary, self._vectors, width, self.seed)
 
     def check_model(self, model: keras.Model) -> None:
-        """Refuse a model of a vocabulary or of classes of other numbers than the run's files have."""
+        """Refuse a model whose vocabulary size or class count differs from the run's files."""
         made = model.get_config()
         for name, file, ours in (
             ("vocabulary_size", _VOCABULARY, self._vocabulary),
@@ -191,15 +193,16 @@ class VocabularyTask(Task):
         ):
             if made.get(name, len(ours)) != len(ours):
                 raise UserError(
-                    f"the model has {name} {made[name]} and {file} has {len(ours)}: they are of different runs"
+                    f"the model has {name} {made[name]} and {file} has {len(ours)}: "
+                    f"they are of different runs"
                 )
 
     @abc.abstractmethod
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
-        """The model of these options.
+        """The model for these options.
 
         Raises:
-            ValueError: values that do not go together.
+            ValueError: the options do not fit together.
         """
 
     def loss(self) -> keras.losses.Loss:
@@ -208,29 +211,29 @@ class VocabularyTask(Task):
         return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """Share of the examples whose class is right."""
+        """The share of examples with the right class."""
         return [keras.metrics.CategoricalAccuracy(name="accuracy")]
 
     def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The tokens that the model reads of each text."""
+        """The tokens that the model reads of each text: strings (B,) to ragged (B, tokens)."""
         return self.tokenizer.split(texts)[:, : self.options.data["max_length"]]
 
     def _ids(self, texts: tf.Tensor) -> tf.Tensor:
-        """Their ids, (B, length) and padded."""
+        """The padded ids (B, length) of the texts' tokens."""
         return self.tokenizer.pad(self._tokens(texts), self.options.data["length_multiple"])[1]
 
     def _token_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The ids of each text, ragged (B, ids)."""
+        """The ids of the texts' tokens without padding, ragged (B, ids)."""
         return self.tokenizer.ids(self._tokens(texts))
 
     def _readable_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """Ids from elsewhere, (..., length), as the model reads them: the first ones, unknown where it is no token's."""
+        """A caller's ids (..., length) as the model reads them: truncated, invalid ones unknown."""
         tokenizer = self.tokenizer
         known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
         return tf.where(known, ids, tokenizer.unknown_id)[..., : self.options.data["max_length"]]
 
     def _reading(self, columns: Mapping[str, np.ndarray]) -> Reading:
-        """The reading of a column of texts a side."""
+        """The reading of one column of texts per side."""
         tokens, ids = {}, {}
         for side, column in columns.items():
             tokens[side] = self._tokens(tf.constant(column.tolist(), tf.string))
@@ -238,7 +241,7 @@ class VocabularyTask(Task):
         return Reading.of(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
-        """Tokens of each text, as many as the model reads."""
+        """The number of tokens that the model reads of each text."""
         return counted(self._count, texts)
 
     @functools.cached_property
@@ -258,11 +261,12 @@ def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -
     """The first `limit` examples of a split, or all of them.
 
     Raises:
-        UserError: an unknown split, data without test examples, or a limit below 1.
+        UserError: the split is unknown, the data has no test split, or the limit is below 1.
     """
     if split == "test" and split not in data.splits:
         raise UserError(
-            "the data have no split 'test': measure with --split validation, or train with data.test=FILE"
+            "the data have no split 'test': "
+            "measure with --split validation, or train with data.test=FILE"
         )
     if split not in data.splits:
         raise UserError.unknown("split", split, data.splits)
@@ -273,20 +277,20 @@ def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -
 
 
 def as_bytes(texts: Sequence[str]) -> np.ndarray:
-    """Texts of the command line as an object array of bytes; what was not UTF-8 came from there as surrogates."""
+    """Texts as an object array of bytes; restores non-UTF-8 bytes, which arrive as surrogates."""
     array = np.empty(len(texts), object)
     array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
     return array
 
 
 def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
-    """What `count` says of each text, asked for a thousand together."""
+    """The result of `count` for each text, computed 1000 texts at a time."""
     batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
     return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
 
 
 def as_texts(array: np.ndarray) -> list[str]:
-    """The inverse of `as_bytes`, on one line and with no tab, which would part one text into two."""
+    """The inverse of `as_bytes`; tabs, which would split a text, and line breaks become spaces."""
     texts = (text.decode("utf-8", "surrogateescape") for text in array.tolist())
     return [text.replace("\t", " ").replace("\n", " ") for text in texts]
 
@@ -296,12 +300,12 @@ def in_batches(
     columns: Sequence[np.ndarray],
     lengths: Sequence[np.ndarray],
 ) -> list[dict[str, np.ndarray]]:
-    """What a function of strings answers, row by row, asked for rows of similar length together.
+    """The answers of a function of strings, row by row; rows of similar length share a batch.
 
     Args:
-        answer: takes a tensor (B,) of strings a column, returns tensors with a first axis B.
-        columns: object arrays of bytes, of equal length.
-        lengths: tokens of each column's texts; unused for a single batch.
+        answer: takes one string tensor (B,) per column; returns tensors whose first axis is B.
+        columns: object arrays of bytes, all of the same length.
+        lengths: token counts of each column's texts; not used if one batch holds all rows.
     """
     count = len(columns[0])
     order = np.lexsort(lengths) if count > _BATCH else np.arange(count)
@@ -316,12 +320,12 @@ def in_batches(
 
 
 def plain_tokens(rows: tf.RaggedTensor) -> list[list[str]]:
-    """Ragged tokens as texts."""
+    """Ragged tokens as lists of strings."""
     return [[token.decode("utf-8", "replace") for token in row] for row in rows.to_list()]
 
 
 def plain(value: Any) -> Any:
-    """An answer's value as a number, a text, or lists of them."""
+    """An answer's value as a number, a string, or lists of them."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.ndarray) and value.dtype == object:

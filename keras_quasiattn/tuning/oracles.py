@@ -1,7 +1,8 @@
-"""KerasTuner's oracles, such that a kill at any moment loses no trial and repeats none.
+"""KerasTuner's oracles, changed so that a kill at any moment loses no trial and repeats none.
 
-KerasTuner 1.4.8 writes its files in place, counts a trial that was begun in one file and not in the other as done, and
-gives the trials under way to whoever asks next, while the tuner that had one may still be training it.
+KerasTuner 1.4.8 overwrites its files in place. If only one of its two files records the start of a
+trial, it counts the trial as done. After a restart it gives an unfinished trial to whichever tuner
+asks next, even if another tuner is still training it.
 """
 
 import json
@@ -19,7 +20,7 @@ _OTHER = {
 
 
 class _Lasting(keras_tuner.Oracle):
-    """Keeps its state in files that are whole, and its trials with the tuners that have them."""
+    """Writes its files atomically, and leaves running trials with their tuners."""
 
     trials: dict[str, Any]
     _retry_queue: list[str]
@@ -33,7 +34,7 @@ class _Lasting(keras_tuner.Oracle):
             trial.save(str(temporary))
 
     def set_state(self, state: dict[str, Any]) -> None:
-        # A trial that was begun and not written down here will be drawn again, by the same name.
+        # A started trial that is missing from this state will be drawn again under the same id.
         begun = set(state["start_order"])
         self.trials = {name: trial for name, trial in self.trials.items() if name in begun}
         ended = set(state["end_order"])
@@ -43,19 +44,19 @@ class _Lasting(keras_tuner.Oracle):
         super().set_state(state)
 
     def reload(self) -> None:
-        super().reload()  # sends all trials under way to the queue
+        super().reload()  # puts all running trials into the retry queue
         self._retry_queue = [name for name in self._retry_queue if name not in self._held.values()]
         self.ongoing_trials = {tuner: self.trials[name] for tuner, name in self._held.items()}
 
 
 def make_oracle(method: str, *, trials: int, periods: int, **arguments: Any) -> keras_tuner.Oracle:
-    """The oracle of a method, over spaces of discrete values.
+    """The oracle of a search method.
 
     Args:
         method: "random", "bayesian" or "hyperband".
-        trials: number of trials; Hyperband has as many as its brackets need.
+        trials: number of trials; Hyperband runs as many as its brackets need.
         periods: checkpoint periods of the longest trial, for Hyperband.
-        **arguments: of every oracle: `objective`, `hyperparameters`, `seed` and so on.
+        **arguments: arguments of every oracle: `objective`, `hyperparameters`, `seed` and so on.
     """
     if method == "hyperband":
         kind, own = keras_tuner.oracles.HyperbandOracle, {"max_epochs": periods}

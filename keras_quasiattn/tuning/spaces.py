@@ -1,4 +1,4 @@
-"""Which values a search tries for each option."""
+"""The values that a search tries for each option."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 
-# The sets of the papers, where they name one: GA-Net (Xue et al. 2019, "Experiment Setup"), the compositions, ranges and
-# centrings of CoDA (Tay et al. 2019, sections 2.2 and 4), the differences of Conflict (Mitra 2019, section 3).
+# The papers' values, where they give any: GA-Net (Xue et al. 2019, "Experiment Setup"); the
+# compositions, ranges and centrings of CoDA (Tay et al. 2019, sections 2.2 and 4); the differences
+# of Conflict (Mitra 2019, section 3).
 CHOICES: Mapping[str, Sequence[Any]] = {
     "training.learning_rate": (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2),
     "training.batch_size": (8, 16, 32, 64, 128),
@@ -29,16 +30,16 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     """The options to search, each with its values.
 
     Args:
-        task: whose options are searched.
-        wanted: values by dotted option name, as texts separated by commas; these options alone are searched then. None
-            takes all of `CHOICES` that the task's model has.
+        task: the task whose options to search.
+        wanted: comma-separated values by dotted option name; the search uses only these options.
+            None uses all options of `CHOICES` that the task's model has.
 
     Returns:
-        Values of the options' own types, by option.
+        By option, a list of values of the option's type.
 
     Raises:
-        UserError: an option that the task does not have, a value of another type, fewer than two values, or nothing
-            to search.
+        UserError: the task does not have an option, a value has the wrong type, an option has fewer
+            than two values, or there is nothing to search.
 
     >>> from keras_quasiattn import tasks
     >>> task = tasks.get("mlu")(preset="demo", model="coda", seed=0, data_dir="data")

@@ -1,4 +1,4 @@
-"""Search of a task's options: trials that are training runs, by one process or by several."""
+"""Search of a task's options; each trial is a training run, in one process or several."""
 
 import contextlib
 import io
@@ -36,36 +36,41 @@ def search(
     progress: bool = True,
     command: Sequence[str] = (),
 ) -> RunFolder | None:
-    """Train runs of a task with different values of its options, and keep the best one.
+    """Train runs of a task with different option values, and keep the best one.
 
-    A trial is judged by the figure of the validation data that `training.select` names (the loss for "last"), with
-    `folds` above 1 by its mean over as many runs, each of which holds out another part of the training texts. The test
-    data are never looked at. A trial whose options do not go together fails alone.
+    A trial's score is the validation metric that `training.select` names (the loss for "last").
+    With `folds` above 1 it is the mean over that many runs, each of which holds out another part of
+    the training texts. The search never uses the test data. A trial whose options do not fit
+    together fails without stopping the search.
 
-    Started again after an interruption, the same search goes on: finished trials stay, those under way go on from
-    their last checkpoint. Several processes share one search and one folder where KerasTuner's variables say so: a
-    chief (`KERASTUNER_TUNER_ID=chief`), which hands out the trials, and tuners (any other name without "chief"), all with
-    `KERASTUNER_ORACLE_IP` and `KERASTUNER_ORACLE_PORT` of the chief. A tuner that is started again keeps its name.
+    The same call after an interruption resumes the search: finished trials stay, and unfinished
+    ones continue from their last checkpoint. KerasTuner's environment variables let several
+    processes share a search and its folder: a chief (`KERASTUNER_TUNER_ID=chief`) hands out the
+    trials to tuners (any other name without "chief"). All of them have the chief's
+    `KERASTUNER_ORACLE_IP` and `KERASTUNER_ORACLE_PORT`. A restarted tuner must keep its name.
 
     Args:
-        task: what to train; its options hold for all that is not searched, its seed for every run and for the draws.
+        task: the task to train; it supplies all options that are not searched, and the seed of
+            every run and of the search.
         space: values by dotted option name; see `spaces.search_space`.
-        path: folder of the search; new, empty, or begun with the same arguments. Trial 3 lies in `trial_03`, the best
-            run in `best`.
-        method: "random", "bayesian", or "hyperband", whose longer trials go on where the shorter ones of the same
-            values ended (but for schedules that depend on the number of steps).
-        trials: number of trials; Hyperband has its own, by `training.steps` / `training.checkpoint_every`.
-        folds: parts of the cross-validation; 1 is the validation split that the task has.
+        path: folder of the search; new, empty, or begun with the same arguments. Each trial is in
+            `trial_ID`, such as `trial_03`, and the best run in `best`.
+        method: "random", "bayesian" or "hyperband". Hyperband's longer trials continue the shorter
+            ones with the same values, except under schedules that depend on the number of steps.
+        trials: number of trials; Hyperband derives its own from `training.steps` /
+            `training.checkpoint_every`.
+        folds: parts of the cross-validation; 1 uses the task's own validation split.
         policy: precision, as for `training.train`.
-        progress: whether to print a line a trial.
+        progress: whether to print a line per trial.
         command: the command line, for the records.
 
     Returns:
-        The best run, a folder like any other; with `folds` a further one, trained with the best values on the task's own
-        split. None in a tuner that has a chief.
+        The best run, a normal run folder. With `folds` above 1 it is a new run with the best values
+        on the task's own split. None in a tuner with a chief.
 
     Raises:
-        UserError: an unknown method, bad numbers, a folder that holds something else, or no trial that succeeded.
+        UserError: the method is unknown, a number is out of range, the folder holds something else,
+            or no trial succeeded.
 
     ```python
     task = tasks.get("classify")(preset="trec", model="bilstm_gated", seed=0, data_dir="data")
@@ -83,13 +88,15 @@ def search(
         raise UserError(f"the number of folds is {folds}: it must be at least 1")
     if folds > 1 and "data.validation_fold" not in task.options.options():
         raise UserError(
-            f"the number of folds is {folds}: the data of preset {task.preset} have a validation split, so 1"
+            f"the number of folds is {folds}: "
+            f"the data of preset {task.preset} have a validation split, so 1"
         )
     if method == "hyperband" and settings.average_checkpoints > 1:
         raise UserError(
-            f"training.average_checkpoints is {settings.average_checkpoints}: Hyperband needs 1, for its short trials"
+            f"training.average_checkpoints is {settings.average_checkpoints}: "
+            f"Hyperband needs 1, for its short trials"
         )
-    task.prepare()  # before the folder is bound to data that cannot be had
+    task.prepare()  # fails before anything is written to the folder if the data is missing
     _require_same(
         path, task, {"space": dict(space), "method": method, "trials": trials, "folds": folds}
     )
@@ -103,11 +110,11 @@ def search(
         periods=settings.periods,
         objective=keras_tuner.Objective(name, direction),
         hyperparameters=hyperparameters,
-        seed=task.seed + 1,  # KerasTuner takes 0 for none
+        seed=task.seed + 1,  # KerasTuner treats 0 as no seed
         max_consecutive_failed_trials=sys.maxsize,
     )
     oracle.verbose = 0
-    with contextlib.redirect_stdout(io.StringIO()):  # it says what it reloads
+    with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
         tuner = _Tuner(oracle, path, task, list(space), folds, policy, progress, command)
     tuner.search()
     if _is_tuner_of_a_chief():
@@ -116,7 +123,7 @@ def search(
 
 
 class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
-    """Trains a trial as a run, or as one a fold."""
+    """Trains one run per trial, or one per fold."""
 
     def __init__(
         self,
@@ -134,15 +141,15 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         self._policy, self._progress, self._command = policy, progress, command
 
     def run_trial(self, trial: Any) -> dict[str, float]:
-        """The figure that the trial is judged by.
+        """Train one trial and return its score, by metric name.
 
         Raises:
-            FailedTrialError: its options do not go together, or its loss left the numbers.
+            FailedTrialError: training refused the trial's options, or its loss is not finite.
         """
         name = self.oracle.objective.name
         chosen = trial.hyperparameters.values
         figures = []
-        keras.utils.clear_session()  # the graphs of earlier trials
+        keras.utils.clear_session()  # frees the graphs of earlier trials
         try:
             for fold in range(self._folds):
                 task = self._with(chosen, fold if self._folds > 1 else None)
@@ -161,7 +168,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         return {name: figure}
 
     def best(self) -> RunFolder:
-        """The best trial's run, or one with its values on the task's own split, in the folder `best`."""
+        """The run in the folder `best`: a copy of the best trial's, or with folds a new run."""
         trials = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         if not trials:
             messages = [trial.message for trial in self.oracle.trials.values() if trial.message]
@@ -172,7 +179,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             )
             raise UserError(f"no trial of {self._path} succeeded; the last one: {reason}")
         best = self.oracle.get_best_trials(len(trials))
-        # Of equals the first, whatever the order in which a search that goes on has read them.
+        # On a tie the first trial wins: a resumed search may have read the trials in another order.
         trial = min(
             (one for one in best if one.score == best[0].score), key=lambda one: one.trial_id
         )
@@ -186,7 +193,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         return RunFolder.open(target, finished=True)
 
     def _with(self, chosen: Mapping[str, Any], fold: int | None) -> Task:
-        """The task with a trial's values, on one fold or on its own split."""
+        """The task with a trial's values, on one fold or on the task's own split."""
         overrides = {
             **self._task.options.options(),
             **{name: chosen[name] for name in self._options},
@@ -215,7 +222,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
 
 def _go_on_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) -> None:
-    """Begin a run with what an earlier, shorter one of the same values has learned."""
+    """Start a run from the checkpoints of an earlier, shorter run with the same values."""
     if task.options.training.schedule in ("linear", "cosine"):
         return
     options = RunFolder.open(earlier, finished=True).config["options"]
@@ -226,7 +233,7 @@ def _go_on_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) ->
 
 
 def _is_tuner_of_a_chief() -> bool:
-    """Whether another process hands out the trials."""
+    """Whether another process, the chief, hands out the trials."""
     given = [name for name in _CLUSTER if os.environ.get(name)]
     if given and len(given) < len(_CLUSTER) and given != _CLUSTER[:1]:
         missing = ", ".join(name for name in _CLUSTER if name not in given)
@@ -237,8 +244,8 @@ def _is_tuner_of_a_chief() -> bool:
 
 
 def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
-    """Note what is searched in a new folder, or see that an old one holds the same search."""
-    _is_tuner_of_a_chief()  # before anything is written
+    """Record the search in a new folder, or check that an existing one holds the same search."""
+    _is_tuner_of_a_chief()  # refuses incomplete variables before anything is written
     file = path / "search.json"
     asked = json.loads(json.dumps({"task": task.name, **task.config(), **arguments}))
     if not file.exists():
@@ -252,5 +259,6 @@ def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
     differing = [name for name in asked if begun.get(name) != asked[name]]
     if differing:
         raise UserError(
-            f"{path} was begun with another {', '.join(differing)}: give the same again or name a new folder"
+            f"{path} was begun with another {', '.join(differing)}: "
+            f"give the same again or name a new folder"
         )
