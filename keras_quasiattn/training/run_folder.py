@@ -93,7 +93,7 @@ class RunFolder:
         Args:
             path: the folder; missing parents are created.
             task: the task that will be trained.
-            options: the trainer's options beside the task; JSON-serializable.
+            options: the trainer's options besides the task; JSON-serializable.
             command: the command line that started the run, for the record.
 
         Raises:
