@@ -1,1 +1,1 @@
-"""Measurements of the ops and layers; `python -m benchmarks.coda --help`."""
+"""Benchmarks of the ops and layers; see `python -m benchmarks.coda --help`."""

@@ -1,6 +1,8 @@
-"""How far a reader has to go: `python -m benchmarks.calls` counts the package's calls and files in one call of a layer.
+"""Count the package's function calls and files in one call of a layer: how far a reader must go.
 
-Calls of functions are counted, not of lambdas and comprehensions; a call within a call counts too.
+    python -m benchmarks.calls
+
+Calls of functions count, nested ones too; calls of lambdas and comprehensions do not.
 """
 
 import sys
@@ -23,7 +25,7 @@ CASES = (
 
 
 def count(layer: keras.layers.Layer, x: np.ndarray) -> tuple[int, int]:
-    """Calls of functions of the package, and the files they are in, while the built layer is called."""
+    """The package's function calls in one call of a built layer, and the files they are in."""
     calls = 0
     files: set[str] = set()
 
@@ -47,11 +49,11 @@ def count(layer: keras.layers.Layer, x: np.ndarray) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Prints a line a case."""
+    """Print one line per case."""
     for name, shape, implementation in CASES:
         x = np.random.default_rng(0).normal(size=shape).astype("float32")
         layer = MultiHeadCoDA(num_heads=2, key_dim=8, implementation=implementation)
-        layer(x, x)  # built
+        layer(x, x)  # builds it
         calls, files = count(layer, x)
         print(f"{name}: {calls} calls in {files} files")
 

@@ -1,4 +1,4 @@
-"""What is compared: softmax and CoDA in plain TensorFlow, each implementation here, and whole layers."""
+"""The cases: softmax and CoDA in plain TensorFlow, each implementation here, and whole layers."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 class Size(NamedTuple):
-    """Of whole layers."""
+    """Sizes of the whole-layer cases."""
 
     batch: int = 16
     length: int = 128
@@ -22,7 +22,7 @@ class Size(NamedTuple):
 
 
 def tensors(heads: int, length: int, features: int, count: int = 3) -> list[tf.Tensor]:
-    """`count` unit normals of shape (heads, length, features)."""
+    """`count` standard normal tensors of shape (heads, length, features)."""
     generator = np.random.default_rng(0)
     return [
         tf.constant(generator.normal(size=(heads, length, features)), tf.float32)
@@ -33,19 +33,24 @@ def tensors(heads: int, length: int, features: int, count: int = 3) -> list[tf.T
 def softmax_core(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
     """Plain softmax attention."""
     scale = query.shape[-1] ** -0.5
+    # (heads, T, S) weights, (heads, T, D) output
     return tf.matmul(tf.nn.softmax(tf.matmul(query, key, transpose_b=True) * scale), value)
 
 
 def coda_by_broadcasting(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
-    """CoDA as everyone would write it, with a (heads, T, S, D) tensor."""
+    """CoDA written naively, with a (heads, T, S, D) tensor."""
     scale = query.shape[-1] ** -0.5
-    similarity = tf.matmul(query, key, transpose_b=True) * scale
+    similarity = tf.matmul(query, key, transpose_b=True) * scale  # (heads, T, S)
+    # (heads, T, 1, D) − (heads, 1, S, D), summed over D: (heads, T, S)
     distance = tf.reduce_sum(tf.abs(query[:, :, None] - key[:, None]), -1) * scale
     return tf.matmul(tf.tanh(similarity) * 2 * tf.sigmoid(-distance), value)
 
 
 def coda(implementation: str) -> Function:
-    """`ops.coda_attention` of one implementation, with the same composition; "auto" as in a training step."""
+    """`ops.coda_attention` with one implementation, composed as in `coda_by_broadcasting`.
+
+    `training=True`, so that "auto" chooses as in a training step.
+    """
 
     def function(query: tf.Tensor, key: tf.Tensor, value: tf.Tensor) -> tf.Tensor:
         scale = query.shape[-1] ** -0.5
@@ -57,7 +62,7 @@ def coda(implementation: str) -> Function:
 
 
 def both_passes(function: Function) -> Function:
-    """Gradients of a sum of squares for every argument."""
+    """Forward and backward pass: the gradients of a sum of squares for every argument."""
 
     def run(*arguments: tf.Tensor) -> list[tf.Tensor]:
         with tf.GradientTape() as tape:
@@ -69,7 +74,7 @@ def both_passes(function: Function) -> Function:
 
 
 def ready(function: Function, arguments: list[tf.Tensor], mode: str) -> Callable[[], Any]:
-    """A call that ends when its result is there; `mode` is "eager", "graph" or "xla"."""
+    """A call that returns when its result is computed; `mode` is "eager", "graph" or "xla"."""
     if mode != "eager":
         function = tf.function(function, jit_compile=mode == "xla")
 
@@ -89,7 +94,10 @@ def layer_step(
 
 
 def transformer_step(attention: str, size: Size, depth: int = 2) -> Callable[[], Any]:
-    """A training step of a `layers.TransformerEncoder` stack, "softmax" or "coda", without dropout."""
+    """A training step of a stack of `layers.TransformerEncoder` without dropout.
+
+    `attention` is "softmax" or "coda".
+    """
     inputs = x = keras.Input((None, size.width))
     for _ in range(depth):
         x = layers.TransformerEncoder(4 * size.width, size.heads, attention)(x)
@@ -97,7 +105,7 @@ def transformer_step(attention: str, size: Size, depth: int = 2) -> Callable[[],
 
 
 def _step(model: keras.Model, size: Size, jit_compile: bool) -> Callable[[], Any]:
-    x = tf.random.stateless_normal((size.batch, size.length, size.width), (1, 2))
+    x = tf.random.stateless_normal((size.batch, size.length, size.width), (1, 2))  # (B, T, D)
     optimizer = keras.optimizers.SGD(1e-3)
     optimizer.build(model.trainable_variables)
 

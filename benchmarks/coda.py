@@ -1,9 +1,11 @@
-"""CoDA beside softmax attention: one run, one table, one JSON file, one plot.
+r"""Compare CoDA with softmax attention: one run, one table, one JSON file, one plot.
 
-    python -m benchmarks.coda                                   # 32 x 256 x 256 x 64, layers and memory
-    python -m benchmarks.coda --lengths 64 256 1024 4096 --features 32 64 128 --output run.json --plot run.png
+    python -m benchmarks.coda                          # 32 x 256 x 256 x 64, layers and memory
+    python -m benchmarks.coda --lengths 64 256 1024 4096 --features 32 64 128 \
+        --output run.json --plot run.png
 
-Cases of one size are measured in turn, so that whatever else the machine does falls on all of them: trust the ratios.
+The cases of one size take turns, so that other load on the machine affects all of them: trust the
+ratios.
 """
 
 import argparse
@@ -16,7 +18,7 @@ from benchmarks.measure import machine, write_json
 
 
 def main(given: list[str] | None = None) -> None:
-    """Runs what the options ask for."""
+    """Run the measurements that the options ask for."""
     options = _checked(_parser(), given)
     result: dict[str, Any] = {"machine": machine(), "core": []}
     for features in options.features:
@@ -41,7 +43,7 @@ def main(given: list[str] | None = None) -> None:
 
 
 def _checked(parser: argparse.ArgumentParser, given: list[str] | None) -> argparse.Namespace:
-    """The options; what would fail after minutes of measuring is said at once."""
+    """Parse the options, and reject at once what would fail only after minutes of measuring."""
     options = parser.parse_args(given)
     numbers = (
         options.heads,

@@ -1,4 +1,4 @@
-"""CoDA beside softmax attention on the JAX backend, all compiled: the table and JSON of `benchmarks.coda`.
+"""CoDA compared with softmax attention on JAX, compiled: table and JSON as in `benchmarks.coda`.
 
 KERAS_BACKEND=jax python -m benchmarks.coda_jax --lengths 256 --features 64 --output run.json
 """
@@ -23,12 +23,14 @@ Array = Any
 def softmax_core(query: Array, key: Array, value: Array) -> Array:
     """Plain softmax attention."""
     scores = jnp.einsum("btd,bsd->bts", query, key) * query.shape[-1] ** -0.5
+    # (heads, T, S) by (heads, S, D) to (heads, T, D)
     return jnp.einsum("bts,bsd->btd", jax.nn.softmax(scores), value)
 
 
 def coda_by_broadcasting(query: Array, key: Array, value: Array) -> Array:
-    """CoDA as everyone would write it."""
+    """CoDA written naively, with a (heads, T, S, D) tensor."""
     scale = query.shape[-1] ** -0.5
+    # (heads, T, 1, D) − (heads, 1, S, D), summed over D: (heads, T, S)
     distance = jnp.abs(query[:, :, None] - key[:, None]).sum(-1) * scale
     similarity = jnp.einsum("btd,bsd->bts", query, key) * scale
     weights = jnp.tanh(similarity) * 2 * jax.nn.sigmoid(-distance)
@@ -36,7 +38,7 @@ def coda_by_broadcasting(query: Array, key: Array, value: Array) -> Array:
 
 
 def coda(query: Array, key: Array, value: Array) -> Array:
-    """`ops.coda_attention`, tile by tile."""
+    """`ops.coda_attention`, blockwise."""
     scale = query.shape[-1] ** -0.5
     return ops.coda_attention(
         query, key, value, alpha=scale, beta=scale, implementation="blockwise"
@@ -51,7 +53,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
 
 
 def rows(heads: int, length: int, features: int, repeats: int) -> list[dict[str, Any]]:
-    """Medians of every function and kind of pass at one size."""
+    """Median times of every function at one size, forward alone and both passes."""
     generator = np.random.default_rng(0)
     arrays = [
         jnp.asarray(generator.normal(size=(heads, length, features)), "float32") for _ in range(3)
@@ -77,7 +79,7 @@ def rows(heads: int, length: int, features: int, repeats: int) -> list[dict[str,
 
 
 def main() -> None:
-    """Runs what the options ask for."""
+    """Run the measurements that the options ask for."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
-"""Peak memory and time of a training step of DecaProp's connectors, all together and one at a time.
+"""Peak memory and time of a training step of DecaProp's connectors, all at once or one at a time.
 
     python -m benchmarks.connectors --output benchmarks/results/connectors.json
 
-Each case runs in a process of its own. `tensor_mib` is one float32 tensor of every pair of positions: passage against
-question, with `intra` passage against passage.
+Each case runs in its own process. `tensor_mib` is the size of one float32 tensor of all pairs of
+positions: passage by question, or passage by passage with `intra`.
 """
 
 import argparse
@@ -19,7 +19,7 @@ SIZES = {"batch": 4, "passage": 1000, "question": 40, "width": 128}
 
 
 def main() -> None:
-    """Measures every case and prints it."""
+    """Measure every case in a new process and print it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -40,13 +40,14 @@ def main() -> None:
 
 
 def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dict[str, Any]:
-    """Peak of a step, above that of the process before it, and its median time."""
+    """A step's peak memory above that of the process before it, and its median time."""
     import tensorflow as tf
 
     from keras_quasiattn.layers import BidirectionalAttentionConnector
     from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
     connectors = [BidirectionalAttentionConnector(use_intra=intra) for _ in range(layers**2)]
+    # Of each side `layers` tensors, (batch, length, width).
     passages, questions = (
         [tf.random.normal((sizes["batch"], sizes[side], sizes["width"])) for _ in range(layers)]
         for side in ("passage", "question")
@@ -71,6 +72,7 @@ def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dic
         weights = [weight.value for connector in connectors for weight in connector.weights]
         return tape.gradient(total, [*passages, *questions, *weights])
 
+    # Tracing needs memory too, so it comes before the base is read.
     step.get_concrete_function(passages, questions)
     base = resident_peak()
     step(passages, questions)

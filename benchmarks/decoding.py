@@ -1,9 +1,10 @@
-"""Beam search by a Transformer with CoDA beside the same with softmax: tokens a second.
+"""Beam search by a Transformer with CoDA and by one with softmax: tokens per second.
 
     python -m benchmarks.decoding --output benchmarks/results/decoding.json
 
-No sequence ends early, so both make the same number of tokens; sources are random, as long as sentences of Multi30k.
-The two take turns, so that whatever else the machine does falls on both: trust the ratio.
+No sequence ends early, so both generate the same number of tokens. The sources are random, and as
+long as sentences of Multi30k. The two cases take turns, so that other load on the machine affects
+both: trust the ratio.
 """
 
 import argparse
@@ -20,11 +21,11 @@ from benchmarks.measure import interleaved_medians, machine, write_json
 from keras_quasiattn.models import TRANSFORMER_SIZES, Transformer, beam_search
 
 GOAL = 1.3
-NEVER = -1  # an end token that no sequence has
+NEVER = -1  # an end token that no sequence contains
 
 
 def search(attention: str, source: tf.Tensor, arguments: argparse.Namespace) -> Callable[[], Any]:
-    """Beam search for all sources at once, in one graph."""
+    """A call that runs beam search for all sources at once, in one graph."""
     keras.utils.set_random_seed(0)
     model = Transformer(
         arguments.vocabulary, attention=attention, **TRANSFORMER_SIZES[arguments.size]
@@ -42,7 +43,7 @@ def search(attention: str, source: tf.Tensor, arguments: argparse.Namespace) -> 
 
 
 def main() -> None:
-    """Parses the arguments, decodes, prints and writes."""
+    """Parse the arguments, decode, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=sorted(TRANSFORMER_SIZES), default="tiny")
     parser.add_argument("--vocabulary", type=int, default=8000)
@@ -60,6 +61,7 @@ def main() -> None:
     lengths = random.integers(
         arguments.source_length // 2, arguments.source_length + 1, (arguments.batch, 1)
     )
+    # (batch, source_length), 0 is padding: positions (source_length,) against lengths (batch, 1)
     source = tf.constant(np.where(np.arange(arguments.source_length) < lengths, ids, 0), tf.int32)
     cases = {name: search(name, source, arguments) for name in ("softmax", "coda")}
     times = interleaved_medians(cases, arguments.repeats)

@@ -1,9 +1,10 @@
-"""What binary gates save: the attention unit over open positions beside soft attention, one run, one table.
+"""What binary gates save: attention over open positions compared with soft attention.
 
     python -m benchmarks.gated_inference --output benchmarks/results/gated_inference.json
 
-Everything of one density is timed in turn, so that whatever else the machine does falls on all of it: trust the
-ratios. "unit" is given its gates; "whole" runs its auxiliary BiLSTM too, which costs far more than attention does.
+The cases of one density take turns, so that other load on the machine affects all of them: trust
+the ratios. In "unit" the gates are given; "whole" also runs the auxiliary BiLSTM, which costs far
+more than the attention.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from keras_quasiattn import layers, ops
 
 
 def graph(function: Callable[..., Any], *arrays: np.ndarray) -> Callable[[], Any]:
-    """The call as a graph that knows neither batch nor length, as an exported model has it."""
+    """Compile the call for unknown batch and length, as in an exported model."""
     tensors = [tf.constant(array) for array in arrays]
     specs = [
         tf.TensorSpec((None, None, *x.shape[2:]) if x.ndim > 1 else x.shape, x.dtype)
@@ -32,7 +33,7 @@ def graph(function: Callable[..., Any], *arrays: np.ndarray) -> Callable[[], Any
 
 
 def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
-    """One row a density."""
+    """One row per density."""
     random = np.random.default_rng(0)
     states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype(
         "float32"
@@ -40,7 +41,7 @@ def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     kernel = random.normal(size=arguments.width).astype("float32")
     found = []
     for density in arguments.densities:
-        gates = random.random(states.shape[:2]) < density
+        gates = random.random(states.shape[:2]) < density  # (batch, length)
         soft = graph(lambda h, w: ops.soft_attention(h, w), states, kernel)
         unit = graph(
             lambda h, w, g: ops.open_positions_attention(h, w, g, implementation="gathered"),
@@ -58,13 +59,14 @@ def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def whole(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The layers as they are: soft attention beside gated attention with its auxiliary BiLSTM."""
+    """Whole layers: soft attention, and gated attention with its auxiliary BiLSTM."""
     random = np.random.default_rng(0)
     states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype(
         "float32"
     )
     words = random.normal(size=(arguments.batch, arguments.length, 100)).astype("float32")
     soft, gated = layers.SoftAttention(), layers.GatedAttention("bilstm", arguments.units, seed=0)
+    # states (batch, length, width), words (batch, length, 100)
     soft.build(states.shape)
     gated.build(states.shape, words.shape)
     gates = gated(states, words, return_attention_scores=True)[1]
@@ -82,7 +84,7 @@ def whole(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Parses the arguments, runs, prints and writes."""
+    """Parse the arguments, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--length", type=int, default=400)
@@ -103,11 +105,13 @@ def main() -> None:
     print("density  soft ms  gathered ms  ratio")
     for row in record["unit"]:
         print(
-            f"{row['density']:7.3f}  {row['soft_ms']:7.2f}  {row['gathered_ms']:11.2f}  {row['ratio']:5.2f}"
+            f"{row['density']:7.3f}  {row['soft_ms']:7.2f}  "
+            f"{row['gathered_ms']:11.2f}  {row['ratio']:5.2f}"
         )
     one = record["whole"]
     print(
-        f"whole layer, density {one['density']:.2f}: soft {one['soft_ms']:.1f} ms, gated {one['gated_ms']:.1f} ms, "
+        f"whole layer, density {one['density']:.2f}: "
+        f"soft {one['soft_ms']:.1f} ms, gated {one['gated_ms']:.1f} ms, "
         f"of which the auxiliary BiLSTM {one['auxiliary_ms']:.1f} ms"
     )
     if arguments.output:

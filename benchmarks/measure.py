@@ -1,4 +1,4 @@
-"""Timing side by side, peak memory of a fresh process, and what the machine itself can do."""
+"""Interleaved timing, peak memory of a new process, and the speed of the machine itself."""
 
 import json
 import os
@@ -18,12 +18,12 @@ import numpy as np
 def interleaved_medians(
     cases: dict[str, Callable[[], Any]], repeats: int, seconds: float = float("inf")
 ) -> dict[str, float]:
-    """Median milliseconds of every case; one of each in turn, so that noise of the machine is shared.
+    """Median milliseconds of every case; the cases take turns, so that noise affects all of them.
 
     Args:
-        cases: what to call; the first two calls of each are not counted.
-        repeats: calls of each that are.
-        seconds: no further round is begun have passed, but three rounds are made in any case.
+        cases: functions to call, by name; the first two calls of each are not counted.
+        repeats: counted calls of each.
+        seconds: no new round starts after this many seconds, except for the first three.
     """
     times: dict[str, list[float]] = {name: [] for name in cases}
     for case in cases.values():
@@ -41,7 +41,7 @@ def interleaved_medians(
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """The machine and the package versions behind the figures."""
     model = platform.processor()
     try:
         with open("/proc/cpuinfo") as lines:
@@ -67,20 +67,21 @@ def machine() -> dict[str, Any]:
 
 
 def machine_rates() -> dict[str, float]:
-    """Measured bytes/s of a large copy, and vector operations/s of all cores: a matrix product's multiply-adds."""
+    """Measured bytes/s of a large copy, and multiply-adds/s of a matrix product on all cores."""
     large = np.ones(1 << 26, np.float32)
     target = np.empty_like(large)
     matrix = np.ones((2048, 2048), np.float32)
     cases = {"copy": lambda: np.copyto(target, large), "product": lambda: np.matmul(matrix, matrix)}
     times = interleaved_medians(cases, 7)
     return {
+        # A copy reads and writes; a product of (n, n) matrices takes n³ multiply-adds.
         "bytes_per_second": 2 * large.nbytes / (times["copy"] * 1e-3),
         "operations_per_second": matrix.shape[0] ** 3 / (times["product"] * 1e-3),
     }
 
 
 def write_json(result: dict[str, Any], path: Path) -> None:
-    """Writes all of it, or leaves what was there."""
+    """Write the whole file, or leave the old one as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.write_text(json.dumps(result, indent=1) + "\n")
@@ -88,7 +89,7 @@ def write_json(result: dict[str, Any], path: Path) -> None:
 
 
 def peak_memory(arguments: list[str]) -> dict[str, float]:
-    """MiB above the process's base, from a fresh process that prints one line of JSON last."""
+    """The figures that `benchmarks.memory` prints when it runs in a new process."""
     result = subprocess.run(
         [sys.executable, "-m", "benchmarks.memory", *arguments],
         capture_output=True,
@@ -104,9 +105,10 @@ def peak_memory(arguments: list[str]) -> dict[str, float]:
 
 
 def resident_peak() -> float:
-    """MiB of the process's peak so far.
+    """Peak memory of this process so far, in MiB.
 
-    Linux' `ru_maxrss` starts at what the parent held, so the kernel's figure for this program alone comes first.
+    On Linux `ru_maxrss` starts at the parent's value, so VmHWM, which is this program's alone, is
+    tried first.
     """
     try:
         with open("/proc/self/status") as lines:

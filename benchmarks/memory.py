@@ -1,4 +1,4 @@
-"""Peak memory of one case; prints JSON. Run by `benchmarks.measure.peak_memory` in a process of its own."""
+"""Peak memory of one case as JSON; `benchmarks.measure.peak_memory` runs this as a process."""
 
 import argparse
 import json
@@ -8,7 +8,7 @@ from benchmarks.measure import resident_peak
 
 
 def main() -> None:
-    """Measures one function at one size."""
+    """Measure one function at one size."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--implementation", required=True)
     parser.add_argument("--mode", choices=("eager", "graph", "xla"), required=True)
@@ -23,9 +23,8 @@ def main() -> None:
     function = cases.coda(options.implementation)
     function = cases.both_passes(function) if options.passes == "both" else function
     small = cases.tensors(options.heads, 64, options.features)
-    cases.ready(
-        function, small, options.mode
-    )()  # code and libraries are loaded, so they belong to the base
+    # The first call loads code and libraries, which belong to the base.
+    cases.ready(function, small, options.mode)()
     arguments = cases.tensors(options.heads, options.length, options.features)
     base, start = resident_peak(), time.perf_counter()
     cases.ready(function, arguments, options.mode)()

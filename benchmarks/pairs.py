@@ -1,10 +1,10 @@
-"""A training step of the pair classifier, with softmax and with CoDA, beside the same model in stock Keras layers.
+"""A training step of the pair classifier, softmax and CoDA, and of the same model in stock Keras.
 
     python -m benchmarks.pairs --output benchmarks/results/pairs.json
 
-The pairs are as long as SNLI's: premises of about 15 words and hypotheses of about 8, padded to the longest of their
-batch. All models step through the same batches in turn, so that whatever else the machine does falls on all of them:
-trust the ratios.
+The pairs are as long as SNLI's: premises of about 15 words and hypotheses of about 8, padded to the
+longest of their batch. All models train on the same batches and take turns, so that other load on
+the machine affects all of them: trust the ratios.
 """
 
 import argparse
@@ -27,13 +27,13 @@ DROPOUT = 0.2
 
 
 def plain(vocabulary: int, width: int, units: int) -> keras.Model:
-    """Decomposable attention as one would write it: stock layers, masks in the softmax and in the sums."""
+    """Decomposable attention in stock layers, with masks in the softmax and in the sums."""
     layers = keras.layers
     inputs = {name: keras.Input((None,), dtype="int32", name=name) for name in ("first", "second")}
     masks = [keras.ops.not_equal(ids, 0) for ids in inputs.values()]
     embedding = layers.Embedding(vocabulary, width, trainable=False)
     projection = layers.Dense(units, use_bias=False)
-    a, b = (projection(embedding(ids)) for ids in inputs.values())
+    a, b = (projection(embedding(ids)) for ids in inputs.values())  # (B, T, U), (B, S, U)
 
     def network() -> keras.Sequential:
         block = [
@@ -43,13 +43,15 @@ def plain(vocabulary: int, width: int, units: int) -> keras.Model:
 
     attend, compare, aggregate = network(), network(), network()
     fa, fb = attend(a), attend(b)
+    # (B, T, S), (B, S, T); a mask is (B, S) or (B, T)
     rows, columns = layers.Dot(axes=2)([fa, fb]), layers.Dot(axes=2)([fb, fa])
     to_b = layers.Softmax()(rows, mask=masks[1][:, None, :])
     to_a = layers.Softmax()(columns, mask=masks[0][:, None, :])
     sums = []
     for x, weights, other, mask in ((a, to_b, b, masks[0]), (b, to_a, a, masks[1])):
-        aligned = layers.Dot(axes=(2, 1))([weights, other])
+        aligned = layers.Dot(axes=(2, 1))([weights, other])  # (B, T or S, U)
         compared = compare(layers.Concatenate()([x, aligned]))
+        # (B, U): the sum over real tokens
         sums.append(
             keras.ops.sum(compared * keras.ops.cast(mask, compared.dtype)[..., None], axis=1)
         )
@@ -57,13 +59,14 @@ def plain(vocabulary: int, width: int, units: int) -> keras.Model:
 
 
 def batches(count: int, size: int, vocabulary: int) -> list[Batch]:
-    """Random pairs of the lengths of SNLI's, with labels."""
+    """Random labelled pairs with the lengths of SNLI's."""
     random = np.random.default_rng(0)
 
     def texts(mean: float, deviation: float) -> tf.Tensor:
         lengths = random.normal(mean, deviation, size).round().clip(2, 30)
         positions = np.arange(int(lengths.max()))
         ids = random.integers(1, vocabulary, (size, len(positions)))
+        # (size, longest), 0 is padding
         return tf.constant(np.where(positions < lengths[:, None], ids, 0), tf.int32)
 
     return [
@@ -76,7 +79,7 @@ def batches(count: int, size: int, vocabulary: int) -> list[Batch]:
 
 
 def steps(model: keras.Model, data: list[Batch]) -> Callable[[], Any]:
-    """One training step on every batch, in a graph that knows neither batch nor lengths."""
+    """A call of one training step per batch, in a graph for unknown batch size and lengths."""
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     optimizer = keras.optimizers.Adagrad(0.05)
     optimizer.build(model.trainable_variables)
@@ -94,7 +97,7 @@ def steps(model: keras.Model, data: list[Batch]) -> Callable[[], Any]:
 
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Milliseconds a step of all three, and the two ratios with their goals."""
+    """Milliseconds per step of all three models, and the two ratios with their goals."""
     sizes = {
         "embedding_dim": arguments.width,
         "projection_dim": arguments.units,
@@ -129,7 +132,7 @@ def _trained(model: keras.Model) -> int:
 
 
 def main() -> None:
-    """Parses the arguments, runs, prints and writes."""
+    """Parse the arguments, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument(
@@ -148,7 +151,8 @@ def main() -> None:
     }
     for name, milliseconds in record["step_ms"].items():
         print(
-            f"{name:8s} {milliseconds:7.2f} ms a step, {record['parameters'][name]:,} parameters trained"
+            f"{name:8s} {milliseconds:7.2f} ms a step, "
+            f"{record['parameters'][name]:,} parameters trained"
         )
     for name in ("softmax_of_plain", "coda_of_softmax"):
         print(f"{name.replace('_', ' ')}: {record[name]['ratio']:.2f}, goal {record[name]['goal']}")

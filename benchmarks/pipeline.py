@@ -1,9 +1,10 @@
-"""What a task's input pipeline takes for a batch, beside what a training step takes.
+r"""The time per batch of a task's input pipeline, and the time of a training step.
 
-    python -m benchmarks.pipeline translate --preset multi30k --model transformer_coda --output pipeline.json
+    python -m benchmarks.pipeline translate --preset multi30k --model transformer_coda \
+        --output pipeline.json
 
-The pipeline works while the model does, so training waits for data only where its share comes near 1. The file keeps a
-row for each task, preset and model.
+The pipeline works while the model does, so training waits for data only where the share is near 1.
+The file keeps one row for each task, preset and model.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from keras_quasiattn import tasks
 
 
 def main() -> None:
-    """Parses the arguments, measures, prints and writes."""
+    """Parse the arguments, measure, print and write."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -50,7 +51,7 @@ def main() -> None:
 
 
 def measured(task: tasks.Task, steps: int, batches: int = 200) -> dict[str, float]:
-    """Milliseconds of a batch and of a step, and their ratio."""
+    """Milliseconds per batch and per step, and their ratio."""
     task.prepare()
     model = task.build_model()
     model.compile("adam", loss=task.loss(), metrics=task.metrics())
@@ -59,13 +60,14 @@ def measured(task: tasks.Task, steps: int, batches: int = 200) -> dict[str, floa
     data = iter(task.training_data(0).take(steps).cache().repeat())
     step = _milliseconds(lambda: float(model.train_function(data)["loss"]), steps, steps)
     pipeline = iter(task.training_data(0))
-    # Those that lie ready are not counted, nor the filling of the shuffle buffer, which is paid once a training.
+    # The first batches are not counted: some are prefetched, and filling the shuffle buffer
+    # happens once per training run.
     batch = _milliseconds(lambda: next(pipeline), batches // 2, batches)
     return {"batch_ms": round(batch, 2), "step_ms": round(step, 1), "share": round(batch / step, 4)}
 
 
 def _milliseconds(call: Callable[[], Any], uncounted: int, counted: int) -> float:
-    """The mean of a call, not its median: a pipeline gives its batches in bursts."""
+    """The mean time of a call, not the median: a pipeline returns batches in bursts."""
     for _ in range(uncounted):
         call()
     start = time.perf_counter()

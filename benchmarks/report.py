@@ -5,7 +5,7 @@ from typing import Any
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Rows of one kind as aligned columns."""
+    """Rows with the same keys as aligned columns."""
     columns = list(rows[0])
     cells = [
         [f"{row[c]:.4g}" if isinstance(row[c], float) else str(row[c]) for c in columns]
@@ -19,7 +19,10 @@ def table(rows: list[dict[str, Any]]) -> str:
 
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """Both passes' time a head against length, one panel a head size, one line a case and mode."""
+    """Plot the time of both passes per head against length.
+
+    One panel per head size, one line per case and mode.
+    """
     import matplotlib
 
     matplotlib.use("Agg")

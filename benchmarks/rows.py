@@ -1,4 +1,4 @@
-"""What is measured, as rows of a table."""
+"""The measurements, as rows of a table."""
 
 import argparse
 import importlib.util
@@ -16,21 +16,20 @@ from benchmarks.measure import interleaved_medians, machine_rates, peak_memory
 
 Row = dict[str, Any]
 
-_BROADCAST_BYTES = (
-    6 << 30
-)  # a (heads, T, S, D) tensor and its gradient must stay below this to be tried
+# Broadcasting is measured only if three float32 (heads, T, S, D) tensors need less than this.
+_BROADCAST_BYTES = 6 << 30
 _PAIRS = 1 << 28  # of all heads together: softmax attention's matrix takes 1 GiB
-_SLOW_PAIRS = 1 << 24  # beyond which operations that run one by one are measured as a graph only
+_SLOW_PAIRS = 1 << 24  # with more pairs, "blockwise" is not measured in eager mode
 COMPILED = importlib.util.find_spec("numba") is not None
 
 
 def heads_that_fit(heads: int, length: int) -> int:
-    """`heads`, or fewer where their matrices would be too large."""
+    """`heads`, or fewer if their matrices would be too large."""
     return max(1, min(heads, _PAIRS // length**2))
 
 
 def core(size: Row, repeats: int, seconds: float) -> list[Row]:
-    """Softmax, broadcasting and every implementation, each in each mode and for both kinds of pass."""
+    """Time softmax, broadcasting and all implementations, in each mode, forward and both passes."""
     pairs = size["heads"] * size["length"] ** 2
     functions: dict[str, tuple[cases.Function, tuple[str, ...]]] = {
         "softmax": (cases.softmax_core, ("graph", "xla"))
@@ -56,7 +55,7 @@ def core(size: Row, repeats: int, seconds: float) -> list[Row]:
 
 
 def _cdist(size: Row) -> dict[tuple[str, str, str], Any]:
-    """`torch.cdist(p=1)`, the L1 part alone, where PyTorch is installed."""
+    """`torch.cdist(p=1)`, the L1 part alone, if PyTorch is installed."""
     if not importlib.util.find_spec("torch"):
         return {}
     import torch
@@ -66,7 +65,7 @@ def _cdist(size: Row) -> dict[tuple[str, str, str], Any]:
 
 
 def goals(core_rows: list[Row]) -> list[Row]:
-    """How many times faster than plain broadcasting, and slower than the faster form of softmax attention."""
+    """How much faster than broadcasting, and slower than the faster mode of softmax attention."""
     found = []
     for row in core_rows:
         size = ("heads", "length", "features", "passes")
@@ -86,7 +85,7 @@ def goals(core_rows: list[Row]) -> list[Row]:
 
 
 def growth(core_rows: list[Row]) -> list[Row]:
-    """log2 of the ratio of times a head, where both T and 2T were measured."""
+    """log2 of the ratio of times per head at 2T and at T, where both were measured."""
     names = ("case", "mode", "passes", "features")
     times = {
         (*(row[n] for n in names), row["length"]): row["ms"] / row["heads"] for row in core_rows
@@ -103,13 +102,18 @@ def growth(core_rows: list[Row]) -> list[Row]:
 
 
 def limits(core_rows: list[Row]) -> list[Row]:
-    """The least time for the L1 part: two operations an element at the measured rate, inputs and output once."""
+    """Lower limits for the time of the L1 part.
+
+    Either two operations per element at the measured rate, or one transfer of the inputs and the
+    output.
+    """
     rates = machine_rates()
     found = []
     for heads, length, features in sorted(
         {(r["heads"], r["length"], r["features"]) for r in core_rows}
     ):
         operations = 2 * heads * length * length * features
+        # Query and key, (heads, T, D) each, and the distances (heads, T, T), in float32.
         moved = 4 * heads * (2 * length * features + length * length)
         found.append(
             {
@@ -123,7 +127,10 @@ def limits(core_rows: list[Row]) -> list[Row]:
 
 
 def whole_layers(repeats: int, seconds: float) -> list[Row]:
-    """Training steps of one attention layer and of a small Transformer: Keras' attention, and CoDA in each way."""
+    """Training steps of one attention layer and of a small Transformer.
+
+    With Keras' attention, and with CoDA in several ways.
+    """
     import keras
 
     from keras_quasiattn import layers
@@ -154,7 +161,7 @@ def whole_layers(repeats: int, seconds: float) -> list[Row]:
 
 
 def memory(length: int) -> list[Row]:
-    """Peak memory of both passes of 8 heads of 64, each in a fresh process."""
+    """Peak memory of both passes with 8 heads of size 64, each case in a new process."""
     ways = [("blockwise", "xla"), ("blockwise", "graph")] + [("compiled", "graph")] * COMPILED
     found = []
     for name, mode in ways:
@@ -174,13 +181,13 @@ def memory(length: int) -> list[Row]:
 
 
 def has_benchmark(reference: str) -> bool:
-    """Whether `reference` names a commit of this repository that can be measured."""
+    """Whether `reference` names a commit of this repository that has this benchmark."""
     command = ["git", "cat-file", "-e", f"{reference}:benchmarks/coda.py"]
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
 def of_another_ref(options: argparse.Namespace) -> dict[str, Any]:
-    """The same core measured with the package of another git ref, from a work tree that is removed again."""
+    """Measure the same core cases with another git ref's package, in a temporary work tree."""
     with tempfile.TemporaryDirectory() as folder:
         tree, output = Path(folder) / "tree", Path(folder) / "result.json"
         add = ["git", "worktree", "add", "--detach", str(tree), options.compare_ref]

@@ -1,9 +1,10 @@
-"""What `training.AttentionSummaries` costs: epochs of `fit` with and without it, one run, one table.
+"""What `training.AttentionSummaries` costs: epochs of `fit` with and without it.
 
     python -m benchmarks.summaries --output benchmarks/results/summaries.json
 
-Epochs end in turn with the callback and without it, within one `fit`, so that whatever else the machine does falls on
-both: trust the ratio. Its graph is traced once, before training, which is not counted but told ("first").
+Within one `fit`, the callback runs at the end of every other epoch, so that other load on the
+machine affects both kinds: trust the ratio. Tracing the callback's graph, once before training, is
+not part of the ratio but reported as "first".
 """
 
 import argparse
@@ -26,7 +27,7 @@ CLASSES = 3
 
 
 def models(arguments: argparse.Namespace) -> dict[str, keras.Model]:
-    """One of each kind: CoDA between two texts, in every head of a Transformer, and gates."""
+    """One model of each kind: CoDA between two texts, CoDA in a Transformer's heads, and gates."""
     common = {"vocabulary_size": arguments.vocabulary, "num_classes": CLASSES}
     width = arguments.width
     return {
@@ -45,7 +46,7 @@ def models(arguments: argparse.Namespace) -> dict[str, keras.Model]:
 
 
 def batches(model: keras.Model, arguments: argparse.Namespace) -> tf.data.Dataset:
-    """The same batch again and again: random ids and labels."""
+    """The same batch of random ids and labels, repeated forever."""
     random = np.random.default_rng(0)
     ids = {
         name: random.integers(1, arguments.vocabulary, (arguments.batch, arguments.length)).astype(
@@ -59,7 +60,7 @@ def batches(model: keras.Model, arguments: argparse.Namespace) -> tf.data.Datase
 
 
 class EveryOther(keras.callbacks.Callback):
-    """Times the epochs of one `fit`; those of odd number end with the callback, the others without."""
+    """Times the epochs of one `fit`; epochs with an odd index end with the callback."""
 
     def __init__(self, callback: keras.callbacks.Callback) -> None:
         super().__init__()
@@ -67,34 +68,34 @@ class EveryOther(keras.callbacks.Callback):
         self.milliseconds: list[float] = []
 
     def on_train_begin(self, logs: Any = None) -> None:
-        """Tell the callback whom it watches."""
+        """Give the model to the callback and time its first measurement."""
         self.callback.set_model(self.model)
         begun = time.perf_counter()
         self.callback.on_train_begin(logs)
         self.first = 1e3 * (time.perf_counter() - begun)
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Start the clock."""
+        """Start the timer."""
         self._begun = time.perf_counter()
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Stop it, when the callback has done its work."""
+        """Run the callback in odd epochs, then stop the timer."""
         if epoch % 2:
             self.callback.on_epoch_end(epoch, logs)
         self.milliseconds.append(1e3 * (time.perf_counter() - self._begun))
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Close the callback's file."""
+        """Let the callback close its file."""
         self.callback.on_train_end(logs)
 
 
 def cost(model: keras.Model, arguments: argparse.Namespace, folder: Path) -> dict[str, float]:
-    """Median milliseconds of an epoch with and without the callback, and the share that it adds to a step."""
+    """Median milliseconds of epochs with and without the callback, and the share that it adds."""
     data = batches(model, arguments)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     inputs = keras.tree.map_structure(lambda x: x[: arguments.looked_at], next(iter(data))[0])
     timed = EveryOther(AttentionSummaries(folder, inputs, steps_per_epoch=arguments.steps))
-    # Two epochs more, which are not counted: the first traces the step.
+    # Two more epochs, which are not counted: the first traces the step.
     epochs = 2 * (arguments.repeats + 1)
     model.fit(
         data,
@@ -114,7 +115,7 @@ def cost(model: keras.Model, arguments: argparse.Namespace, folder: Path) -> dic
 
 
 def main() -> None:
-    """Parses the arguments, runs, prints and writes."""
+    """Parse the arguments, measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--length", type=int, default=30)

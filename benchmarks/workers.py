@@ -1,11 +1,12 @@
-"""Training by one and by two worker processes on this machine: steps a second of the same batch.
+"""Steps per second of the same batch with one and with two worker processes on this machine.
 
     python -m benchmarks.workers --output benchmarks/results/workers.json
 
-One process computes the whole batch; two workers compute half of it each and add up their gradients over loopback.
-Both use all cores, so two workers can win nothing on one machine: what they lose is the price of the exchange. With
-`--threads 1` a process has one core, as if the workers were two machines of one core each. A figure is the median of the
-periods but the first, which traces; the counts of workers take turns.
+One process computes the whole batch; two workers compute half of it each and add up their gradients
+over loopback. Both use all cores, so two workers cannot be faster on one machine: what they lose is
+the cost of the exchange. With `--threads 1` a process has one core, as if the workers were two
+machines with one core each. A figure is the median of all periods but the first, which includes
+tracing. The worker counts take turns.
 """
 
 import argparse
@@ -27,7 +28,7 @@ COUNTS = (1, 2)
 
 
 def write_texts(path: Path, count: int, length: int) -> None:
-    """Texts of random words with one of two labels."""
+    """Write texts of random words, each with one of two labels."""
     draw = random.Random(0)
     lines = (
         " ".join(f"w{draw.randrange(2000)}" for _ in range(length)) + f"\t{draw.choice('ab')}\n"
@@ -37,7 +38,7 @@ def write_texts(path: Path, count: int, length: int) -> None:
 
 
 def cluster_environments(workers: int) -> list[dict[str, str]]:
-    """TF_CONFIG for each of some workers on this machine, at ports that are free."""
+    """TF_CONFIG for each of several workers on this machine, at free ports."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(workers)]
     cluster = {"worker": [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]}
     for one in sockets:
@@ -49,7 +50,7 @@ def cluster_environments(workers: int) -> list[dict[str, str]]:
 
 
 def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) -> list[float]:
-    """Seconds of every period but the first."""
+    """Train with this many workers; returns the seconds of every period but the first."""
     command = [sys.executable, "-m", "quasiattn", "train", "classify", "--preset", "own", "--quiet"]
     command += ["--model", arguments.model, "--run", str(run), "--strategy", "multi-worker"]
     settings = {
@@ -84,7 +85,7 @@ def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) 
 
 
 def main() -> None:
-    """Parses the arguments, trains, prints and writes."""
+    """Parse the arguments, train, print and write."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", default="bilstm_coda")
     parser.add_argument(

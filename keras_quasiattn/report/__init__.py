@@ -1,6 +1,6 @@
-"""What a model attends to, for people to read.
+"""Reports of what a model attends to: tables, figures and HTML pages.
 
-`token_table` needs nothing further; what draws needs the extra `report` when it draws.
+`token_table` needs no further package. Drawing needs the extra `report`, at the time it draws.
 """
 
 from keras_quasiattn.report.report_writer import write_report

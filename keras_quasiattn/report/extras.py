@@ -1,4 +1,4 @@
-"""What reports are drawn with, imported when something is drawn."""
+"""Imports the packages that draw reports, but only when something is drawn."""
 
 import importlib
 from types import ModuleType
@@ -7,10 +7,10 @@ from keras_quasiattn.errors import UserError
 
 
 def needed(module: str) -> ModuleType:
-    """The module.
+    """Import a module of the extra `report`.
 
     Raises:
-        UserError: it is not installed; the message says what installs it.
+        UserError: it is not installed; the message says how to install it.
     """
     try:
         return importlib.import_module(module)

@@ -1,4 +1,4 @@
-"""Figures of a report, each for light and for dark pages, drawn with Matplotlib."""
+"""Figures of a report, drawn with Matplotlib for light and for dark pages."""
 
 import dataclasses
 import functools
@@ -16,12 +16,12 @@ from keras_quasiattn.report.learning_curves import Curve
 from keras_quasiattn.training.attention_figures import shares
 from keras_quasiattn.training.files import replacing
 
-_LABELLED = 60  # tokens of a side that still have room for their labels
-_SHOWN_STEPS = 6
+_LABELLED = 60  # an axis with more tokens than this gets no labels
+_SHOWN_STEPS = 6  # histograms in a figure, at evenly spaced steps
 _SETTINGS = {
-    "svg.fonttype": "none",  # text stays text, in whatever script
+    "svg.fonttype": "none",  # text stays text, in any script
     "svg.hashsalt": "keras_quasiattn",
-    "text.parse_math": False,  # a token may be a dollar
+    "text.parse_math": False,  # a token may contain a dollar sign
     "figure.constrained_layout.use": True,
     "savefig.transparent": False,
 }
@@ -30,10 +30,10 @@ _LINES = {"near_minus_one": "near −1", "near_zero": "near 0", "near_one": "nea
 
 @dataclasses.dataclass(frozen=True)
 class Drawing:
-    """A figure, drawn when it is asked for.
+    """A figure that is drawn when it is first used.
 
     Args:
-        name: of its files, without ending.
+        name: name of its files, without extension.
         caption: what it shows.
         description: the same for people who cannot see it.
         draw: draws on an empty `matplotlib.figure.Figure`.
@@ -71,9 +71,8 @@ class Drawing:
         matplotlib = needed("matplotlib")
         style, figures = needed("matplotlib.style"), needed("matplotlib.figure")
         with style.context(sheet), matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
-            warnings.filterwarnings(
-                "ignore", message="Glyph .* missing from"
-            )  # the PNG shows a box
+            # The PNG shows a box instead.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from")
             figure = figures.Figure(figsize=self.size)
             self.draw(figure)
             stream = io.BytesIO()
@@ -83,7 +82,7 @@ class Drawing:
 
 
 def learning_curves(name: str, figure: str, curves: Mapping[str, Curve]) -> Drawing:
-    """A line a model, the spread of its runs shaded (Conflict's figures 4 and 5)."""
+    """One line per model, the range of its runs shaded (figures 4 and 5 of the Conflict paper)."""
 
     def draw(axes: Any) -> None:
         for model, curve in curves.items():
@@ -102,14 +101,17 @@ def learning_curves(name: str, figure: str, curves: Mapping[str, Curve]) -> Draw
 
 
 def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
-    """The matrices of one head side by side, red above zero and blue below, zero white (CoDA's figure 1)."""
+    """The matrices of one head side by side: red above zero, white at zero, blue below.
+
+    Like figure 1 of the CoDA paper.
+    """
     colors = needed("matplotlib.colors")
 
     def draw(figure: Any) -> None:
         for axes, panel in zip(
             figure.subplots(1, len(shown.panels), squeeze=False)[0], shown.panels, strict=True
         ):
-            values = panel.values[min(head, len(panel.values) - 1)]
+            values = panel.values[min(head, len(panel.values) - 1)]  # (T, S)
             limit = max(1.0, float(np.nanmax(np.abs(values), initial=0.0)))
             image = axes.imshow(
                 np.ma.masked_invalid(values),
@@ -129,20 +131,25 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
     )
     height = min(12.0, max(3.0, 1.5 + 0.22 * rows))
     width = len(shown.panels) * min(10.0, max(3.5, 2 + 0.22 * columns))
-    caption = f"{shown.name}, head {head + 1} of {shown.heads}: {', '.join(panel.title for panel in shown.panels)}."
+    caption = (
+        f"{shown.name}, head {head + 1} of {shown.heads}: "
+        f"{', '.join(panel.title for panel in shown.panels)}."
+    )
     return Drawing(name, caption, caption, draw, (width, height))
 
 
 def histograms(
     name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
 ) -> Drawing:
-    """How the matrices of a layer fill [−1, 1] as training goes on, and the shares near −1, 0 and 1 (figure 2).
+    """Histograms of a layer's matrices over training, and the shares near −1, 0 and 1.
+
+    Like figure 2 of the CoDA paper.
 
     Args:
-        name: of the figure.
-        layer: the layer's path.
-        rows: `step`, and `matrices` with the counts by "layer/matrix".
-        labels: titles of the matrices, by name, in the order in which they stand.
+        name: name of the figure's files.
+        layer: path of the layer.
+        rows: measurements with `step`, and with `matrices`, the counts by "layer/matrix".
+        labels: titles of the matrices by name, in display order.
     """
     chosen = [
         rows[i]
@@ -155,7 +162,7 @@ def histograms(
         for column, (matrix, label) in enumerate(labels.items()):
             above, below = grid[0][column], grid[1][column]
             for row, colour in zip(chosen, colours, strict=True):
-                counts = np.asarray(row["matrices"][f"{layer}/{matrix}"], float)
+                counts = np.asarray(row["matrices"][f"{layer}/{matrix}"], float)  # (bins,)
                 edges = np.linspace(-1, 1, len(counts) + 1)
                 above.stairs(
                     counts / max(counts.sum(), 1), edges, color=colour, label=f"{row['step']}"
@@ -172,15 +179,19 @@ def histograms(
         grid[0][-1].legend(title="updates", fontsize="small")
         grid[1][-1].legend(fontsize="small")
 
-    caption = f"{layer}: histograms of its matrices over training, and the shares within 0.1 of −1, 0 and 1."
+    caption = (
+        f"{layer}: histograms of its matrices over training, "
+        f"and the shares within 0.1 of −1, 0 and 1."
+    )
     return Drawing(name, caption, caption, draw, (3.6 * len(labels) + 0.5, 6))
 
 
 def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[float]) -> Drawing:
-    """Which share of a text's gates is open, against its length."""
+    """The share of open gates in each text, against the text's length."""
 
     def draw(axes: Any) -> None:
         axes.plot(lengths, densities, ".", alpha=0.35)
+        # Up to 8 groups of texts of similar length, split at quantiles.
         edges = np.unique(np.quantile(lengths, np.linspace(0, 1, 9)))
         places = np.clip(
             np.searchsorted(edges, lengths, side="right") - 1, 0, max(len(edges) - 2, 0)
@@ -201,7 +212,7 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
 
 
 def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
-    """Accuracy of recorded runs against their density, a colour a data set."""
+    """Accuracy of recorded runs against their density, one colour per data set."""
 
     def draw(axes: Any) -> None:
         for preset in dict.fromkeys(row["preset"] for row in rows):

@@ -1,4 +1,4 @@
-"""From what a probe saw to matrices with tokens on both axes, small enough for a page."""
+"""Heat maps: attention matrices with tokens on both axes, small enough for a page."""
 
 import base64
 import dataclasses
@@ -11,19 +11,19 @@ import numpy as np
 from keras_quasiattn.layers.shared.probe import AttentionMap
 from keras_quasiattn.report.readable import readable
 
-# Bytes of all matrices of a page. Beyond it several pairs share a cell.
+# Bytes of all matrices on a page. If they need more, several pairs share a cell.
 BUDGET = 24_000_000
-_HIDDEN = -32768
+_HIDDEN = -32768  # stands for a masked pair
 _LARGEST = 32767
 
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One matrix, all heads.
+    """One matrix with all its heads.
 
     Args:
         title: the matrix in the paper's letters, or what it weighs.
-        values: (N, T, S), NaN at pairs that are masked.
+        values: (N, T, S), NaN at masked pairs.
         rows: T tokens.
         columns: S tokens.
     """
@@ -36,20 +36,20 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class HeatMap:
-    """The matrices that belong side by side: of one call of one layer, or of attention beside conflict."""
+    """Matrices shown side by side: those of one call of one layer, or attention and conflict."""
 
     name: str
     panels: list[Panel]
 
     @property
     def heads(self) -> int:
-        """The most heads that a panel has."""
+        """The largest number of heads in a panel."""
         return max(len(panel.values) for panel in self.panels)
 
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """One text or pair with what was answered and all that attended to it."""
+    """One text or pair, with the answer to it and all heat maps of it."""
 
     name: str
     answer: str
@@ -62,23 +62,26 @@ def heat_maps(
     """The heat maps of one example of a batch.
 
     Args:
-        maps: what `layers.probe` gave.
-        sides: for each sequence its padded length and the example's tokens. An axis has the tokens of the side of its
-            length; where two have it, rows take the first of them and columns the last. Where none has it, its
-            positions are numbered.
+        maps: the maps that `probe` returned.
+        sides: the padded length of each sequence, and its tokens in this example. An axis gets the
+            tokens of the sequence with its length; if two have that length, rows take the first and
+            columns the last. If none has it, positions are numbered.
         index: which example.
     """
     found: list[tuple[tuple[str, int], HeatMap]] = []
     for one in maps:
         panels = []
         for recorded in one.matrices.values():
+            # (B, ..., N, T, S), (B, T, S), or (B, S) where a sequence is pooled
             values = keras.ops.convert_to_numpy(keras.ops.cast(recorded.values, "float32"))
             visible = True
             if recorded.visible is not None:
                 visible = keras.ops.convert_to_numpy(recorded.visible)
             values = np.where(visible, values, np.nan)
+            # A matrix of batch 1 holds for all examples.
             values = values[min(index, len(values) - 1)]
             pooled = values.ndim == 1
+            # (N, T, S); pooled: (1, 1, S). The slices below cut off the padding.
             values = values.reshape((-1, *((1, *values.shape) if pooled else values.shape[-2:])))
             rows = [""] if values.shape[1] == 1 else _tokens(sides, values.shape[1], 0)
             columns = _tokens(sides, values.shape[2], -1)
@@ -89,7 +92,7 @@ def heat_maps(
         name = f"{one.layer} ({one.kind})" + (f", call {one.call + 1}" if one.call else "")
         beside = found[-1] if found and parent and found[-1][0] == (parent, one.call) else None
         if beside and _one_alike(beside[1].panels, panels):
-            # Attention and conflict of one pair.
+            # Attention and conflict of the same pair of sequences share a heat map.
             first = beside[1]
             both = [
                 dataclasses.replace(panel, title=f"{title}: {panel.title}")
@@ -117,15 +120,16 @@ def _tokens(sides: Sequence[tuple[int, Sequence[str]]], length: int, which: int)
     )
 
 
-# How the names of the matrices in an answer begin.
+# What the names of matrices in an answer start with.
 _MATRICES = ("weights", "attention", "conflict")
 
 
 def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
-    """The heat maps of an answer that has its weights with it, as `predict` and exported models give them."""
+    """The heat maps of an answer that contains its weights, from `predict` or an exported model."""
     tokens = {side: answer.get(f"{side}_tokens") or [] for side in ("first", "second")}
     made: dict[str, list[Panel]] = {}
     for name, values in answer.items():
+        # (T, S); values of other ranks are not matrices
         array = np.asarray(values, "float32") if name.split("_")[0] in _MATRICES else None
         if array is None or array.ndim != 2 or not array.size:
             continue
@@ -146,15 +150,16 @@ def _filled(tokens: object, size: int) -> list[str]:
 
 
 def block_size(examples: Iterable[Example], budget: int = BUDGET) -> int:
-    """How many positions a side share a cell, so that all matrices take at most `budget` bytes."""
+    """How many positions per side share a cell, so that all matrices take about `budget` bytes."""
     entries = sum(
         panel.values.size for one in examples for shown in one.maps for panel in shown.panels
     )
+    # An entry takes 2 bytes, and a cell replaces block × block entries.
     return max(1, math.ceil(math.sqrt(2 * entries / budget)))
 
 
 def pooled(values: np.ndarray, block: int) -> np.ndarray:
-    """(T, S) in cells of block × block pairs, each with its strongest value; NaN where all are masked.
+    """Pool (T, S) to the strongest value of each block × block cell; NaN if all are masked.
 
     >>> pooled(np.array([[0.1, -0.9, 0.2], [0.0, 0.3, np.nan]]), 2).tolist()
     [[-0.9, 0.2]]
@@ -165,14 +170,16 @@ def pooled(values: np.ndarray, block: int) -> np.ndarray:
     padding = [
         (0, count * block - size) for count, size in zip((rows, columns), values.shape, strict=True)
     ]
+    # (T, S) padded to (rows · block, columns · block), then (rows, block, columns, block)
     parted = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
     cells = parted.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
+    # (rows, columns): where in its cell the strongest value is
     strongest = np.argmax(np.where(np.isnan(cells), -1, np.abs(cells)), axis=-1)
     return np.take_along_axis(cells, strongest[..., None], axis=-1)[..., 0]
 
 
 def encoded(values: np.ndarray) -> tuple[str, float]:
-    """Little-endian 16-bit integers in base64, and the factor that makes them values again.
+    """Values as little-endian int16 in base64, and the factor that restores them.
 
     >>> data, factor = encoded(np.array([[0.5, np.nan]]))
     >>> np.frombuffer(base64.b64decode(data), "<i2").tolist(), round(factor * 32767, 6)

@@ -1,4 +1,4 @@
-"""Learning curves of several runs, with the spread of their seeds."""
+"""Learning curves over several runs, with their range."""
 
 import collections
 import statistics
@@ -11,11 +11,11 @@ Curve = list[dict[str, Any]]
 def curves_of(
     histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], figure: str
 ) -> dict[str, Curve]:
-    """For each model the mean, smallest and largest value of its runs, at every step that all of them reached.
+    """The mean, smallest and largest value of each model's runs, at every step they all have.
 
     Args:
         histories: the model and the history of each run.
-        figure: what to follow, "loss" for instance; runs without it are left out.
+        figure: name of the figure, such as "loss"; runs without it are left out.
 
     >>> histories = [("coda", [{"step": 5, "loss": 2.0}]), ("coda", [{"step": 5, "loss": 4.0}])]
     >>> curves_of(histories, "loss")

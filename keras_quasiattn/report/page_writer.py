@@ -1,4 +1,4 @@
-"""The page itself: one HTML file with everything in it."""
+"""The HTML page of a report: one file that contains everything."""
 
 import base64
 import dataclasses
@@ -14,7 +14,7 @@ from keras_quasiattn.report.heat_maps import Example, block_size, encoded, poole
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A title with figures, and perhaps a line of text and a table whose first row is its head."""
+    """A title with figures, and optionally a line of text and a table (first row: header)."""
 
     title: str
     figures: Sequence[Drawing] = ()
@@ -31,18 +31,19 @@ def page(
     texts: Sequence[Mapping[str, Any]] = (),
     sections: Sequence[Section] = (),
 ) -> str:
-    """The HTML of a report.
+    """Render the HTML of a report.
 
-    Texts are escaped wherever they stand, the script is the only one that the page's policy lets run, and the policy
+    All texts are escaped. The page's content security policy allows its own script alone and
     forbids every request.
 
     Args:
         title: the heading.
-        facts: names and values under it.
+        facts: names and values under the heading.
         notes: lines that say what is missing and why.
         examples: texts or pairs with their heat maps.
-        texts: answers with `tokens` and `weights`, and perhaps `gates`, and the name of the `model` that gave them.
-        sections: figures.
+        texts: answers with `tokens`, `weights` and the name of the `model` that gave them, and
+            optionally `gates`.
+        sections: further sections, with figures.
 
     Raises:
         UserError: jinja2 is not installed.
@@ -79,7 +80,7 @@ def _resource(name: str) -> str:
 
 
 def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | None, list[str]]:
-    """What the script reads: names and tokens as one object, each head's matrix as an element of its own."""
+    """The data of the script: one object with names and tokens, and one encoded matrix per head."""
     matrices: list[str] = []
     listed = []
     for example in examples:
@@ -127,7 +128,7 @@ def _text(answer: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary(answer: Mapping[str, Any]) -> str:
-    """An answer in a line."""
+    """An answer as one line."""
     if "label" in answer:
         probability = answer["probabilities"][answer["classes"].index(answer["label"])]
         return f"{answer['label']} {probability:.3f}"
@@ -155,5 +156,5 @@ def _section(section: Section) -> dict[str, Any]:
 
 
 def _image(svg: bytes) -> str:
-    # In an <img> nothing within the picture can run or fetch.
+    # Inside an <img>, an SVG can neither run scripts nor load anything.
     return "data:image/svg+xml;base64," + base64.b64encode(svg).decode()

@@ -1,14 +1,14 @@
-"""Texts of others where a control character or a very long one would spoil the page, the figure or the terminal."""
+"""Makes untrusted text safe to show on a page, in a figure or on a terminal."""
 
 import unicodedata
 
 _LONGEST = 20
-# Control characters, half surrogate pairs, and what ends a line or paragraph.
+# Control characters, lone surrogates, line and paragraph separators.
 _SPOILING = ("Cc", "Cs", "Zl", "Zp")
 
 
 def readable(text: str, longest: int = _LONGEST) -> str:
-    r"""The text on one line, what cannot be shown replaced, cut where it is too long.
+    r"""The text cut to `longest` characters, with control characters and line breaks replaced.
 
     >>> readable("a\x1b[2Jb"), readable("x" * 50, 5)
     ('a\ufffd[2Jb', 'xxxx…')

@@ -1,4 +1,4 @@
-"""The report of several runs: one page, and its figures beside it."""
+"""The report of several runs: one HTML page, with its figures in a folder beside it."""
 
 import json
 from collections.abc import Sequence
@@ -27,27 +27,32 @@ def write_report(
 ) -> list[Path]:
     """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
 
-    Learning curves are of all runs, the runs of one model together. Heat maps, texts, densities and histograms are of
-    the first finished run of each model. The page needs no network and no other file.
+    Learning curves cover all runs; runs of the same model share a curve. Heat maps, texts,
+    densities and histograms come from the first finished run of each model. The page needs no
+    network and no other file.
 
     Args:
-        sources: folders of runs, finished or not, and of exported models (a version's folder).
-        to: the page; the figures go to a folder of its name without ending, and "_figures".
-        inputs: texts to show, the texts of a pair separated by tabs; default the first of `split`.
-        split: part of the data that texts come from; default one example, and the data are not read.
-        limit: how many texts densities are measured on.
-        results: a file of recorded results, for accuracy against density.
-        data_dir: where the data of the runs lie.
+        sources: folders of runs, finished or not, and of exported models (the folder of a version).
+        to: the HTML file; the figures go to a folder beside it, named like the file with "_figures"
+            instead of the extension.
+        inputs: texts to show, the texts of a pair separated by tabs; default: the first of `split`.
+        split: the part of the data that texts come from; default: only the task's example is shown,
+            and no data are read.
+        limit: number of texts of `split` on which densities are measured.
+        results: a JSON Lines file of recorded results, to plot accuracy against density.
+        data_dir: where the data of the runs are.
 
     Returns:
         The page and all figures.
 
     Raises:
-        UserError: a folder is neither, an input does not suit, the data are not there, a file cannot be read or
-            written, or jinja2 or matplotlib is not installed.
+        UserError: a folder is neither a run nor an exported model, an input is invalid, data are
+            missing, a file cannot be read or written, or jinja2 or matplotlib is not installed.
 
     ```python
-    write_report(["runs/coda-seed0", "runs/coda-seed1", "runs/softmax-seed0"], "report.html", data_dir="data")
+    write_report(
+        ["runs/coda-seed0", "runs/coda-seed1", "runs/softmax-seed0"], "report.html", data_dir="data"
+    )
     ```
     """
     to = Path(to)
@@ -118,7 +123,7 @@ def _facts(folder: RunFolder) -> list[tuple[str, str]]:
 
 
 def _curves(folders: Sequence[RunFolder]) -> list[Section]:
-    """A section a data set, in it a figure for the loss and each validation figure."""
+    """One section per data set, with a figure for the loss and for each validation figure."""
     sections = []
     for preset in dict.fromkeys(_model(folder)[:2] for folder in folders):
         histories = [

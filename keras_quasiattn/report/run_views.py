@@ -1,4 +1,4 @@
-"""What a report shows of one model: its heat maps, the texts it reads, its matrices over training."""
+"""What a report shows of one model: heat maps, texts, and matrices over training."""
 
 import dataclasses
 import re
@@ -20,11 +20,11 @@ from keras_quasiattn.training.attention_figures import AttentionFigures, shares
 from keras_quasiattn.training.attention_summaries import read_attention
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
 
-# By layer the titles of its matrices, by name.
+# Titles of matrices: by layer, then by the matrix' name.
 Titles = dict[str, dict[str, str]]
 
-SHOWN = 5  # texts whose maps and tokens are on the page
-_MEASURED = 32  # texts that saved checkpoints are measured on
+SHOWN = 5  # texts that the page shows with heat maps and tokens
+_MEASURED = 32  # texts on which saved checkpoints are measured
 
 
 @dataclasses.dataclass
@@ -32,11 +32,11 @@ class View:
     """The parts of a page that come from one model.
 
     Args:
-        name: of the model, before everything that is its own.
+        name: the model's name, which the titles of its parts contain.
         examples: texts with their heat maps.
         texts: answers with tokens and weights.
         sections: further sections.
-        figures: figures beside the page that are in no section.
+        figures: figures saved beside the page that are in no section.
         notes: what is missing and why.
     """
 
@@ -48,7 +48,7 @@ class View:
     notes: list[str] = dataclasses.field(default_factory=list)
 
     def add_answers(self, answers: Sequence[dict[str, Any]]) -> None:
-        """Take in texts with gates or weights, and the densities where there are gates."""
+        """Add answers with weights; if two or more have gates, also plot their densities."""
         pooled = [answer for answer in answers if answer.get("tokens") and "weights" in answer]
         self.texts += [{**answer, "model": self.name} for answer in pooled[:SHOWN]]
         gated = [answer for answer in pooled if "gates" in answer]
@@ -61,7 +61,7 @@ class View:
             self.sections.append(Section(f"Density by length: {self.name}", [drawn]))
 
     def add_examples(self, examples: Sequence[Example]) -> None:
-        """Take in examples, and draw the first one's maps."""
+        """Add the examples that have heat maps, and draw those of the first."""
         kept = [one for one in examples if one.maps]
         self.examples += kept
         for one in kept[0].maps if kept else []:
@@ -76,18 +76,19 @@ def view_of_run(
     split: str | None,
     limit: int,
 ) -> View:
-    """What there is to see of a finished run.
+    """Collect what a report shows of a finished run.
 
     Args:
-        name: what the page calls it.
+        name: the run's name on the page.
         folder: the run.
-        data_dir: where its data lie.
+        data_dir: where its data are.
         inputs: texts to show.
-        split: part of the data that they come from, if there are no inputs; default the task's one example.
-        limit: how many texts of the split to ask for densities, the first few of which are shown.
+        split: the part of the data that texts come from if there are no inputs; default: only the
+            task's example.
+        limit: number of texts of the split to answer for densities; the first few are shown.
 
     Raises:
-        UserError: an input that the task refuses, data that are not there, or a run that does not load.
+        UserError: an invalid input, missing data, or a run that does not load.
     """
     view, task, model = View(name), folder.task(data_dir), folder.load_model()
     for text in inputs:
@@ -103,7 +104,7 @@ def view_of_run(
         ]
         view.add_examples([example for example, _ in read])
         titles = read[0][1]
-    except UserError as error:  # a task that reads no text
+    except UserError as error:  # the task does not read texts
         view.notes.append(f"{name}: {error}")
     rows = read_attention(folder.path)
     told = "as recorded at the end of every period on a batch of validation data"
@@ -116,7 +117,7 @@ def view_of_run(
 
 
 def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str]) -> View:
-    """What the outputs of an exported model show; default on the example it was exported with."""
+    """Collect what an exported model's answers show; by default its own example is answered."""
     view = View(name)
     texts = (
         list(inputs) or [answers.about["example"]] if inputs or "example" in answers.about else []
@@ -139,7 +140,7 @@ def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str])
 def _example(
     task: Task, model: keras.Model, name: str, text: str, answer: dict[str, Any]
 ) -> tuple[Example, Titles]:
-    """The example, and the titles of its matrices."""
+    """One example with its heat maps, and the titles of its matrices."""
     reading = task.read([text])
     _, maps = probe(model, reading.argument)
     sides = [(reading.inputs[side].shape[1], rows[0]) for side, rows in reading.tokens.items()]
@@ -151,7 +152,7 @@ def _example(
 
 
 def _is_text(shown: Any, answer: dict[str, Any]) -> bool:
-    """Whether the tokens of the answer show it already: one row of weights."""
+    """Whether the answer's tokens already show this map, since it has one row of weights."""
     return (
         "tokens" in answer
         and "weights" in answer
@@ -160,7 +161,7 @@ def _is_text(shown: Any, answer: dict[str, Any]) -> bool:
 
 
 def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> list[dict[str, Any]]:
-    """What a run without records can still say; the model is left with the last checkpoint's weights."""
+    """Measure the saved checkpoints of a run without records; the model keeps the last weights."""
     figures, checkpoints = AttentionFigures(model, inputs), Checkpoints(folder.checkpoints, keep=0)
     groups = {"trainable": model.trainable_variables, "state": model.non_trainable_variables}
     rows: list[dict[str, Any]] = []
@@ -187,7 +188,7 @@ def _over_training(name: str, told: str, rows: list[dict[str, Any]], titles: Tit
 
 
 def slug(name: str) -> str:
-    """A name for a file.
+    """Turn a name into a file name.
 
     >>> slug("trec bilstm_gated/attention (MultiHeadCoDA)")
     'trec-bilstm_gated-attention-MultiHeadCoDA'

@@ -1,4 +1,4 @@
-"""Answers of an exported model, with what it tells of its attention."""
+"""Answers of an exported model, with the attention weights that it returns."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from keras_quasiattn.tasks.vocabulary_task import plain
 
 
 class SavedAnswers:
-    """An exported model: strings in, answers out; `weights`, `gates` and tokens as far as it has them.
+    """An exported model: strings in, answers out, with its tokens, `weights` and `gates` if any.
 
     Args:
         path: the folder of a version, with `saved_model.pb`.
@@ -24,7 +24,7 @@ class SavedAnswers:
     """
 
     def __init__(self, path: Path) -> None:
-        import tensorflow_text  # noqa: F401  # its kernels
+        import tensorflow_text  # noqa: F401  # registers its kernels
 
         self.path = path
         try:
@@ -38,16 +38,16 @@ class SavedAnswers:
             self.about = {}
 
     def predict(self, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """One answer an input, texts of one input separated by tabs.
+        """One answer per input; the texts of an input are separated by tabs.
 
         Raises:
-            UserError: another number of texts than the model takes.
+            UserError: an input has more or fewer texts than the model takes.
         """
         return [self._answer(text) for text in inputs]
 
     def _answer(self, text: str) -> dict[str, Any]:
         specs = self._signature.structured_input_signature[1]
-        # The texts of a list, a ranker's candidates, come last.
+        # An argument that is a list of texts, such as a ranker's candidates, comes last.
         names = sorted(specs, key=lambda name: (len(specs[name].shape), name))
         listed = len(specs[names[-1]].shape) == 2
         columns = [
@@ -62,7 +62,7 @@ class SavedAnswers:
 
 
 def _readable(row: dict[str, Any], name: str) -> Any:
-    """A value without the padding of an empty text."""
+    """A value as plain data; per-token values lose the padding behind the last token."""
     empty = isinstance(row.get("tokens"), np.ndarray) and name in ("tokens", "weights", "gates")
     value = row[name]
     if empty:

@@ -1,4 +1,4 @@
-"""What a layer attends to, in a notebook."""
+"""Show in a notebook what a layer attends to."""
 
 import html
 from collections.abc import Sequence
@@ -20,8 +20,8 @@ class AttentionView:
     """The heat maps of one call; a notebook shows them with pickers for layer and head.
 
     Args:
-        maps: what to show.
-        title: a heading.
+        maps: the heat maps to show.
+        title: the heading.
     """
 
     def __init__(self, maps: Sequence[HeatMap], title: str) -> None:
@@ -29,20 +29,20 @@ class AttentionView:
         self.title = title
 
     def html(self) -> str:
-        """The whole page."""
+        """The whole HTML page."""
         return page(self.title, examples=[Example(self.title, "", self.maps)])
 
     def save(self, file: str | Path) -> None:
-        """Write the page, which opens from disk."""
+        """Write the page to a file that a browser can open from disk."""
         with replacing(Path(file)) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
 
     def figure(self, number: int = 0, head: int = 0) -> Drawing:
-        """One map as SVG and PNG."""
+        """One map as a drawing, with SVG and PNG."""
         return heat_map("attention", self.maps[number], head)
 
     def _repr_html_(self) -> str:
-        # A frame of its own: the page's script and style meet nothing of the notebook's.
+        # An iframe keeps the page's script and style apart from the notebook's.
         return (
             f'<iframe sandbox="allow-scripts" style="width: 100%; height: {_HEIGHT}px; border: 0" '
             f'title="{html.escape(self.title)}" srcdoc="{html.escape(self.html())}"></iframe>'
@@ -57,23 +57,24 @@ def show(
     title: str | None = None,
     **kwargs: Any,
 ) -> AttentionView:
-    """Calls a layer or a whole model and shows what every attention layer in it computed.
+    """Call a layer or a whole model, and show what every attention layer in it computed.
 
     Args:
-        layer: any Keras layer or model with attention of this package inside.
-        *args: what it is called with.
-        tokens: a list of tokens for each sequence, by which an axis of its length is labelled: where two have that
-            length, rows take the first and columns the last. Default numbers.
-        index: which example of the batch.
-        title: a heading; default the layer's name.
-        **kwargs: further arguments of the call, masks for instance.
+        layer: any Keras layer or model that contains attention layers of this package.
+        *args: positional arguments of the call.
+        tokens: one list of tokens per sequence. An axis is labelled with the list of its length; if
+            two lists have that length, rows take the first and columns the last. Default: position
+            numbers.
+        index: which example of the batch to show.
+        title: the heading; default: the layer's name.
+        **kwargs: further arguments of the call, such as masks.
 
     Returns:
         An object that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
         ValueError: no attention layer of this package was called.
-        UserError: when it is shown: jinja2 (or for `figure` matplotlib) is not installed.
+        UserError: when it is shown, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:
     >>> from keras_quasiattn.layers import CoDA

@@ -9,15 +9,19 @@ _BAR, _LONGEST = 30, 200
 
 
 def token_table(answer: Mapping[str, Any]) -> str:
-    """An answer as lines: the label and its probability, then every token with its gate and weight.
+    """An answer as lines: the label and its probability, then each token with its gate and weight.
 
-    A closed gate is `-`, an open one `+`; the bar is as long as the weight's share of the largest.
+    A closed gate is shown as `-`, an open one as `+`. The length of the bar is the weight relative
+    to the largest weight.
 
     Args:
-        answer: a task's answer with `label`, `classes`, `probabilities`, `tokens`, and perhaps `gates` and
-            `weights`.
+        answer: a task's answer with `label`, `classes`, `probabilities` and `tokens`, and
+            optionally `gates` and `weights`.
 
-    >>> answer = {"label": "HUM", "classes": ["HUM", "LOC"], "probabilities": [0.9, 0.1], "tokens": ["who", "?"]}
+    >>> answer = {
+    ...     "label": "HUM", "classes": ["HUM", "LOC"], "probabilities": [0.9, 0.1],
+    ...     "tokens": ["who", "?"],
+    ... }
     >>> print(token_table({**answer, "gates": [True, False], "weights": [1.0, 0.0]}))
     HUM 0.900
       + 1.000 who  ##############################

@@ -1,4 +1,4 @@
-"""From a run folder to a model that answers elsewhere."""
+"""Serving: from a finished run to files that other programs can load and run."""
 
 from keras_quasiattn.serving.check import serve_check
 from keras_quasiattn.serving.convert import convert

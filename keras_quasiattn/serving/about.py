@@ -1,4 +1,4 @@
-"""What is known of an exported model, beside it."""
+"""The description of an exported model that is written beside it."""
 
 import json
 from pathlib import Path
@@ -14,14 +14,14 @@ from keras_quasiattn.training.manifest import MANIFEST, hashes
 def write_about(
     folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
 ) -> None:
-    """Write `file`, JSON, what the task learned from its data beside it, and the hashes of all files of the version.
+    """Write a model's description as JSON, the task's assets beside it, and the version's manifest.
 
     Args:
         folder: the model's run.
         task: the run's task.
-        root: the folder of the version, in which everything else has been written.
-        file: the file to write.
-        quantized: what was exported in place of the run's own model.
+        root: the version's folder, in which everything else has been written.
+        file: the JSON file to write.
+        quantized: the quantized model, if that was exported instead of the run's own.
         **more: further entries.
     """
     about: dict[str, Any] = {

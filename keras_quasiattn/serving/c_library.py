@@ -1,4 +1,4 @@
-"""Starts `c_session` as a process of its own, and reads what TensorFlow's C library knows."""
+"""Starts `c_session` in a separate process, and lists the ops that the C library registers."""
 
 import importlib.util
 import json
@@ -15,28 +15,30 @@ from keras_quasiattn.serving.c_session import packed, unpacked
 
 _PROGRAM = Path(__file__).with_name("c_session.py")
 _LIBRARIES = ("libtensorflow_framework.so.2", "libtensorflow_cc.so.2")
-# What a check may take: the libraries and a batch of 64, and copies of the model's own size.
+# Bytes that a check may use: for the libraries and a batch of 64, and for copies of the model.
 _MEMORY: Final = 8 * 2**30
 _COPIES: Final = 4
-# Isolated: neither the current folder nor PYTHONPATH nor the user's packages.
+# -I isolates it from the current folder, PYTHONPATH and the user's packages.
 _COMMAND = (sys.executable, "-I", str(_PROGRAM))
 
 
 def run_c_session(
     path: Path | None, *, with_text: bool = True, seconds: float = 900.0, **job: Any
 ) -> dict[str, Any]:
-    """What `c_session` made of a job.
+    """Run a job in `c_session` and return its result.
 
-    A SavedModel is a program, and this runs it: with the rights of this process, in bounds of time and memory.
+    A SavedModel is a program, and this runs it: with the rights of this process, but with limited
+    time and memory.
 
     Args:
-        path: the SavedModel's folder; None asks for what is registered.
-        with_text: load the kernels of tensorflow-text.
-        seconds: how long it may take.
+        path: the SavedModel's folder; None asks for the registered ops and kernels.
+        with_text: whether to load the kernels of tensorflow-text.
+        seconds: time limit.
         **job: `requests` and `timed`, as `c_session` takes them.
 
     Raises:
-        UserError: the C library refused the model or a request, was not found, took too long, or crashed.
+        UserError: the C library refused the model or a request, was not found, took too long, or
+            crashed.
     """
     folder = _folder("tensorflow")
     kernels = sorted(_folder("tensorflow_text").glob("python/ops/_*.so")) if with_text else []
@@ -47,7 +49,7 @@ def run_c_session(
         "memory": _MEMORY + _COPIES * _size(path),
         **job,
     }
-    # Files, which have a largest size and never stop a process that writes more than somebody reads.
+    # Files, not pipes: their size is limited, and the process never waits for a reader.
     with tempfile.TemporaryFile() as reply, tempfile.TemporaryFile() as errors:
         try:
             ended = subprocess.run(
@@ -87,7 +89,7 @@ def run_c_session(
 
 
 def registered_ops(*, with_text: bool) -> frozenset[str]:
-    """Names of the ops that have a kernel for CPUs."""
+    """Names of the ops that have a CPU kernel."""
     from tensorflow.core.framework import kernel_def_pb2, op_def_pb2
 
     ops, kernels = run_c_session(None, with_text=with_text)["registered"]
@@ -97,19 +99,19 @@ def registered_ops(*, with_text: bool) -> frozenset[str]:
 
 
 def _size(path: Path | None) -> int:
-    """Bytes of a SavedModel on disk."""
+    """Size of a SavedModel on disk, in bytes."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path else 0
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line of what was written to the file."""
+    """The last line of the file."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - 2000))
     said = file.read().decode("utf-8", "replace").strip().splitlines()
     return said[-1] if said else "no word"
 
 
 def _folder(package: str) -> Path:
-    """Where a package lies, without importing it."""
+    """Folder of an installed package, found without importing it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise UserError(f"{package} is not installed: pip install 'keras-quasiattn[tasks]'")

@@ -1,9 +1,10 @@
-"""A SavedModel run by TensorFlow's C library alone: a program of its own that reads a job and writes what came of it.
+"""Runs a SavedModel with TensorFlow's C library alone: reads a job, writes the result.
 
-It is started by its path, never imported, so that no Python of TensorFlow, Keras, tensorflow-text or this package can
-have a part in the answers; it says which of them were imported all the same. The job comes as JSON on standard input,
-the result goes as JSON to the descriptor that the first argument names: a model may print what it likes, and nothing
-that it writes is ever more than text. `packed` and `unpacked` are the program's only parts that others import.
+This is a program that is started by its path and never imported, so that no Python of TensorFlow,
+Keras, tensorflow-text or this package takes part in the answers. It also reports which of them were
+imported. The job arrives as JSON on standard input. The result is written as JSON to the file
+descriptor that the first argument names. So a model may print anything, and whatever it writes is
+read as data only. Other modules import only `packed` and `unpacked`.
 """
 
 import base64
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+# Values of TF_DataType; a string tensor holds one TF_TString of 24 bytes per element.
 _STRING, _STRING_SIZE = 7, 24
 _DTYPES = {
     1: "float32",
@@ -43,17 +45,18 @@ class _Output(ctypes.Structure):
 
 
 _POINTERS = (
-    "TF_NewStatus TF_NewGraph TF_NewSessionOptions TF_GraphOperationByName TF_AllocateTensor TF_TensorData "
+    "TF_NewStatus TF_NewGraph TF_NewSessionOptions TF_GraphOperationByName "
+    "TF_AllocateTensor TF_TensorData "
     "TF_StringGetDataPointer TF_LoadSessionFromSavedModel TF_LoadLibrary"
 )
 
 
 class Session:
-    """A loaded SavedModel.
+    """A SavedModel, loaded by the C library.
 
     Args:
         libraries: TensorFlow's framework library, then its C library.
-        kernels: libraries of further kernels.
+        kernels: libraries with further kernels.
         path: the SavedModel's folder; None loads the libraries alone.
     """
 
@@ -84,10 +87,11 @@ class Session:
     def run(
         self, inputs: dict[str, np.ndarray], outputs: Sequence[str]
     ) -> tuple[list[np.ndarray], float]:
-        """The outputs' values, and the seconds that the C library took for them.
+        """Compute outputs; returns their values and the seconds that the C library took.
 
         Args:
-            inputs: arrays by a tensor's name, such as "serving_default_text:0"; strings as objects of bytes.
+            inputs: arrays by tensor name, such as "serving_default_text:0"; strings as object
+                arrays of bytes.
             outputs: names of tensors.
         """
         fed = [self._tensor(array) for array in inputs.values()]
@@ -96,8 +100,8 @@ class Session:
         results = (c_void_p * len(outputs))()
         begun = time.perf_counter()
         self._c.TF_SessionRun(
-            self._session, None, feeds, values, c_int(len(fed)), fetches, results, c_int(len(outputs)), None,
-            c_int(0), None, self._status,
+            self._session, None, feeds, values, c_int(len(fed)), fetches, results,
+            c_int(len(outputs)), None, c_int(0), None, self._status,
         )  # fmt: skip
         seconds = time.perf_counter() - begun
         try:
@@ -113,7 +117,7 @@ class Session:
                 self._c.TF_DeleteTensor(tensor)
 
     def registered(self) -> tuple[bytes, bytes]:
-        """The ops and the kernels that the libraries know: serialized `OpList` and `KernelList`."""
+        """The ops and kernels that the libraries register: serialized `OpList` and `KernelList`."""
         ops = self._c.TF_GetAllOpList()
         kernels = self._c.TF_GetAllRegisteredKernels(self._status)
         self._check()
@@ -190,7 +194,7 @@ def _bytes_of(buffer: Any) -> bytes:
 
 
 def packed(value: Any) -> Any:
-    """An array or bytes as JSON can hold them: the `default` of `json.dump`."""
+    """Encode an array or bytes for JSON: the `default` of `json.dump`."""
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
     texts = value.dtype == object
@@ -203,10 +207,10 @@ def packed(value: Any) -> Any:
 
 
 def unpacked(value: dict[str, Any]) -> Any:
-    """What `packed` made such an object of: the `object_hook` of `json.load`.
+    """Decode what `packed` encoded: the `object_hook` of `json.load`.
 
     Raises:
-        ValueError: it was not made by `packed`.
+        ValueError: the value was not made by `packed`.
     """
     if value.keys() == {"bytes"}:
         return base64.b64decode(value["bytes"], validate=True)
@@ -223,7 +227,7 @@ def unpacked(value: dict[str, Any]) -> Any:
 
 
 def _limit(memory: int) -> None:
-    """Bounds what the model may take: memory, and the size of a file it writes; and no dump of memory if it crashes."""
+    """Limit the memory and the size of files that the process may use; disable core dumps."""
     for what, most in (
         (resource.RLIMIT_DATA, memory),
         (resource.RLIMIT_FSIZE, 2**30),
@@ -239,7 +243,7 @@ def _work(job: dict[str, Any]) -> dict[str, Any]:
     answers = [session.run(inputs, outputs)[0] for inputs, outputs in job["requests"]]
     seconds = []
     for inputs, outputs, repetitions in job["timed"]:
-        session.run(inputs, outputs)  # the first use of a shape allocates
+        session.run(inputs, outputs)  # the first run of a shape allocates memory
         seconds.append([session.run(inputs, outputs)[1] for _ in range(repetitions)])
     return {
         "answers": answers,

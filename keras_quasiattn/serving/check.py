@@ -1,4 +1,4 @@
-"""Would a stock model server load this SavedModel, and does it answer there as it did when it was written?"""
+"""Check, without a server, that a SavedModel loads in one and gives the recorded answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,25 +15,28 @@ from keras_quasiattn.training.manifest import MANIFEST, check_hashes
 
 BATCHES: Final = (1, 8, 64)
 _PERCENTILES = (50, 90, 99)
-# Of the largest number of an output, or of 1: another machine's kernels may add in another order.
+# Largest accepted difference, relative to an output's largest number if that exceeds 1: the
+# kernels of another machine may add in another order.
 _ROUNDING = 1e-4
 
 
 def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
-    """Check an exported version as far as that goes without a server; gives what it finds, line by line.
+    """Check an exported version as far as possible without a server; yields findings line by line.
 
-    TensorFlow's C library loads the SavedModel in a process of its own, with the kernels of tensorflow-text and no
-    Python of any model. The graph's ops have to be among those that a stock server links, and no function may ask
-    for XLA, which servers leave off on CPUs. The recorded requests are asked again and have to be answered as
-    before. Then the example of each signature is asked in batches of 1, 8 and 64, and its latency measured in the
-    C library: without a network, a queue or other requests.
+    The files must match their manifest. Every op of the graph must be one that a stock server
+    links, and no function may require XLA, which servers leave off on CPUs. Then TensorFlow's C
+    library loads the SavedModel in a separate process, with the kernels of tensorflow-text but
+    without the Python of TensorFlow, Keras or this package. It runs the recorded requests again,
+    which must give the recorded answers. Then it runs the example of each signature in batches of
+    1, 8 and 64. The latencies are those of the C library: without a network, a queue or other
+    requests.
 
     Args:
         path: folder of one version, with `saved_model.pb`.
-        repetitions: how often a batch is timed.
+        repetitions: how often each batch is timed.
 
     Raises:
-        UserError: what a check found wrong; or the version has no recorded requests to compare with.
+        UserError: a check failed, or the version has no recorded requests to compare with.
 
     ```python
     for line in serve_check("saved_models/trec/1"):
@@ -64,7 +67,10 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
         _compare(path, record, answers)
         for record, answers in zip(records, result["answers"], strict=True)
     )
-    yield f"answers: {len(records)} recorded requests answered alike, largest difference {difference:.2g}"
+    yield (
+        f"answers: {len(records)} recorded requests answered alike, "
+        f"largest difference {difference:.2g}"
+    )
     for (signature, batch), seconds in zip(timed, result["seconds"], strict=True):
         figures = zip(_PERCENTILES, np.percentile(seconds, _PERCENTILES), strict=True)
         spread = ", ".join(f"p{percentile} {1e3 * value:.2f} ms" for percentile, value in figures)
@@ -72,7 +78,7 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
 
 
 def _read_graph(path: Path) -> Any:
-    """The `MetaGraphDef` that a server loads."""
+    """The `MetaGraphDef` that a server loads: the one tagged 'serve'."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
@@ -113,10 +119,11 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
 def _request(
     path: Path, graph: Any, record: RecordedRequest
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Arrays by the names of the graph's tensors, and the tensors that answer."""
+    """The inputs of a record by tensor name, and the names of the tensors to fetch."""
     if record.signature not in graph.signature_def:
         raise UserError(
-            f"{path} has a recorded request for the signature {record.signature!r}, which is not there"
+            f"{path} has a recorded request for the signature {record.signature!r}, "
+            f"which is not there"
         )
     signature = graph.signature_def[record.signature]
     if (
@@ -131,11 +138,12 @@ def _request(
 
 
 def _repeated(inputs: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndarray]:
+    # (rows, ...) to (batch, ...): copies of the first row.
     return {name: np.repeat(value[:1], batch, axis=0) for name, value in inputs.items()}
 
 
 def _compare(path: Path, record: RecordedRequest, answers: Sequence[np.ndarray]) -> float:
-    """The largest difference between numbers, relative where they are above 1."""
+    """The largest difference between numbers, relative to the largest number if above 1."""
     largest = 0.0
     for name, expected, got in zip(record.answer, record.answer.values(), answers, strict=True):
         if np.issubdtype(expected.dtype, np.floating) and got.shape == expected.shape:
@@ -146,7 +154,8 @@ def _compare(path: Path, record: RecordedRequest, answers: Sequence[np.ndarray])
             alike = got.dtype == expected.dtype and np.array_equal(got, expected)
         if not alike:
             raise UserError(
-                f"{path} answers {name} {got.tolist()!r} to a recorded request for {record.signature!r}, "
+                f"{path} answers {name} {got.tolist()!r} "
+                f"to a recorded request for {record.signature!r}, "
                 f"and {expected.tolist()!r} was recorded"
             )
     return largest

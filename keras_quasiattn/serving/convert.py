@@ -1,4 +1,4 @@
-"""From a finished run to a file for ONNX Runtime, LiteRT or OpenVINO."""
+"""Convert a finished run for ONNX Runtime, LiteRT or OpenVINO."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,14 +18,14 @@ from keras_quasiattn.training import RunFolder
 from keras_quasiattn.training.files import appearing
 
 OUTPUT: Final = "logits"
-# Of the largest number of an answer, or of 1.
+# Largest accepted difference, relative to the answer's largest number if that exceeds 1.
 _ROUNDING = 1e-4
-# Rows and length of the batches that are compared; the first input has this length, each further one is one longer.
+# (rows, length) of the batches to compare; each further input of a model is one longer.
 _SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))
 
 
 class Conversion(NamedTuple):
-    """A version's folder, and how far its answers are from the model's own."""
+    """A converted version, and how far its answers are from the model's own."""
 
     path: Path
     runtime: str
@@ -33,7 +33,7 @@ class Conversion(NamedTuple):
     batches: int
 
     def line(self) -> str:
-        """The comparison in words."""
+        """The comparison as a sentence."""
         return (
             f"{self.runtime} answers {self.batches} batches as the model does, "
             f"largest difference {self.difference:.2g}"
@@ -50,29 +50,32 @@ def convert(
     version: int | None = None,
     quantized: Quantized | None = None,
 ) -> Conversion:
-    """Write a finished run's model for another runtime, to `target/name-runtime/version/`.
+    """Convert a finished run for another runtime and write it to `target/name-runtime/version/`.
 
-    The file holds the Keras model itself: ids of tokens, int32 (batch, length), by the names of the model's inputs
-    (`ids`; `first` and `second`; `source` and `target`), to `logits`. Id 0 is padding, behind the text, and changes
-    nothing. The text handling stays outside, since strings cannot enter; so does the search for an answer of several
-    tokens. Beside the file lie `about.json`, with the ids of the task's example, and the task's vocabulary.
+    The file holds the Keras model alone. It takes token ids, int32 (batch, length), under the names
+    of the model's inputs (`ids`; `first` and `second`; `source` and `target`), and returns
+    `logits`. Id 0 is padding at the end of a text and changes nothing. Text processing stays
+    outside, since the runtimes take no strings, and so does the search for answers of several
+    tokens. The task's vocabulary and `about.json`, with the ids of the task's example, are written
+    beside the file.
 
-    The runtime itself loads the file and is asked batches of one and several rows, of several lengths, padding and a
-    row with nothing in it among them. The folder appears only when it has answered as the model does.
+    The runtime then loads the file and answers batches of one and of several rows, of several
+    lengths, with padding and with an empty row. The folder gets its final name only if these
+    answers match the model's.
 
     Args:
         folder: the finished run.
         task: the run's task, `folder.task(data_dir)`.
-        target: folder of all exported models; made if it is missing.
+        target: folder of all exported models; created if missing.
         runtime: "onnx", "litert" or "openvino".
-        name: name of the model, to which the runtime's is added; default the name of the run folder.
-        version: positive number of the version; default one more than the highest there is.
-        quantized: what to write in place of the run's own model.
+        name: name of the model, to which `-runtime` is added; default: the name of the run folder.
+        version: positive version number; default: one more than the highest existing one.
+        quantized: the quantized model to convert instead of the run's own.
 
     Raises:
-        UserError: the run is not finished; the runtime is unknown, not installed, or cannot run such a model; the
-            name or version does not suit; the version is there already; the folder cannot be written; or the runtime
-            answers with other numbers.
+        UserError: the run is not finished; the runtime is unknown, not installed or cannot run this
+            model; the name or version is invalid; the version already exists; the folder cannot be
+            written; or the runtime's answers differ.
 
     ```python
     folder = RunFolder.open("runs/snli", finished=True)
@@ -101,12 +104,12 @@ def convert(
 
 
 def _answers(model: keras.Model, batches: list[dict[str, np.ndarray]]) -> list[np.ndarray]:
-    """The model's own answers."""
+    """The model's own logits for every batch."""
     specs = {tensor.name: tf.TensorSpec((None, None), tf.int32) for tensor in model.inputs}
 
     @tf.function(input_signature=[specs])
     def answer(inputs: dict[str, tf.Tensor]) -> tf.Tensor:
-        (alone, *others) = inputs.values()
+        (alone, *others) = inputs.values()  # each (rows, length)
         return model(inputs if others else alone, training=False)[OUTPUT]
 
     return [
@@ -116,47 +119,47 @@ def _answers(model: keras.Model, batches: list[dict[str, np.ndarray]]) -> list[n
 
 
 def _written(runtime: Runtime, model: keras.Model, file: Path) -> Answer:
-    """What answers from the file, once it is written."""
+    """Write the runtime's file, load it, and return the function that answers from it."""
     try:
         runtime.write(model, file)
         return runtime.load(file)
     except OSError:
         raise
-    except Exception as error:  # every converter has errors of its own
+    except Exception as error:  # every converter raises its own errors
         raise UserError(f"{runtime.name} cannot take this model: {_reason(error)}") from error
 
 
 def _difference(
     runtime: Runtime, answer: Answer, inputs: Mapping[str, np.ndarray], expected: np.ndarray
 ) -> float:
-    """The largest difference between the runtime's numbers and the model's, relative where they are above 1."""
+    """The largest difference from the model's logits, relative to their largest if above 1."""
     try:
         got = answer(inputs)[OUTPUT]
-    except Exception as error:  # every runtime has errors of its own
+    except Exception as error:  # every runtime raises its own errors
         raise UserError(f"{runtime.name} cannot run this model: {_reason(error)}") from error
     shapes = {key: value.shape for key, value in inputs.items()}
     if got.shape != expected.shape:
         raise UserError(
-            f"{runtime.name} answers {shapes} with {OUTPUT} of shape {got.shape}, and the model itself with "
-            f"{expected.shape}: not exported"
+            f"{runtime.name} answers {shapes} with {OUTPUT} of shape {got.shape}, "
+            f"and the model itself with {expected.shape}: not exported"
         )
     difference = float(np.max(np.abs(got - expected)) / max(1.0, float(np.max(np.abs(expected)))))
     if not difference <= _ROUNDING:  # NaN too
         raise UserError(
-            f"{runtime.name} answers {shapes} with {OUTPUT} that are {difference:.2g} from the model's own: "
-            f"not exported"
+            f"{runtime.name} answers {shapes} with {OUTPUT} "
+            f"that are {difference:.2g} from the model's own: not exported"
         )
     return difference
 
 
 def _reason(error: Exception) -> str:
-    """The first sentence of what a converter says."""
+    """The first sentence of an error message, cut to 300 characters."""
     words = " ".join(str(error).split()) or type(error).__name__
     return words.partition(". ")[0][:300]
 
 
 def _example_ids(signature: ServingSignature, text: str) -> dict[str, np.ndarray]:
-    """The ids of the example's texts by the argument's name: those of several texts one after the other."""
+    """The example's token ids by argument name, (ids,); several texts are concatenated."""
     columns = zip(signature.input_signature, signature.columns(text), strict=True)
     return {
         spec.name: signature.tokenize(
@@ -167,7 +170,7 @@ def _example_ids(signature: ServingSignature, text: str) -> dict[str, np.ndarray
 
 
 def _batches(names: list[str], known: np.ndarray) -> Iterator[dict[str, np.ndarray]]:
-    """Ids by the inputs' names: of several rows the second ends halfway, and the last is all padding."""
+    """Random ids by input name; with several rows, the second is half padding, the last all."""
     generator = np.random.default_rng(0)
     for rows, length in _SHAPES:
         batch = {}

@@ -1,4 +1,4 @@
-"""From a finished run to a versioned SavedModel that TensorFlow Serving can load."""
+"""Export a finished run as a versioned SavedModel for TensorFlow Serving."""
 
 import contextlib
 from collections.abc import Iterator
@@ -20,9 +20,9 @@ from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.training.files import appearing
 
-# TensorFlow Serving ignores this folder but for warm-up requests; what is known of the model lies beside them.
+# Beside the warm-up requests: TensorFlow Serving ignores other files in this folder.
 ABOUT = Path("assets.extra") / "about.json"
-_ROUNDING = 1e-3
+_ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
 
 
 def export(
@@ -34,29 +34,33 @@ def export(
     version: int | None = None,
     quantized: Quantized | None = None,
 ) -> Path:
-    """Write a finished run's model to `target/name/version/`, and name it in `target/models.config`.
+    """Export a finished run to `target/name/version/`, and list it in `target/models.config`.
 
-    Two signatures, `serving_default` (strings) and `token_ids`, give dictionaries. The text handling is part of the
-    graph; a process needs tensorflow and the kernels of tensorflow-text to load it, and neither Keras nor this
-    package. In `assets.extra` lie requests that a server warms up with, with their answers, and what is known of the
-    model, its vocabulary included. The folder appears under its name only when it is complete, has been loaded again
-    and has answered the task's example as the model itself does; a server that watches `target/name` never sees less.
+    The SavedModel has two signatures, `serving_default` (strings) and `token_ids`, which return
+    dictionaries. The text processing is part of the graph. To load it, a process needs tensorflow
+    and the kernels of tensorflow-text, but neither Keras nor this package. `assets.extra` holds
+    warm-up requests for the server with their answers, and a description of the model that includes
+    its vocabulary.
+
+    The version is written to a temporary folder and loaded again. The folder gets its final name
+    only if the written model answers the task's example as the model itself does, so a server that
+    watches `target/name` never sees an incomplete version.
 
     Args:
         folder: the finished run.
         task: the run's task, `folder.task(data_dir)`.
-        target: folder of all exported models; made if it is missing.
-        name: name of the model; default the name of the run folder.
-        version: positive number of the version; default one more than the highest there is.
-        quantized: what to write in place of the run's own model.
+        target: folder of all exported models; created if missing.
+        name: name of the model; default: the name of the run folder.
+        version: positive version number; default: one more than the highest existing one.
+        quantized: the quantized model to export instead of the run's own.
 
     Returns:
         The folder of the version.
 
     Raises:
-        UserError: the run is not finished; the name or version does not suit; the version is there already;
-            the folder cannot be written; the written model does not answer as it should; TensorFlow Serving's
-            messages are not installed; or `models.config` is damaged.
+        UserError: the run is not finished; the name or version is invalid; the version already
+            exists; the folder cannot be written; the written model answers differently; the
+            TensorFlow Serving API is not installed; or `models.config` is damaged.
 
     ```python
     folder = RunFolder.open("runs/mlu-coda", finished=True)
@@ -81,7 +85,7 @@ def export(
 
 @contextlib.contextmanager
 def _said_by_tensorflow(final: Path) -> Iterator[None]:
-    """TensorFlow's own errors about files, such as of a full disk, as one of ours."""
+    """Turn TensorFlow's own file errors, such as a full disk, into a `UserError`."""
     try:
         yield
     except tf.errors.OpError as error:
@@ -89,7 +93,7 @@ def _said_by_tensorflow(final: Path) -> Iterator[None]:
 
 
 def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
-    # Not Keras' ExportArchive, which writes every weight twice.
+    # Not Keras' ExportArchive: it writes every weight twice.
     module = tf.Module()
     module.answers = signature_functions(signature)
     module.weights = [variable.value for variable in model.variables]
@@ -101,10 +105,11 @@ def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
 
 
 def _ask(signature: ServingSignature, example: str, path: Path) -> list[RecordedRequest]:
-    """What the written model answers to the example, alone and beside a row with nothing in it."""
+    """Send the example to the written model, alone and with an empty row; record the answers."""
     loaded = tf.saved_model.load(str(path))
     records = []
     for name, alone in example_inputs(signature, example).items():
+        # (1, ...) and an empty row make (2, ...).
         beside = {key: np.concatenate([value, _nothing(value)]) for key, value in alone.items()}
         for inputs in (alone, beside):
             asked = {key: tf.constant(value) for key, value in inputs.items()}
@@ -118,20 +123,20 @@ def _nothing(array: np.ndarray) -> np.ndarray:
 
 
 def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> None:
-    """The written model answers the example as the model itself does, however it is asked."""
+    """Check that every recorded answer to the example is the model's own."""
     expected = task.predict(model, [task.example])[0]
     for record in records:
         for key, value in record.answer.items():
             got = _plain(value[0])
             if not _alike(got, expected[key]):
                 raise UserError(
-                    f"the exported model answers {key} {got!r} to {task.example!r}, and the model itself "
-                    f"{expected[key]!r}: not exported"
+                    f"the exported model answers {key} {got!r} to {task.example!r}, "
+                    f"and the model itself {expected[key]!r}: not exported"
                 )
 
 
 def _plain(value: Any) -> Any:
-    """An array, a number or bytes as lists, numbers and texts."""
+    """Arrays, numbers and bytes as lists, numbers and strings."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return [_plain(one) for one in value] if isinstance(value, np.ndarray) else value

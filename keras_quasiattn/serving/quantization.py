@@ -1,4 +1,4 @@
-"""Models with weights of 8 bits, and what that costs them."""
+"""Quantization to 8-bit weights, with the figures before and after."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ _LAYERS = (
 
 
 class Quantized(NamedTuple):
-    """A quantized model, with the task's figures of it and of the model that it was made from."""
+    """A quantized model, with the task's figures before and after quantization."""
 
     model: keras.Model
     mode: str
@@ -28,7 +28,7 @@ class Quantized(NamedTuple):
     after: Mapping[str, float | str]
 
     def record(self) -> dict[str, Any]:
-        """The figures, JSON-able."""
+        """The figures, JSON-serializable."""
         return {
             "mode": self.mode,
             "split": _SPLIT,
@@ -37,9 +37,10 @@ class Quantized(NamedTuple):
         }
 
     def lines(self) -> list[str]:
-        """Each figure before and after, a line each."""
+        """One line per figure, with its value before and after."""
         return [
-            f"{name} on the {_SPLIT} split: {before:.4f}, and with {self.mode} weights {self.after[name]:.4f}"
+            f"{name} on the {_SPLIT} split: {before:.4f}, "
+            f"and with {self.mode} weights {self.after[name]:.4f}"
             for name, before in self.before.items()
             if isinstance(before, float)
         ]
@@ -48,22 +49,23 @@ class Quantized(NamedTuple):
 def quantize(
     folder: RunFolder, task: Task, mode: str = "int8", *, limit: int | None = 1000
 ) -> Quantized:
-    """A finished run's model with weights of 8 bits, and its figures on the validation split before and after.
+    """Quantize a finished run's weights to 8 bits; measure the validation split before and after.
 
-    The kernels of `Dense` and `EinsumDense` layers and the tables of embeddings become integers of 8 bits with a
-    scale of float32 for each output, or for each row of a table; everything is still computed in the model's own
-    precision. Recurrent layers, which Keras does not quantize, stay as they are. A SavedModel holds the integers;
-    converters keep those of embeddings and fold kernels back to float32, rounded as they are. Activations are not
-    quantized: with that, LiteRT refuses the models and OpenVINO answers with other numbers.
+    The kernels of `Dense` and `EinsumDense` layers and the tables of embeddings become 8-bit
+    integers, with a float32 scale for each output, or for each row of a table. All computation
+    stays in the model's own precision. Recurrent layers stay as they are, since Keras does not
+    quantize them. A SavedModel holds the integers; converters keep those of embeddings, but fold
+    kernels back to float32 with the rounded values. Activations are not quantized: if they were,
+    LiteRT would refuse the models and OpenVINO would answer with other numbers.
 
     Args:
         folder: the finished run.
         task: the run's task, with its data.
         mode: "int8".
-        limit: number of validation examples to measure on; None takes them all.
+        limit: number of validation examples to measure; None measures all.
 
     Raises:
-        UserError: an unknown mode, or data that are not there.
+        UserError: an unknown mode, or missing data.
     """
     if mode not in MODES:
         raise UserError.unknown("quantization", mode, MODES)

@@ -1,4 +1,4 @@
-"""Runtimes other than TensorFlow: how a Keras model becomes their file, and how they answer from it."""
+"""Runtimes other than TensorFlow: writing a model's file for them, and running it."""
 
 import contextlib
 import importlib
@@ -21,11 +21,13 @@ class Runtime(NamedTuple):
     """A runtime for exported models.
 
     Args:
-        name: how people call it.
-        packages: what has to be importable, all of it in the extra of the runtime's key in `RUNTIMES`.
+        name: display name.
+        packages: packages that must be importable; the extra named after the runtime's key in
+            `RUNTIMES` installs them.
         file: name of the file that it loads.
-        write: takes a functional model with a dictionary of outputs and a path to write that file to.
-        load: takes the path, returns what answers arrays by the inputs' names with arrays by the outputs' names.
+        write: takes a functional model with a dictionary of outputs, and the path to write it to.
+        load: takes that path; returns a function from arrays by input name to arrays by output
+            name.
     """
 
     name: str
@@ -36,7 +38,7 @@ class Runtime(NamedTuple):
 
 
 def need_runtime(key: str) -> Runtime:
-    """The runtime, whose packages can be imported.
+    """Look up a runtime and check that its packages can be imported.
 
     Args:
         key: one of `RUNTIMES`.
@@ -60,7 +62,7 @@ def need_runtime(key: str) -> Runtime:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Converters talk of what is no concern of a user's."""
+    """Silence the log messages and warnings of converters."""
     loggers = [logging.getLogger(name) for name in ("tensorflow", "tf2onnx", "absl")]
     levels = [logger.level for logger in loggers]
     try:
@@ -102,7 +104,8 @@ def _load_litert(path: Path) -> Answer:
 def _write_openvino(model: keras.Model, path: Path) -> None:
     import openvino
 
-    # Not Keras' own way, from a function: OpenVINO reads the loops of recurrent layers from a SavedModel alone.
+    # Keras' own export converts a function, but OpenVINO can read the loops of recurrent layers
+    # only from a SavedModel.
     with _quiet(), tempfile.TemporaryDirectory() as folder:
         model.export(folder, format="tf_saved_model", verbose=False)
         openvino.save_model(openvino.convert_model(folder), path, compress_to_fp16=False)
@@ -111,7 +114,7 @@ def _write_openvino(model: keras.Model, path: Path) -> None:
 def _load_openvino(path: Path) -> Answer:
     import openvino
 
-    # Left to itself it computes in bfloat16 where the processor can.
+    # By default OpenVINO computes in bfloat16 where the processor supports it.
     compiled: Any = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
     return lambda inputs: {
         output.any_name: np.array(value) for output, value in compiled(dict(inputs)).items()

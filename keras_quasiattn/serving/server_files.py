@@ -1,4 +1,4 @@
-"""What a model server is started with: which models there are, and how requests become batches."""
+"""Files that a model server starts with: the list of models, and how to batch requests."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,7 @@ from keras_quasiattn.training.files import replacing
 
 MODELS: Final = "models.config"
 BATCHING: Final = "batching_parameters.txt"
-# Where the server finds the folder of all models; the stock image's own choice.
+# Where the stock server image expects the folder of all models.
 MOUNT: Final = "/models"
 
 _BATCHING = """\
@@ -23,16 +23,17 @@ batch_timeout_micros { value: 2000 }
 # Requests beyond this many batches are refused, not queued.
 max_enqueued_batches { value: 100 }
 # Batches at a time default to the number of cores; to change it: num_batch_threads { value: 2 }
-# Texts differ in length. The server pads with copies of a request's first element, which lengths leave out.
+# Texts differ in length. The server pads with copies of a request's first element, \
+which lengths leave out.
 pad_variable_length_inputs: true
 """
 
 
 def read_models(target: Path) -> Any:
-    """The `ModelServerConfig` in a folder of exported models; empty where there is none.
+    """Read the `ModelServerConfig` in a folder of exported models; empty if there is none.
 
     Raises:
-        UserError: the file is no such message.
+        UserError: the file is not a valid `ModelServerConfig`.
     """
     from google.protobuf import text_format
     from tensorflow_serving.config import model_server_config_pb2
@@ -50,9 +51,9 @@ def read_models(target: Path) -> Any:
 
 
 def add_model(target: Path, name: str) -> None:
-    """Name a model in `models.config`, and write `batching_parameters.txt` where there is none.
+    """List a model in `models.config`, and write `batching_parameters.txt` if it is missing.
 
-    Models that are named already, with whatever was set for them, stay as they are.
+    Models that are already listed keep all their settings.
 
     Args:
         target: folder of all exported models.
@@ -77,7 +78,7 @@ def add_model(target: Path, name: str) -> None:
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Two exports into one folder write its files one after the other."""
+    """Lock the folder, so that two exports update its files one after the other."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The two ways to call an exported model: with strings, and with the ids of their tokens."""
+"""The two signatures of an exported model: strings, or the ids of their tokens."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,14 +13,15 @@ TOKEN_IDS: Final = "token_ids"
 
 
 def signature_functions(signature: ServingSignature) -> dict[str, Any]:
-    """The functions that a SavedModel answers with, by the signature's name.
+    """The functions of a SavedModel, by signature name.
 
-    `serving_default` takes the strings. `token_ids` takes, for each of them, `NAME_ids`, int32 of the strings' shape
-    with a last axis more, and `NAME_lengths`, int32 of the strings' shape: the ids at and behind a text's length never
-    matter, whatever they are. Both refuse inputs that disagree about the number of rows.
+    `serving_default` takes strings. `token_ids` takes two tensors for each of them: `NAME_ids`,
+    int32 with the strings' shape and one more axis at the end, and `NAME_lengths`, int32 with the
+    strings' shape. Ids at or beyond a text's length are ignored. Both functions reject inputs with
+    different numbers of rows.
 
     Args:
-        signature: a task's.
+        signature: the task's serving signature.
     """
     specs = signature.input_signature
     id_specs = [
@@ -44,12 +45,12 @@ def signature_functions(signature: ServingSignature) -> dict[str, Any]:
 
 
 def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str, np.ndarray]]:
-    """What both ways take for one input of `predict`: a batch of 1 by the signature's and the argument's name."""
+    """The inputs of both signatures for one input of `predict`: by argument name, batch 1."""
     strings, token_ids = {}, {}
     for spec, column in zip(signature.input_signature, signature.columns(text), strict=True):
-        texts = tf.constant([column], tf.string)
-        ids = signature.tokenize(tf.reshape(texts, (-1,)))
-        padded = tf.cast(ids.to_tensor(), tf.int32)
+        texts = tf.constant([column], tf.string)  # (1,), or (1, n) for a list of texts
+        ids = signature.tokenize(tf.reshape(texts, (-1,)))  # ragged (n, None)
+        padded = tf.cast(ids.to_tensor(), tf.int32)  # (n, length)
         strings[spec.name] = texts.numpy()
         token_ids[f"{spec.name}_ids"] = tf.reshape(padded, [*texts.shape, padded.shape[1]]).numpy()
         token_ids[f"{spec.name}_lengths"] = (
@@ -59,7 +60,7 @@ def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str
 
 
 def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The tensors, where each has its axes and all have as many rows."""
+    """The tensors, after checks that each fits its spec and all have equally many rows."""
     shaped = [
         tf.ensure_shape(tensor, spec.shape) for tensor, spec in zip(tensors, specs, strict=True)
     ]
@@ -75,11 +76,13 @@ def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> li
 
 
 def _without_rest(name: str, ids: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
-    """The ids with 0 behind their length, and at least one place for each text."""
+    """Set ids beyond a text's length to 0, and pad to at least one id per text."""
     message = f"{name}_lengths must have one number for each text of {name}_ids"
     check = tf.debugging.assert_equal(tf.shape(lengths), tf.shape(ids)[:-1], message)
     with tf.control_dependencies([check]):
         places = tf.shape(ids)[-1]
+    # (..., length) from ids (..., length) and lengths (...)
     kept = tf.where(tf.range(places) < lengths[..., tf.newaxis], ids, 0)
     missing = tf.maximum(0, 1 - places)
+    # (..., max(length, 1))
     return tf.pad(kept, [[0, 0]] * (len(ids.shape) - 1) + [[0, missing]])

@@ -1,4 +1,4 @@
-"""The ops that a stock TensorFlow Serving binary links, as far as their sources say."""
+"""The ops that a stock TensorFlow Serving binary links, according to its sources."""
 
 from importlib import resources
 from typing import Final
@@ -10,21 +10,23 @@ _SOURCES = """\
 # Ops that the stock tensorflow_model_server links, separated by what brings them.
 # tensorflow_serving/model_servers/BUILD (tensorflow/serving 9d981c5, release 2.20) links
 # @org_tensorflow//tensorflow/core:tensorflow, which has all of its ops and kernels, and
-# @org_tensorflow_text//tensorflow_text:ops_lib, which has the kernels of every library in its wheel.
-# The names are those that the libraries of the wheels tensorflow 2.21.0 and tensorflow-text 2.21.1 register with a
+# @org_tensorflow_text//tensorflow_text:ops_lib, \
+which has the kernels of every library in its wheel.
+# The names are those that the libraries of the wheels tensorflow 2.21.0 \
+and tensorflow-text 2.21.1 register with a
 # kernel for CPUs; this is what keras_quasiattn.serving.stock_ops.stock_ops_text() returns.
 """
 
 
 def stock_ops() -> dict[str, str]:
-    """What brings an op, "tensorflow" or "tensorflow-text", by the op's name."""
+    """The origin of each op, "tensorflow" or "tensorflow-text", by the op's name."""
     text = resources.files(__package__).joinpath(STOCK_OPS).read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return {name: origin for origin, name in rows}
 
 
 def stock_ops_text() -> str:
-    """The list, made again from the libraries that are installed."""
+    """Generate the text of `stock_ops.txt` from the installed libraries."""
     tensorflow = registered_ops(with_text=False)
     text = registered_ops(with_text=True) - tensorflow
     rows = [("tensorflow", name) for name in sorted(tensorflow)] + [

@@ -5,19 +5,19 @@ from pathlib import Path
 
 from keras_quasiattn.errors import UserError
 
-_HIGHEST = 2**63 - 1  # that a server can read
+_HIGHEST = 2**63 - 1  # the largest version number that a server reads
 
 
 def new_version(target: str | Path, name: str, version: int | None) -> Path:
-    """Where a new version of a model belongs: `target/name/version`, which is not there yet.
+    """The path of a new version of a model: `target/name/version`, which must not exist yet.
 
     Args:
         target: folder of all exported models.
         name: name of the model.
-        version: positive number of the version; None for one more than the highest there is.
+        version: positive version number; None means one more than the highest existing one.
 
     Raises:
-        UserError: the name or version does not suit, or the version is there already.
+        UserError: the name or version is invalid, or the version already exists.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UserError(

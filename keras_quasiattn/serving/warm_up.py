@@ -1,4 +1,4 @@
-"""Warm-up requests of an exported model, with the answers that were recorded for them."""
+"""Warm-up requests of an exported model, with their recorded answers."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -9,12 +9,12 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 
-# Where TensorFlow Serving looks for them.
+# Where TensorFlow Serving looks for warm-up requests.
 WARM_UP: Final = Path("assets.extra") / "tf_serving_warmup_requests"
 
 
 class RecordedRequest(NamedTuple):
-    """A request and its answer: arrays by name, strings as objects of bytes."""
+    """A request and its answer: arrays by name, strings as object arrays of bytes."""
 
     signature: str
     inputs: Mapping[str, np.ndarray]
@@ -22,7 +22,7 @@ class RecordedRequest(NamedTuple):
 
 
 def need_serving_api() -> None:
-    """Ask for the package of TensorFlow Serving's messages, which no other part of the library needs.
+    """Check that the TensorFlow Serving API can be imported; only serving needs it.
 
     Raises:
         UserError: it is not installed.
@@ -32,19 +32,20 @@ def need_serving_api() -> None:
         import tensorflow_serving.config.model_server_config_pb2  # noqa: F401
     except ImportError as error:
         raise UserError(
-            f"TensorFlow Serving's messages cannot be imported ({error}): pip install 'keras-quasiattn[serving]'"
+            f"TensorFlow Serving's messages cannot be imported ({error}): "
+            f"pip install 'keras-quasiattn[serving]'"
         ) from None
 
 
 def write_warm_up(folder: Path, name: str, records: Iterable[RecordedRequest]) -> None:
-    """Write the requests as TensorFlow Serving replays them before it serves a version.
+    """Write requests in the format that TensorFlow Serving replays before it serves a version.
 
-    The answers lie in the same records, which the server ignores and `serve_check` compares with.
+    The same records hold the answers, which the server ignores and `serve_check` compares with.
 
     Args:
         folder: the version's folder.
         name: the model's name.
-        records: what to ask, and what was answered.
+        records: the requests with their answers.
     """
     from tensorflow_serving.apis import prediction_log_pb2
 
@@ -62,7 +63,7 @@ def write_warm_up(folder: Path, name: str, records: Iterable[RecordedRequest]) -
 
 
 def read_warm_up(folder: Path) -> list[RecordedRequest]:
-    """The recorded requests of an exported version.
+    """Read the recorded requests of an exported version.
 
     Raises:
         UserError: there are none, or the file is damaged.

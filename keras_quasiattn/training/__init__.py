@@ -1,4 +1,4 @@
-"""From a task to a run folder: strategies, precision, checkpoints, resume."""
+"""Train a task into a run folder: strategies, precision, checkpoints and resuming."""
 
 from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.result import append_result, result_row

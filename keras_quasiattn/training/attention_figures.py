@@ -1,4 +1,4 @@
-"""How saturated the matrices of a model's attention are, in figures."""
+"""Figures that tell how saturated the attention matrices of a model are."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,21 +10,22 @@ import tensorflow as tf
 from keras_quasiattn.layers.shared.probe import probe, temperatures
 from keras_quasiattn.ops.recording import Recorded
 
-# Of [−1, 1]; values beyond, which an arctan gate can have, count with the outermost.
+# Bins of [−1, 1]. Values outside, which an arctan gate can have, count in the outermost bin.
 BINS = 40
 NEAR = 0.1
 _NEAR_BINS = round(NEAR * BINS / 2)
 
 
 class AttentionFigures:
-    """Counts, on one fixed batch, how many entries of every matrix stand where between −1 and 1.
+    """Histograms of a model's attention matrices over [−1, 1], on one fixed batch.
 
-    Masked pairs are left out. The model runs once a measurement, without dropout and in one graph; nothing that
-    training depends on changes, but for the draws of gates with `inference="sample"`.
+    Masked pairs are not counted. Each measurement runs the model once, without dropout and in one
+    graph. It changes nothing that training depends on, except that gates with `inference="sample"`
+    draw random numbers.
 
     Args:
         model: a built model.
-        inputs: a batch of what it is called with.
+        inputs: a batch of the model's inputs.
 
     ```python
     figures = AttentionFigures(model, first_batch).measure()
@@ -38,11 +39,12 @@ class AttentionFigures:
         self._counted = tf.function(self._count)
 
     def measure(self) -> dict[str, dict[str, list[float]]]:
-        """The figures now; empty for a model without attention.
+        """Measure now; empty for a model without attention.
 
         Returns:
-            `matrices`: by "layer/matrix" the counts of `BINS` bins of equal width over [−1, 1], all calls of the
-            layer together; `scalars`: by "layer/name" learned α and β (one a head) and the gates' temperature.
+            `matrices`: for each "layer/matrix", the counts of `BINS` equally wide bins over
+            [−1, 1], summed over all calls of the layer; `scalars`: for each "layer/name", the
+            learned α and β (one per head) and the gates' temperature.
         """
         counts = {
             name: count.numpy().tolist() for name, count in self._counted(self._inputs).items()
@@ -59,22 +61,22 @@ class AttentionFigures:
         for one in maps:
             for name, recorded in one.matrices.items():
                 key = f"{one.layer}/{name}"
-                counts[key] = counts.get(key, 0) + _histogram(recorded)
+                counts[key] = counts.get(key, 0) + _histogram(recorded)  # (BINS,)
         return counts
 
 
 def _histogram(recorded: Recorded) -> tf.Tensor:
-    values = tf.cast(recorded.values, tf.float32)
+    values = tf.cast(recorded.values, tf.float32)  # (..., T, S), or (..., T) if pooled
     bins = tf.cast(tf.floor((values + 1) * (BINS / 2)), tf.int32)
     bins = tf.clip_by_value(bins, 0, BINS - 1)
     if recorded.visible is not None:
-        # Hidden pairs get a bin of their own, which is dropped.
+        # `visible` broadcasts to the bins. Masked pairs go to an extra bin, which is dropped.
         bins = tf.where(recorded.visible, bins, BINS)
     return tf.math.bincount(tf.reshape(bins, (-1,)), minlength=BINS + 1, maxlength=BINS + 1)[:BINS]
 
 
 def shares(counts: list[float]) -> dict[str, float]:
-    """Which shares of the entries lie within 0.1 of −1, of 0 and of 1.
+    """The shares of the entries that lie within 0.1 of −1, of 0 and of 1.
 
     >>> shares([3, *[0] * 38, 1])
     {'near_minus_one': 0.75, 'near_zero': 0.0, 'near_one': 0.25}
@@ -89,9 +91,11 @@ def shares(counts: list[float]) -> dict[str, float]:
 
 
 def scalars_of(figures: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
-    """All of a measurement as single numbers: shares, the density of gates, α and β of each head, temperatures.
+    """A measurement as single numbers: shares, gate densities, α and β of each head, temperatures.
 
-    >>> sorted(scalars_of({"matrices": {"a/gates": [0] * 39 + [4]}, "scalars": {"a/alpha": [1.0, 2.0]}}))
+    >>> sorted(scalars_of(
+    ...     {"matrices": {"a/gates": [0] * 39 + [4]}, "scalars": {"a/alpha": [1.0, 2.0]}}
+    ... ))
     ['a/alpha/0', 'a/alpha/1', 'a/density']
     """
     found: dict[str, float] = {}

@@ -1,4 +1,4 @@
-"""What attention does while it is trained, for TensorBoard and for reports."""
+"""Records of the attention during training, for TensorBoard and for reports."""
 
 import json
 import shutil
@@ -24,18 +24,20 @@ FILE = "attention.jsonl"
 
 
 class AttentionSummaries(keras.callbacks.Callback):
-    """Writes, before training and after every epoch, how the attention layers of a model weigh one fixed batch.
+    """Records, before training and after every epoch, how a model attends to one fixed batch.
 
-    For TensorBoard, under `folder/tensorboard/attention`: a histogram of every matrix (tanh(E), the gate, M, softmax
-    weights) and the shares of its entries near −1, 0 and 1; the density of gates and their temperature; learned α
-    and β of each head. The same goes to `folder/attention.jsonl`, a row an epoch, which `quasiattn report` draws.
-    A model without attention leaves neither.
+    TensorBoard gets, under `folder/tensorboard/attention`, a histogram of every matrix (tanh(E),
+    the gate, M, softmax weights) and the shares of its entries near −1, 0 and 1; the density and
+    the temperature of gates; and the learned α and β of each head. The same figures go to
+    `folder/attention.jsonl`, one row per epoch, which `quasiattn report` plots. A model without
+    attention produces neither.
 
     Args:
-        folder: where both go; the folder of a run, or any other.
-        inputs: a batch of what the model is called with; 32 examples say enough and cost little.
-        steps_per_epoch: updates in an epoch, so that rows are told by step; default the optimizer's count.
-        start: rows beyond this step, which a kill undid, are dropped.
+        folder: folder of both; a run folder or any other.
+        inputs: a batch of the model's inputs; 32 examples are enough and cost little.
+        steps_per_epoch: updates per epoch, from which a row's step is computed; default: the step
+            is the optimizer's update count.
+        start: the step that training resumes from; rows beyond it are dropped.
 
     Raises:
         UserError: the folder cannot be written.
@@ -56,7 +58,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         self._writer: EventFileWriter | None = None
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Redraw the rows so far."""
+        """Write the rows so far to TensorBoard, or measure a first one."""
         self._figures = AttentionFigures(self.model, self.inputs)
         shutil.rmtree(self._curves, ignore_errors=True)
         for row in self.rows:
@@ -65,7 +67,7 @@ class AttentionSummaries(keras.callbacks.Callback):
             self._keep(self._updates)
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Measure, keep and draw."""
+        """Measure and write a row."""
         steps = self.steps_per_epoch
         self._keep((epoch + 1) * steps if steps else self._updates)
 
@@ -96,7 +98,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         return self.folder / "tensorboard" / "attention"
 
     def _draw(self, row: Mapping[str, Any]) -> None:
-        # TensorBoard's own writer: `tf.summary` runs several operations for every value.
+        # TensorBoard's own writer, since `tf.summary` runs several operations per value.
         values = [scalar_pb(name, value).value[0] for name, value in scalars_of(row).items()]
         values += [_histogram(name, counts) for name, counts in row["matrices"].items()]
         try:
@@ -113,12 +115,13 @@ class AttentionSummaries(keras.callbacks.Callback):
 def _histogram(name: str, counts: Sequence[float]) -> Summary.Value:
     edges = np.linspace(-1, 1, len(counts) + 1)
     described = metadata.create_summary_metadata(display_name=None, description=None)
+    # (bins, 3): left edge, right edge, count
     buckets = make_tensor_proto(np.stack([edges[:-1], edges[1:], counts], axis=1))
     return Summary.Value(tag=name, tensor=buckets, metadata=described)
 
 
 def read_attention(folder: Path) -> list[dict[str, Any]]:
-    """The rows that `AttentionSummaries` left in a folder; none where it was not there.
+    """Read the rows that `AttentionSummaries` wrote to a folder; empty if there are none.
 
     Raises:
         UserError: the file is damaged.

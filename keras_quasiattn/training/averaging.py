@@ -8,16 +8,17 @@ from keras_quasiattn.training.checkpoints import Checkpoints
 
 
 def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
-    """The mean of the trainable weights over some checkpoints.
+    """Average the trainable weights of several checkpoints.
 
-    The sum is taken in float64, whatever the weights' type, one checkpoint in memory at a time.
+    The sums are float64, whatever the dtype of the weights. Besides them and the first checkpoint,
+    only one checkpoint is in memory at a time.
 
     Args:
         checkpoints: the checkpoints of a run.
-        steps: which of them; at least one.
+        steps: the steps to average; at least one.
 
     Returns:
-        One array a trainable weight, of its shape and type, in the model's order.
+        One array per trainable weight, with its shape and dtype, in the model's order.
 
     Raises:
         UserError: one of the checkpoints is missing or damaged.

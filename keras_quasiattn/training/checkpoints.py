@@ -1,4 +1,4 @@
-"""The whole state of a training, in one file a checkpoint."""
+"""Checkpoints: the whole training state, one file each."""
 
 import re
 import zipfile
@@ -15,16 +15,16 @@ _NAME = re.compile(r"step-(\d+)\.npz")
 
 
 class Checkpoints:
-    """The last checkpoints of a run, each an .npz file that is there whole or not at all.
+    """The last checkpoints of a run, each an .npz file that is written atomically.
 
-    A checkpoint holds all that the next update depends on, in three groups: `trainable` weights; `state`,
-    which is every other variable of the model, the states of its seed generators included (Keras' own
-    `.keras` and `.weights.h5` files leave these out, so that dropout would go on with other noise); and
-    `optimizer`, with its slots, its count of updates and the loss scale. The data stream follows from the
-    step.
+    A checkpoint holds everything that the next update depends on, in three groups: `trainable`
+    weights; `state`, all other variables of the model, including the states of its seed generators
+    (Keras' own `.keras` and `.weights.h5` files omit these, so that dropout would continue with
+    different noise); and `optimizer`, with its slots, its update count and the loss scale. The
+    position in the data stream follows from the step.
 
     Args:
-        folder: where the files lie.
+        folder: folder of the checkpoints.
         keep: number of checkpoints to keep.
     """
 
@@ -33,12 +33,12 @@ class Checkpoints:
         self.keep = keep
 
     def steps(self) -> list[int]:
-        """Steps at which there is a checkpoint, rising."""
+        """The steps that have a checkpoint, in ascending order."""
         matches = (_NAME.fullmatch(entry.name) for entry in self.folder.glob("*"))
         return sorted(int(match[1]) for match in matches if match)
 
     def file(self, step: int) -> Path:
-        """The checkpoint of this step."""
+        """Path of this step's checkpoint."""
         return self.folder / f"step-{step:08d}.npz"
 
     def save(
@@ -48,16 +48,17 @@ class Checkpoints:
         optimizer: keras.optimizers.Optimizer,
         selected: int | None = None,
     ) -> None:
-        """Write a checkpoint and remove the oldest beyond `keep`, but for the selected one.
+        """Write a checkpoint, then remove the oldest beyond `keep`, except the selected one.
 
         Args:
-            step: updates so far.
-            model: its weights and state go into the file.
-            optimizer: the model's.
-            selected: step of the checkpoint that the run would end with now, which stays; None for the last.
+            step: number of updates so far.
+            model: the model whose weights and state are saved.
+            optimizer: the model's optimizer.
+            selected: step of the checkpoint that would become the finished model now, which is
+                never removed; None where that is the last one.
 
         Raises:
-            UserError: the folder cannot be written; earlier checkpoints are as they were.
+            UserError: the folder cannot be written; earlier checkpoints are unchanged.
         """
         arrays = {
             f"{group}/{number}": variable.numpy()
@@ -71,7 +72,7 @@ class Checkpoints:
                 self.file(old).unlink()
 
     def read(self, step: int, group: str) -> list[np.ndarray]:
-        """The arrays of one group of a checkpoint, in the model's own order.
+        """Read the arrays of one group of a checkpoint, in the order of the model's variables.
 
         Raises:
             UserError: the file is missing or damaged.
@@ -87,7 +88,7 @@ class Checkpoints:
             raise UserError(f"{file} is damaged: train again in a new folder") from error
 
     def last_whole(self) -> tuple[int, list[Path]]:
-        """The last step whose checkpoint can be read, 0 without any, and the damaged files after it."""
+        """The last step with a readable checkpoint (or 0), and the damaged files after it."""
         damaged = []
         for step in reversed(self.steps()):
             try:
@@ -100,20 +101,20 @@ class Checkpoints:
         return 0, damaged
 
     def restore(self, step: int, model: keras.Model, optimizer: keras.optimizers.Optimizer) -> None:
-        """Give the model and its built optimizer the state they had at this step.
+        """Set the model and its built optimizer to their state at this step.
 
         Raises:
-            UserError: the checkpoint is damaged or is one of another model.
+            UserError: the checkpoint is missing, damaged or from another model.
         """
         for group, variables in _groups(model, optimizer).items():
             assign(variables, self.read(step, group), self.file(step))
 
 
 def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Path) -> None:
-    """Give variables the values that were read from a checkpoint.
+    """Assign the arrays of a checkpoint to variables.
 
     Raises:
-        UserError: the shapes are not those of the variables.
+        UserError: the shapes do not match.
     """
     if [tuple(variable.shape) for variable in variables] != [array.shape for array in arrays]:
         raise UserError(f"{source} does not fit the model: it was written by another version of it")

@@ -1,4 +1,4 @@
-"""What fixes a run: what its config.json holds, and what has to stay the same from one start to the next."""
+"""The config of a run: what `config.json` holds, and which part of it must never change."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,12 +7,12 @@ from keras_quasiattn.tasks import Task
 
 
 def identity(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
-    """What has to stay the same from one start of a run to the next."""
+    """The part of the config that must be the same at every start of a run."""
     return {"task": task.name, "task_config": task.config(), "options": dict(options)}
 
 
 def is_whole(config: Mapping[str, Any]) -> bool:
-    """Whether a config read from a file has what `identity` wrote."""
+    """Whether a config that was read from a file has the entries that `RunFolder.create` writes."""
     task_config, options = config.get("task_config"), config.get("options")
     return (
         all(isinstance(config.get(name), str) for name in ("task", "command"))
@@ -25,7 +25,7 @@ def is_whole(config: Mapping[str, Any]) -> bool:
 
 
 def flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of `identity` by the names that a user gives them."""
+    """Flatten `identity` to one dictionary, with the option names that a user sets."""
     task_config = config["task_config"]
     named = {name: value for name, value in task_config.items() if name != "options"}
     return {"task": config["task"], **named, **task_config["options"], **config["options"]}

@@ -12,12 +12,12 @@ from keras_quasiattn.errors import UserError
 
 
 class Curves:
-    """Writes rows of the history for TensorBoard: training and validation as two runs, by step.
+    """Writes the history for TensorBoard by step, with training and validation as two runs.
 
-    It begins from nothing with the rows so far, so that after a kill the curves miss no row and double none.
+    Starts over with the rows so far, so that after a kill no row is missing or duplicated.
 
     Args:
-        folder: where the event files go; earlier ones are removed.
+        folder: folder of the event files; earlier ones are removed.
         rows: the history so far.
 
     Raises:
@@ -36,7 +36,7 @@ class Curves:
         return tf.summary.create_file_writer(str(self._folder / name))
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Draw one row's values at its step."""
+        """Write one row's values at its step."""
         with self._writing():
             for name, value in row.items():
                 if name == "step":

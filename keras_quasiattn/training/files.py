@@ -1,4 +1,4 @@
-"""Files that are either wholly written or not there."""
+"""Atomic writes: a file or folder appears complete or not at all."""
 
 import contextlib
 import fcntl
@@ -16,23 +16,23 @@ from typing import Any
 from keras_quasiattn.errors import UserError
 
 _TEMPORARY = ".tmp-"
-# The process and the machine that write it.
+# Process id and machine of the writer.
 _WRITER = re.compile(r"\.tmp-(\d+)@(.*?)-")
 _A_DAY = 86_400
 
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Write a file whole: the body writes to the name it is given, which then takes the place of `path`.
+    """Write a file atomically: the body writes to a temporary path, which then replaces `path`.
 
-    Whatever happens in the body, a power failure included, `path` holds its old content or its new one. What a process
-    left of the same file when it was killed goes.
+    Whatever happens in the body, even a power failure, `path` holds its old content or its new one.
+    Temporary files that a killed process left for the same `path` are removed.
 
     Args:
-        path: the file to write; its folder is made where it is missing.
+        path: the file to write; its folder is created if missing.
 
     Raises:
-        UserError: the folder cannot be written or the disk is full; `path` is as it was.
+        UserError: the folder cannot be written or the disk is full; `path` is unchanged.
 
     ```python
     with replacing(folder / "metrics.json") as temporary:
@@ -58,12 +58,13 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def appearing(folder: Path) -> Iterator[Path]:
-    """Write a folder whole: the body makes the one whose name it is given, which then becomes `folder`.
+    """Write a folder atomically: the body fills a temporary folder, which is then renamed.
 
-    Whatever happens in the body, a power failure included, `folder` is not there or is complete.
+    The body must create the temporary folder itself. Whatever happens in the body, even a power
+    failure, `folder` is complete or absent.
 
     Args:
-        folder: its parents are made where they are missing.
+        folder: the folder to write; missing parents are created.
 
     Raises:
         UserError: it cannot be written.
@@ -83,22 +84,22 @@ def appearing(folder: Path) -> Iterator[Path]:
         raise UserError(f"cannot write {folder}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-        for parent in missing:  # those that another process uses by now are not empty
+        for parent in missing:  # parents that are in use are not empty and stay
             with contextlib.suppress(OSError):
                 parent.rmdir()
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write a value as JSON, whole or not at all."""
+    """Write a value as JSON, atomically."""
     with replacing(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
 def rewrite(path: Path, change: Callable[[str], str]) -> None:
-    """Give a file the text that `change` makes of the one it has, "" where there is none; one process after the other.
+    """Replace a file's text by `change(text)`, one process at a time; a missing file counts as "".
 
     Raises:
-        UserError: the file cannot be written; it is as it was.
+        UserError: the file cannot be written; it is unchanged.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,13 +111,14 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Keep other processes from locking this file, which is made where it is missing, and goes if it stays empty.
+    """Lock a file against other processes; it is created if missing, and removed if it stays empty.
 
-    The lock ends with the process that holds it, however that ends. The file may be replaced meanwhile.
+    The lock ends with the body, or with the process that holds it, even if that is killed. The body
+    may replace the file.
 
     Raises:
         BlockingIOError: another process holds the lock, and `wait` is False.
-        OSError: the file cannot be made.
+        OSError: the file cannot be created.
     """
     while True:
         with open(path, "a") as file:
@@ -132,7 +134,7 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _is_at(path: Path, descriptor: int) -> bool:
-    """Whether the open file is the one of this name."""
+    """Whether the open file is still the one at this path."""
     try:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
@@ -140,14 +142,15 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether the file or folder is one that `replacing` or `appearing` has begun."""
+    """Whether the file or folder is a temporary one of `replacing` or `appearing`."""
     return path.name.startswith(_TEMPORARY)
 
 
 def is_left_over(path: Path) -> bool:
-    """Whether it is the rest of a write that was cut off: nobody else is still at it.
+    """Whether an interrupted write left this temporary file or folder.
 
-    That is known of this machine's processes; what another machine left counts after a day.
+    On this machine, that is so if its writer is this process or no longer runs; if another machine
+    wrote it, it must be older than a day.
     """
     writer = _WRITER.match(path.name)
     if writer and writer[2] == _machine():

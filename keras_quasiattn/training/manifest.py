@@ -1,4 +1,4 @@
-"""Which files belong together: the hashes that they had when they were written."""
+"""Manifests: the hashes of files that belong together, taken when they were written."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ MANIFEST: Final = "manifest.json"
 
 
 def hashes(files: Mapping[str, Path]) -> dict[str, str]:
-    """The SHA-256 of each file, by the name it goes by."""
+    """The SHA-256 of each file, by its name in the manifest."""
     found = {}
     for name, file in files.items():
         with open(file, "rb") as stream:
@@ -21,15 +21,15 @@ def hashes(files: Mapping[str, Path]) -> dict[str, str]:
 
 
 def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> None:
-    """Check that the files of a folder are those that its manifest lists; without a manifest there is nothing to check.
+    """Check the files of a folder against its manifest; without a manifest, do nothing.
 
     Args:
-        manifest: JSON, hashes by names of files.
-        folder: what the names are relative to.
-        without: names to leave out.
+        manifest: JSON file of hashes by file name.
+        folder: the folder that the names are relative to.
+        without: names to skip.
 
     Raises:
-        UserError: a file is missing or another one, or the manifest is damaged.
+        UserError: a file is missing or differs, or the manifest is damaged.
     """
     try:
         listed = json.loads(manifest.read_text(encoding="utf-8"))
@@ -41,7 +41,7 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
             f"{manifest} is damaged: it is not a list of files and their hashes"
         ) from None
     for name, file in sorted(files.items()):
-        # A regular file in the folder: what a manifest of a stranger lists might have no end.
+        # Regular files inside the folder only: an untrusted manifest might list an endless device.
         if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
             raise UserError(f"{manifest} lists {name!r}, which is not a file of {folder}")
         try:
@@ -50,6 +50,7 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
             raise UserError(f"cannot read {file}: {error.strerror}") from error
         if not same:
             raise UserError(
-                f"{file} is not the file that {manifest} lists: it is damaged or of another model, and the one "
+                f"{file} is not the file that {manifest} lists: "
+                f"it is damaged or of another model, and the one "
                 f"that was written with the others would be right"
             )

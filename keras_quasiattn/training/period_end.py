@@ -1,4 +1,4 @@
-"""What is kept at the end of every checkpoint period."""
+"""The callback that saves a run at the end of every checkpoint period."""
 
 import math
 import time
@@ -15,20 +15,22 @@ from keras_quasiattn.training.selection import is_over, selected_step
 
 
 class PeriodEnd(keras.callbacks.Callback):
-    """Writes the history, then the checkpoint, then the curves at the end of a Keras epoch.
+    """Writes the history, then the checkpoint, then the curves at the end of each Keras epoch.
 
-    The checkpoint decides: rows of the history beyond it belong to a period that a kill undid, and the next
-    start drops them. So nothing is lost or doubled wherever between the writes the process ends.
+    The checkpoint decides what is done: the next start drops rows of the history beyond it, since a
+    kill undid their period. So nothing is lost or duplicated, wherever between the writes the
+    process ends.
 
     Args:
-        folder: the run.
+        folder: the run folder.
         checkpoints: the run's checkpoints.
-        start: the step that training goes on from.
-        settings: steps in a period, and what the run ends with and when.
-        writes: whether this process writes the files; of several workers, one does.
+        start: the step that training starts or resumes from.
+        settings: the task's settings, with the steps per period, `select` and `patience`.
+        writes: whether this process writes the files; of several workers, only one does.
 
     Raises:
-        UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be written.
+        UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be
+            written.
     """
 
     def __init__(
@@ -47,15 +49,15 @@ class PeriodEnd(keras.callbacks.Callback):
         self.rows = [row for row in folder.history() if row["step"] <= start]
 
     def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
-        """Draw the history so far."""
+        """Write the curves of the history so far."""
         self.curves = Curves(self.folder.tensorboard, self.rows) if self.writes else None
 
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Start the period's clock."""
+        """Start the period's timer."""
         self.started = time.monotonic()
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Keep the period's figures and the state at its end."""
+        """Save the period's figures and the training state."""
         step = (epoch + 1) * self.settings.checkpoint_every
         row: dict[str, Any] = {
             "step": step,

@@ -1,4 +1,4 @@
-"""The number formats a run computes in."""
+"""The precision policies that a run can compute in."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 
 @contextlib.contextmanager
 def dtype_policy(name: str) -> Iterator[None]:
-    """Make a policy Keras' global one for the body, and give back the old one after it.
+    """Set Keras' global dtype policy for the body, and restore the old one after it.
 
     Args:
         name: one of `POLICIES`; weights are float32 under all of them.

@@ -1,6 +1,6 @@
-"""What Keras 3.15 lacks where several replicas train one model; each part has a test that fails once it can go.
+"""Workarounds for Keras 3.15 where several replicas train one model.
 
-TensorFlow backend only.
+Each has a test that fails once Keras no longer needs it. TensorFlow backend only.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,11 +12,12 @@ import tensorflow as tf
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Keras' `LossScaleOptimizer`, with an update left out when any replica's gradient overflows.
+    """Keras' `LossScaleOptimizer`, but skips an update when any replica's gradient overflows.
 
-    Keras asks whether the gradients are finite before it sums them over the replicas and then believes the
-    first replica alone; an overflow on another one reaches the weights as NaN. Here every replica counts. On
-    one device it is Keras' own. The arguments are those of `keras.optimizers.LossScaleOptimizer`.
+    Keras checks whether the gradients are finite before it sums them over the replicas, and then
+    uses the first replica's result alone; an overflow on another replica reaches the weights as
+    NaN. Here all replicas are checked. On one device it behaves as Keras' own. The arguments are
+    those of `keras.optimizers.LossScaleOptimizer`.
     """
 
     def check_finite(self, grads: list[Any]) -> Any:
@@ -32,12 +33,13 @@ class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
 
 
 class _WorkerSteps(keras.Model):
-    """The parts of `fit` that fail in a cluster of workers (keras-team/keras#20585)."""
+    """Replaces the parts of `fit` that fail in a cluster of workers (keras-team/keras#20585)."""
 
     def _maybe_symbolic_build(
         self, iterator: Iterable[Any] | None = None, data_batch: Any = None
     ) -> None:
-        # Keras' own reduces the first batch over the replicas, which a batch of one worker cannot be.
+        # Keras' own method reduces the first batch over all replicas, which fails because a worker
+        # has only its own part of the batch.
         strategy = self.distribute_strategy
         if iterator is not None:
             _, _, batches = next(iter(iterator))
@@ -55,24 +57,25 @@ class _WorkerSteps(keras.Model):
 
 
 def _as_vectors(logs: Mapping[str, Any]) -> dict[str, tf.Tensor]:
-    """Figures (1,) instead of scalars, which Keras cannot join over the workers."""
+    """Reshape scalar figures to (1,): Keras cannot concatenate scalars over the workers."""
     return {name: tf.reshape(value, (1,)) for name, value in logs.items()}
 
 
 def fit_among_workers(model: keras.Model) -> None:
-    """Let `fit` and `evaluate` of this model run under `MultiWorkerMirroredStrategy`.
+    """Make `fit` and `evaluate` of this model work under `MultiWorkerMirroredStrategy`.
 
-    The model must not be saved afterwards, since its class is one that no other process knows.
+    Do not save the model afterwards: its new class exists in this process only.
     """
     cls = type(model)
     model.__class__ = type(cls.__name__, (_WorkerSteps, cls), {})
 
 
 def give_each_replica_its_noise(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
-    """Let dropout and the gates' noise differ from replica to replica; they are mirrored otherwise.
+    """Make dropout and gate noise differ between replicas, which otherwise all draw the same.
 
-    The first replica's noise stays as it is. Only its state is in a checkpoint, and the others' are at a fixed
-    distance from it: call this once after the model was made or restored.
+    The first replica's noise is unchanged. A checkpoint holds the seed states of the first replica
+    only, and the others are at a fixed offset from them: call this once after the model is made or
+    restored.
     """
     states = [
         variable
@@ -84,6 +87,7 @@ def give_each_replica_its_noise(model: keras.Model, strategy: tf.distribute.Stra
     def shift() -> None:
         replica = tf.distribute.get_replica_context().replica_id_in_sync_group
         for state in states:
+            # A seed state is (2,); only its first number is shifted.
             state.assign_add(tf.cast(tf.stack([replica, 0]), state.dtype))
 
     strategy.run(shift)

@@ -1,4 +1,4 @@
-"""One row of a results file: what was measured, and everything needed to measure it again."""
+"""Rows of a results file: what was measured, and everything needed to measure it again."""
 
 import datetime
 import json
@@ -13,16 +13,16 @@ from keras_quasiattn.training.run_folder import RunFolder
 
 
 def result_row(folder: RunFolder, split: str, figures: Mapping[str, float | str]) -> dict[str, Any]:
-    """The figures of a finished run on one split, with its command, seed, options, budget and machine.
+    """Make a results row: figures of a finished run, with its command, seed, options and machine.
 
     Args:
         folder: the finished run.
-        split: part of the data that was measured on.
-        figures: what came out.
+        split: the part of the data on which the figures were measured.
+        figures: the measured figures by name.
 
     Returns:
-        A JSON-able row. `seconds` is the time of training and validation, start-up and compilation of the first
-        period included.
+        A JSON-serializable row. `seconds` is the time of training and validation, including
+        start-up and compilation in the first period.
     """
     task_config = folder.config["task_config"]
     history = folder.history()
@@ -45,7 +45,7 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, float | str]
 
 
 def append_result(file: str | Path, row: Mapping[str, Any]) -> None:
-    """Add a row to a file of JSON lines, whole or not at all, whoever else adds rows to it.
+    """Append a row to a JSON Lines file, atomically, even while other processes append to it.
 
     Raises:
         UserError: the file cannot be written.

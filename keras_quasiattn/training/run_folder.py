@@ -1,4 +1,4 @@
-"""The folder that a training run leaves behind, and that everything after training reads."""
+"""The run folder: training writes it, and everything after training reads it."""
 
 import contextlib
 import json
@@ -31,21 +31,21 @@ LOCK = ".lock"
 
 
 class RunFolder:
-    """A training run on disk; made by `create` or `open`.
+    """A training run on disk, made by `create` or `open`.
 
     ```
     config.json       format, versions, task with all its options, precision, strategy, command line
-    history.jsonl     a row for every checkpoint period: step, losses, metrics, learning rate, seconds
-    attention.jsonl   a row a period: histograms of the attention's matrices, α, β, temperatures
-    checkpoints/      the last checkpoints, whole state of the training
+    history.jsonl     one row per checkpoint period: step, losses, metrics, learning rate, seconds
+    attention.jsonl   one row per period: histograms of the attention matrices, α, β, temperatures
+    checkpoints/      the last checkpoints, each with the whole training state
     tensorboard/      the history as curves
     manifest.json     hashes of the files that belong together
     metrics.json      figures of the finished model, by split
-    vocabulary.txt …  what the task learned from its data and answers with
+    vocabulary.txt …  what the task learned from its data and needs for its answers
     model.keras       the finished model (averaged, not compiled); written last
     ```
 
-    Every file appears whole or not at all.
+    Every file except TensorBoard's is written atomically.
 
     ```python
     folder = RunFolder.open("runs/mlu", finished=True)
@@ -60,10 +60,10 @@ class RunFolder:
 
     @classmethod
     def make_room(cls, path: str | Path) -> None:
-        """Make the folder of a new run, or see that there is an empty one.
+        """Create the folder of a new run, or check that the existing folder is empty.
 
         Raises:
-            UserError: the folder holds something, or cannot be written.
+            UserError: the folder is not empty or cannot be written.
         """
         path = Path(path)
         try:
@@ -88,16 +88,16 @@ class RunFolder:
         options: Mapping[str, Any],
         command: Sequence[str] = (),
     ) -> "RunFolder":
-        """Begin a run in a folder that is new or empty.
+        """Start a run in a new or empty folder.
 
         Args:
-            path: the folder; its parents are made too.
-            task: what will be trained.
-            options: what the trainer was told beside the task; JSON-able.
-            command: the command line that asked for the run, for the record.
+            path: the folder; missing parents are created.
+            task: the task that will be trained.
+            options: the trainer's options besides the task; JSON-serializable.
+            command: the command line that started the run, for the record.
 
         Raises:
-            UserError: the folder holds something, or cannot be written.
+            UserError: the folder is not empty or cannot be written.
         """
         path = Path(path)
         cls.make_room(path)
@@ -117,15 +117,15 @@ class RunFolder:
 
     @classmethod
     def open(cls, path: str | Path, *, finished: bool = False) -> "RunFolder":
-        """Read the run in a folder.
+        """Open the run in a folder.
 
         Args:
             path: the folder.
-            finished: whether the run must have ended, so that `load_model` has something to load.
+            finished: whether the run must be finished, so that `load_model` works.
 
         Raises:
-            UserError: the folder is missing, half-written, of a newer format, or not finished though it must
-                be.
+            UserError: the folder is missing, holds no run or a damaged one, has a newer format, or
+                is not finished although it must be.
         """
         path = Path(path)
         if not path.is_dir():
@@ -143,8 +143,8 @@ class RunFolder:
         written = config.get("format") if isinstance(config, dict) else None
         if isinstance(written, int) and written > FORMAT:
             raise UserError(
-                f"{path} has format {written} and this version ({__version__}) reads up to {FORMAT}: "
-                f"use a newer keras_quasiattn"
+                f"{path} has format {written} and this version ({__version__}) "
+                f"reads up to {FORMAT}: use a newer keras_quasiattn"
             )
         if not isinstance(written, int) or not is_whole(config):
             raise UserError(f"{file} is damaged: it is not the config of a training run")
@@ -155,22 +155,22 @@ class RunFolder:
 
     @classmethod
     def exists(cls, path: str | Path) -> bool:
-        """Whether a run was begun in the folder."""
+        """Whether the folder holds a run."""
         return (Path(path) / "config.json").exists()
 
     @property
     def finished(self) -> bool:
-        """Whether the run has ended and its model is there."""
+        """Whether the finished model has been written."""
         return self.model_file.exists()
 
     @property
     def noted(self) -> dict[str, Any]:
-        """What has to be said of the run's data beside its figures: `data`, or nothing."""
+        """What every record of figures must say about the run's data: `data`, or nothing."""
         return {"data": self.config["data"]} if self.config.get("data") else {}
 
     @property
     def model_file(self) -> Path:
-        """Where the finished model lies."""
+        """Path of the finished model."""
         return self.path / "model.keras"
 
     @property
@@ -184,23 +184,24 @@ class RunFolder:
         return self.path / "tensorboard"
 
     def require_finished(self) -> None:
-        """Check that the run has ended.
+        """Check that the run is finished.
 
         Raises:
-            UserError: it has not; the message says how far it is.
+            UserError: it is not; the message says how many steps are done.
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
             steps = self.config["task_config"]["options"].get("training.steps", "unknown")
             raise UserError(
-                f"{self.path} is not finished (step {step} of {steps}): run the train command again to go on"
+                f"{self.path} is not finished (step {step} of {steps}): "
+                f"run the train command again to go on"
             )
 
     def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
-        """Check that the run was begun with this task and these options.
+        """Check that the run was started with this task and these options.
 
         Raises:
-            UserError: naming every value that differs.
+            UserError: it was not; the message names every value that differs.
         """
         begun = flat(self.config)
         asked = flat(json.loads(json.dumps(identity(task, options))))
@@ -216,13 +217,14 @@ class RunFolder:
             )
 
     def task(self, data_dir: str | Path) -> Task:
-        """The task that was trained, rebuilt from the config.
+        """Rebuild the trained task from the config and the files that it saved.
 
         Args:
-            data_dir: where the task's data lie on this machine.
+            data_dir: where the task's data are on this machine.
 
         Raises:
-            UserError: this version does not know the task or one of its options, or the config is damaged.
+            UserError: this version does not know the task or one of its options, or a file is
+                damaged.
         """
         task = tasks.get(self.config["task"])
         try:
@@ -237,10 +239,10 @@ class RunFolder:
         return made
 
     def write_assets(self, task: Task) -> None:
-        """Keep what the prepared task learned from its data: its `assets()`, a file each.
+        """Write the `assets()` of a prepared task (what it learned from its data), one file each.
 
         Raises:
-            UserError: the run was begun with other data, or the folder cannot be written.
+            UserError: the run was started with other data, or the folder cannot be written.
         """
         for name, content in task.assets().items():
             file = self.path / name
@@ -249,12 +251,12 @@ class RunFolder:
                     temporary.write_bytes(content)
             elif file.read_bytes() != content:
                 raise UserError(
-                    f"{file} is not what the data in {task.data_dir} give: train in a new folder, or bring "
-                    f"back the data that the run was begun with"
+                    f"{file} is not what the data in {task.data_dir} give: "
+                    f"train in a new folder, or bring back the data that the run was begun with"
                 )
 
     def history(self) -> list[dict[str, Any]]:
-        """One row for every checkpoint period so far."""
+        """The history: one row per checkpoint period so far."""
         file = self.path / "history.jsonl"
         if not file.exists():
             return []
@@ -269,7 +271,7 @@ class RunFolder:
         return rows
 
     def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the rows of the history."""
+        """Replace the history by these rows."""
         with replacing(self.path / "history.jsonl") as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
@@ -279,7 +281,7 @@ class RunFolder:
         if not file.exists():
             return {}
         try:
-            # Empty while another process makes it.
+            # The file is empty while another process is about to write it for the first time.
             figures = json.loads(file.read_text(encoding="utf-8") or "{}")
         except (OSError, ValueError, RecursionError):
             raise UserError(f"{file} is damaged: it is not JSON") from None
@@ -290,7 +292,7 @@ class RunFolder:
         return figures
 
     def write_metrics(self, split: str, figures: Mapping[str, float | str]) -> None:
-        """Add the figures of one split, or replace them."""
+        """Add or replace the figures of one split."""
 
         def changed(_: str) -> str:
             return json.dumps({**self.metrics(), split: dict(figures)}, indent=2) + "\n"
@@ -298,13 +300,13 @@ class RunFolder:
         rewrite(self.path / "metrics.json", changed)
 
     def load_model(self) -> keras.Model:
-        """The finished model, not compiled.
+        """Load the finished model, not compiled.
 
         Raises:
-            UserError: the run is not finished, or the file is damaged or not the one that the run was finished with.
+            UserError: the run is not finished, or a file is damaged or not the one in the manifest.
         """
         self.require_finished()
-        task = self.task("")  # which also brings the classes that the file names
+        task = self.task("")  # also registers the classes that the file names
         check_hashes(self.path / MANIFEST, self.path)
         try:
             model = keras.saving.load_model(self.model_file, compile=False)
@@ -315,7 +317,7 @@ class RunFolder:
         return model
 
     def save_model(self, model: keras.Model, task: Task) -> None:
-        """Write the finished model and the hashes of what belongs to it; from now on the run is finished."""
+        """Write the manifest and then the finished model, which marks the run as finished."""
         with replacing(self.model_file) as temporary:
             keras.saving.save_model(model, temporary)
             files = {name: self.path / name for name in ("config.json", *task.assets())}
@@ -324,12 +326,12 @@ class RunFolder:
     @classmethod
     @contextlib.contextmanager
     def lock(cls, path: str | Path) -> Iterator[None]:
-        """Keep other processes from beginning a run here or training it, and clear away what killed ones left.
+        """Lock the folder while a process trains there, and remove what killed processes left.
 
-        The lock ends with the process that holds it, however that ends.
+        The lock ends with the body, or with the process that holds it, even if that is killed.
 
         Raises:
-            UserError: another process trains here, or the folder cannot be written.
+            UserError: another process is training there, or the folder cannot be written.
         """
         path = Path(path)
         with contextlib.ExitStack() as stack:

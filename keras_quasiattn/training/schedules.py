@@ -1,4 +1,4 @@
-"""Learning rates that rise and then fall."""
+"""Learning rate schedules with a warm-up."""
 
 import math
 import typing
@@ -12,25 +12,26 @@ from keras_quasiattn.tasks.settings import ScheduleName, TrainingSettings
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
 class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
-    """A rate that rises linearly to its peak at update `warmup_steps` and then follows one of four forms.
+    """A linear rise to the peak rate at update `warmup_steps`, then one of four forms.
 
-    With s = 1, 2, ... the number of the update and w = max(warmup_steps, 1), the rate is peak · min(1, s/w) ·
-    d(s):
+    With s = 1, 2, ... the number of the update and w = max(warmup_steps, 1), the rate is
+    peak · min(1, s/w) · d(s):
 
-    - "inverse_square_root": d(s) = sqrt(w / max(s, w)). Tensor2Tensor writes it c · min(1, s/w) · max(s,
-      w)^-0.5, so its peak is c · w^-0.5: `transformer_base`, `_small` and `_tiny` have c = 2 · hidden^-0.5
-      and w = 8000, `transformer_base_single_gpu` has c = 0.1 and w = 16000.
+    - "inverse_square_root": d(s) = sqrt(w / max(s, w)). Tensor2Tensor writes it
+      c · min(1, s/w) · max(s, w)^-0.5, so its peak is c · w^-0.5: `transformer_base`, `_small` and
+      `_tiny` have c = 2 · hidden^-0.5 and w = 8000, `transformer_base_single_gpu` has c = 0.1 and
+      w = 16000.
     - "linear": d(s) falls from 1 at w to 0 at `steps`.
     - "cosine": d(s) falls from 1 at w to 0 at `steps` along half a cosine.
     - "constant": d(s) = 1.
 
-    Tensor2Tensor counts s from 0, which makes its first update one of rate zero; here it is counted from 1.
+    Tensor2Tensor counts s from 0, so that its first update has rate zero; here s counts from 1.
 
     Args:
         peak: the highest rate.
-        warmup_steps: updates until the peak; 0 starts there.
+        warmup_steps: updates until the peak; 0 starts at the peak.
         decay: name of the form of d.
-        steps: updates in all, at least 1; only "linear" and "cosine" use it.
+        steps: total number of updates, at least 1; only "linear" and "cosine" use it.
 
     Raises:
         ValueError: an unknown decay.
@@ -52,11 +53,11 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings) -> "WarmupSchedule":
-        """The schedule that a task's settings ask for."""
+        """The schedule that a task's settings describe."""
         return cls(settings.learning_rate, settings.warmup_steps, settings.schedule, settings.steps)
 
     def __call__(self, step: Any) -> Any:
-        """The rate of the update that comes after `step` updates."""
+        """The rate of the next update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(max(self.warmup_steps, 1))
         rate = self.peak * ops.minimum(1.0, number / warmup)

@@ -1,4 +1,4 @@
-"""Which checkpoint a run ends with, and when it may end early."""
+"""Which checkpoint becomes the finished model, and when training may stop early."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,16 +11,16 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def judged_by(settings: TrainingSettings) -> tuple[str, str]:
-    """The validation figure by which checkpoints and whole runs are compared, and which one wins: "min" or "max".
+    """The validation figure that ranks checkpoints and runs, and whether "min" or "max" wins.
 
-    Runs that keep their last checkpoint are compared by their loss.
+    With `select="last"` the figure is the loss.
     """
     name = "loss" if settings.select == "last" else settings.select
     return name, "min" if name in _SMALLEST else "max"
 
 
 def check_selection(task: Task) -> None:
-    """See that the figure that the task's settings select by will be in the history.
+    """Check that `training.select` names a figure that the history will contain.
 
     Raises:
         UserError: the task has no such figure.
@@ -31,15 +31,20 @@ def check_selection(task: Task) -> None:
 
 
 def selected_step(rows: Rows, settings: TrainingSettings) -> int:
-    """The step whose checkpoint is the finished model's, as far as the history goes.
+    """The step of the checkpoint that would become the finished model after the history so far.
+
+    Of two equal figures the earlier one wins.
 
     Args:
         rows: the history so far, at least one row.
-        settings: with `select`, which the rows have a validation figure of.
+        settings: `select` names a validation figure that every row has.
 
-    >>> rows = [{"step": 1, "val_loss": 2.0}, {"step": 2, "val_loss": 0.5}, {"step": 3, "val_loss": 0.5}]
+    >>> rows = [
+    ...     {"step": 1, "val_loss": 2.0}, {"step": 2, "val_loss": 0.5}, {"step": 3, "val_loss": 0.5}
+    ... ]
     >>> settings = TrainingSettings(
-    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1, select="loss"
+    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1,
+    ...     select="loss",
     ... )
     >>> selected_step(rows, settings)
     2
@@ -52,7 +57,7 @@ def selected_step(rows: Rows, settings: TrainingSettings) -> int:
 
 
 def is_over(rows: Rows, settings: TrainingSettings) -> bool:
-    """Whether training ends with the last row of the history."""
+    """Whether training ends with the last row: all steps are done, or patience ran out."""
     if not rows:
         return False
     last = rows[-1]["step"]

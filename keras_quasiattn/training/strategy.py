@@ -1,4 +1,4 @@
-"""Where a run computes: on one device or on several at once."""
+"""Distribution strategies: computing on one device or on several."""
 
 import json
 import os
@@ -12,19 +12,19 @@ STRATEGIES = ("one", "mirrored", "multi-worker")
 
 
 def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strategy:
-    """The strategy in whose scope a model and its optimizer are made.
+    """Make the strategy in whose scope a model and its optimizer are created.
 
     Args:
-        name: "one" computes on the first GPU, or on the CPU where there is none. "mirrored" shares every
-            batch evenly among all visible GPUs; without a GPU, among the logical CPU devices that the process
-            has configured (`tf.config.set_logical_device_configuration`). "multi-worker" does so among the
-            processes that TF_CONFIG names, and waits until all of them are there; it has to be made before
-            TensorFlow computes anything.
-        settings: what the run asks for.
+        name: "one" computes on the first GPU, or on the CPU if there is none. "mirrored" splits
+            every batch evenly over all visible GPUs; without a GPU, over the logical CPU devices
+            that the process has configured (`tf.config.set_logical_device_configuration`).
+            "multi-worker" splits it over the processes that TF_CONFIG lists, and waits until all of
+            them have started; it must be made before TensorFlow computes anything.
+        settings: the training settings of the run.
 
     Raises:
-        UserError: an unknown strategy, no devices to mirror over, no or an unreadable TF_CONFIG, or settings that
-            the strategy cannot keep.
+        UserError: an unknown strategy, no devices to mirror over, a missing or unreadable
+            TF_CONFIG, or settings that the strategy does not support.
     """
     if name not in STRATEGIES:
         raise UserError.unknown("strategy", name, STRATEGIES)
@@ -40,10 +40,10 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
             f"strategy {name!r} needs a multiple of its {replicas} replicas"
         )
     if name != "one" and settings.jit_compile:
-        # XLA refuses to read another device's variables from inside a compiled step.
+        # Inside a compiled step, XLA cannot read another device's variables.
         raise UserError(f"training.jit_compile is True: strategy {name!r} needs it to be False")
     if replicas > 1 and settings.clip_norm is not None:
-        # Keras clips every replica's share of the gradient before it sums the shares.
+        # Keras clips each replica's part of the gradient before it sums the parts.
         raise UserError(
             f"training.clip_norm is {settings.clip_norm}: strategy {name!r} needs it to be None"
         )
@@ -58,14 +58,15 @@ def _mirrored() -> tf.distribute.Strategy:
         raise UserError(
             "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'"
         )
-    # The default reduction on CPU uses collectives, which abort when a process makes a second strategy.
+    # The default reduction on CPU uses collectives, which abort if a process makes a second
+    # strategy.
     return tf.distribute.MirroredStrategy(
         devices, cross_device_ops=tf.distribute.ReductionToOneDevice()
     )
 
 
 def _multi_worker() -> tf.distribute.Strategy:
-    """Of this process and those that TF_CONFIG names beside it."""
+    """The strategy of all processes that TF_CONFIG lists, this one included."""
     given = os.environ.get("TF_CONFIG", "")
     try:
         config = json.loads(given)
@@ -75,7 +76,9 @@ def _multi_worker() -> tf.distribute.Strategy:
         known = False
     if not known:
         raise UserError(
-            f"TF_CONFIG is {given!r}: strategy 'multi-worker' needs the workers' addresses and which one this is, "
-            'such as {"cluster": {"worker": ["host0:2222", "host1:2222"]}, "task": {"type": "worker", "index": 0}}'
+            f"TF_CONFIG is {given!r}: strategy 'multi-worker' needs "
+            "the workers' addresses and which one this is, "
+            'such as {"cluster": {"worker": ["host0:2222", "host1:2222"]}, '
+            '"task": {"type": "worker", "index": 0}}'
         )
     return tf.distribute.MultiWorkerMirroredStrategy()

@@ -1,4 +1,4 @@
-"""Training a task in a run folder, to the end or from where it stopped."""
+"""Train a task in a run folder, from the start or from its last checkpoint."""
 
 import contextlib
 import sys
@@ -27,7 +27,7 @@ from keras_quasiattn.training.selection import check_selection, is_over, selecte
 from keras_quasiattn.training.strategy import make_strategy
 from keras_quasiattn.training.workers import Workers
 
-_LOOKED_AT = 32  # examples that the attention is followed on
+_LOOKED_AT = 32  # examples on which the attention is measured
 
 
 def train(
@@ -40,33 +40,38 @@ def train(
     progress: bool = True,
     command: Sequence[str] = (),
 ) -> RunFolder:
-    """Train a task with `model.fit` until its model is finished.
+    """Train a task with `model.fit` and save the finished model in its run folder.
 
-    A second start with the same arguments goes on from the last checkpoint, whenever and however the first
-    one ended. On a CPU with one replica the finished weights are, bit for bit, those of a run that was never
-    stopped, as long as TensorFlow has the same number of threads (that number changes the order of its
-    sums). On a finished run it does nothing. The optimizer is Adam with Tensor2Tensor's β 0.9 and 0.997 and
-    ε 1e-9. The finished model is the checkpoint that `training.select` names, or has the mean of the last
-    checkpoints' trainable weights; its loss and metrics on the validation data go to `metrics.json`.
+    After an interruption of any kind, the same call resumes from the last checkpoint. On a CPU with
+    one replica, a resumed run ends with exactly the same weights, bit for bit, as an uninterrupted
+    one, provided TensorFlow uses the same number of threads (it changes the order of its sums). If
+    the run is already finished, nothing is trained. The optimizer is Adam with Tensor2Tensor's
+    settings (β₁ 0.9, β₂ 0.997, ε 1e-9). The finished model has the weights of the checkpoint that
+    `training.select` names, or the mean of the trainable weights of the last checkpoints. Its loss
+    and metrics on the validation data are written to `metrics.json`.
 
-    Keras' global seed is set to the task's; the global precision policy is as before when training ends.
+    Training sets Keras' global seed to the task's seed, and restores the global precision policy
+    when it ends.
 
     Args:
-        task: what to train.
-        path: the run folder; new, empty, or begun with the same arguments.
+        task: the task to train.
+        path: the run folder: new, empty, or of a run that was started with the same arguments.
         policy: "float32", "mixed_float16" or "mixed_bfloat16".
-        strategy: "one", "mirrored" or "multi-worker"; see `strategy.make_strategy`. Of several workers each calls
-            this with the same arguments and a run folder that all of them reach.
-        resume: whether a run that was begun in the folder may go on; otherwise the folder must be new.
-        progress: whether to show Keras' progress bar and to say what is resumed or already finished.
-        command: the command line, for the record.
+        strategy: "one", "mirrored" or "multi-worker"; see `strategy.make_strategy`. With several
+            workers, each one makes this call with the same arguments and a run folder that all of
+            them can reach.
+        resume: whether to resume a run that the folder already holds; if False, the folder must be
+            new or empty.
+        progress: whether to show Keras' progress bar and status messages.
+        command: the command line, which the run folder records.
 
     Returns:
-        The finished run.
+        The folder of the finished run.
 
     Raises:
-        UserError: the folder holds something else, was begun with other arguments or cannot be written; the
-            task's settings do not suit the strategy; the loss is no longer finite; another worker was lost.
+        UserError: the folder holds something else, was started with other arguments, cannot be
+            written or is in use by another process; the task's settings do not suit the strategy;
+            the loss is no longer finite; another worker was lost.
 
     ```python
     task = tasks.get("mlu")(preset="demo", model="coda", seed=1, data_dir="data")
@@ -93,7 +98,8 @@ def train(
                 return folder
             RunFolder.make_room(path)
             _say(progress, f"{path}: preparing the data in {task.data_dir}")
-            # A run keeps its options; those that the data or the model refuse must not become a run.
+            # The options of a run are final, so those that the data or the model reject must fail
+            # before the run is created.
             task.prepare()
             task.build_model()
             check_selection(task)
@@ -105,17 +111,20 @@ def train(
                 _say(progress, f"{path} is finished: nothing to train")
             else:
                 _fit(task, folder, distribution, workers, policy, progress)
-            workers.from_chief(0)  # none leaves before the last
+            workers.from_chief(0)  # barrier: no worker leaves early
     return folder
 
 
 def _alone(path: str | Path) -> contextlib.AbstractContextManager[None]:
-    """The lock of the run folder; a finished run needs none, but loses what a process killed at its end left."""
+    """Lock the run folder for training; a finished run is only cleaned up.
+
+    A process that was killed at the end of the run may have left its lock and temporary files.
+    """
     if not RunFolder.exists(path):
         RunFolder.make_room(path)
     elif RunFolder.open(path).finished:
         if (Path(path) / LOCK).exists():
-            # It may lie where nothing can be written.
+            # The folder may be read-only, and then stays as it is.
             with contextlib.suppress(UserError), RunFolder.lock(path):
                 pass
         return contextlib.nullcontext()
@@ -130,7 +139,7 @@ def _fit(
     policy: str,
     progress: bool,
 ) -> None:
-    """Train from the last checkpoint to the finished model."""
+    """Resume from the last readable checkpoint, train and save the finished model."""
     settings = task.options.training
 
     def prepare() -> None:
@@ -141,7 +150,7 @@ def _fit(
     keras.utils.set_random_seed(task.seed)
     with distribution.scope():
         model = _compiled(task, policy)
-    # One more than the last at least, so that a damaged file does not cost the run.
+    # At least two, so that the run survives a damaged checkpoint.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_whole()
     for file in damaged:
@@ -161,7 +170,7 @@ def _fit(
         if workers.is_chief:
             examples = _middle_batch(validation_data)
             every = settings.checkpoint_every
-            # Before the checkpoint, which then has all that a measurement may have drawn.
+            # Before PeriodEnd, so that the checkpoint has the seed state after any draws here.
             callbacks.insert(
                 0, AttentionSummaries(folder.path, examples, steps_per_epoch=every, start=start)
             )
@@ -175,12 +184,12 @@ def _fit(
             shuffle=False,
             verbose=_verbosity(progress),
         )
-    workers.from_chief(0)  # the last checkpoint is written
+    workers.from_chief(0)  # barrier: the last checkpoint is written
     _finish(task, model, checkpoints, period_end)
 
 
 def _compiled(task: Task, policy: str) -> keras.Model:
-    """A model ready to train, with every variable of its optimizer made."""
+    """Build and compile the model, and create all variables of its optimizer."""
     settings = task.options.training
     model = task.build_model()
     optimizer = keras.optimizers.Adam(
@@ -200,16 +209,19 @@ def _compiled(task: Task, policy: str) -> keras.Model:
 
 
 def _middle_batch(data: tf.data.Dataset) -> Any:
-    """What the model is called with for some examples of middling length: batches may lie in order of length."""
+    """Take the inputs of some examples of medium length, since batches may be sorted by length."""
     batches = max(int(data.cardinality()), 1)
     inputs = next(iter(data.skip(batches // 2)))[0]
-    return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)
+    return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)
 
 
 def _finish(
     task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd
 ) -> None:
-    """Average, measure and save; the model's file comes last, since it marks the run as finished."""
+    """Evaluate and save the selected or averaged weights.
+
+    The model file is written last, since it marks the run as finished.
+    """
     settings, folder = task.options.training, period_end.folder
     selected = selected_step(period_end.rows, settings)
     steps = range(selected, 0, -settings.checkpoint_every)[: settings.average_checkpoints]
@@ -221,7 +233,7 @@ def _finish(
     if not period_end.writes:
         return
     folder.write_metrics("validation", {name: float(value) for name, value in figures.items()})
-    # A new model, since the trained one would take its optimizer, loss and strategy along into the file.
+    # A new model: the trained one would save its optimizer, loss and strategy with it.
     finished = task.build_model()
     assign(finished.trainable_variables, weights, source)
     assign(finished.non_trainable_variables, state, source)
@@ -229,7 +241,7 @@ def _finish(
 
 
 def _verbosity(progress: bool) -> int:
-    """Keras' bar on a terminal, a line a period in a log file."""
+    """Keras' verbosity: a bar on a terminal, one line per period in a log file."""
     if not progress:
         return 0
     return 1 if sys.stdout.isatty() else 2

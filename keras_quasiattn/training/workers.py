@@ -1,4 +1,4 @@
-"""The processes that train one model together, and how they keep in step around one run folder."""
+"""Coordinates the processes that train one model together in one run folder."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from keras_quasiattn.errors import UserError
 
 _T = TypeVar("_T")
 _DONE, _FAILED = 1, 2
-# What TensorFlow raises where another process no longer answers.
+# What TensorFlow raises when another process no longer responds.
 _LOST = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
@@ -21,17 +21,17 @@ _LOST = (
 
 
 class Workers:
-    """The workers of a strategy; a process that trains alone is a chief without others.
+    """The workers of a strategy; a process that trains alone is its own chief.
 
-    All workers call the same methods in the same order. The run folder is one that all of them reach; the chief
-    alone writes there.
+    All workers call the same methods in the same order. All of them can reach the run folder; only
+    the chief writes to it.
 
     Args:
-        strategy: under which they train.
+        strategy: the strategy under which they train.
 
     Attributes:
         several: whether there are other processes.
-        is_chief: whether this one is the chief.
+        is_chief: whether this process is the chief.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy) -> None:
@@ -40,23 +40,24 @@ class Workers:
         self.is_chief = not self.several or _is_chief(strategy.cluster_resolver)
 
     def from_chief(self, number: int) -> int:
-        """The chief's number, once all workers have come to this point."""
+        """Wait until all workers have made this call, and return the chief's number."""
         if not self.several:
             return number
 
         @tf.function
         def add() -> tf.Tensor:
             context = tf.distribute.get_replica_context()
-            chief = tf.equal(context.replica_id_in_sync_group, 0)  # its first replica
+            chief = tf.equal(context.replica_id_in_sync_group, 0)  # replica 0 is the chief's
             return context.all_reduce(tf.distribute.ReduceOp.SUM, tf.where(chief, number, 0))
 
         return int(self._strategy.experimental_local_results(self._strategy.run(add))[0])
 
     def chief_first(self, step: Callable[[], _T]) -> _T:
-        """What a step returns that the others may take only after the chief has.
+        """Run a step on the chief, then on the other workers; returns what the step returns.
 
         Raises:
-            UserError: the chief has failed; in the chief whatever the step raises.
+            UserError: on the other workers, if the chief has failed; the chief raises what the step
+                raised.
         """
         if not self.is_chief:
             if self.from_chief(0) == _FAILED:
@@ -72,10 +73,10 @@ class Workers:
 
     @contextlib.contextmanager
     def naming_lost_workers(self) -> Iterator[None]:
-        """Make one error of the many that a lost worker causes in the others.
+        """Turn the various errors that a lost worker causes on the others into one.
 
         Raises:
-            UserError: another worker no longer answers.
+            UserError: another worker no longer responds.
         """
         try:
             yield
@@ -83,8 +84,8 @@ class Workers:
             if not self.several:
                 raise
             raise UserError(
-                "another worker has stopped or cannot be reached: start all workers again with the same "
-                "arguments, and the run goes on from its last checkpoint"
+                "another worker has stopped or cannot be reached: start all workers again "
+                "with the same arguments, and the run goes on from its last checkpoint"
             ) from error
 
 

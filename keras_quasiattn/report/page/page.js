@@ -4,7 +4,7 @@
   const dark = matchMedia("(prefers-color-scheme: dark)");
   const HIDDEN = -32768, LABEL = 12, FONT = "12px system-ui, sans-serif";
 
-  // Blue, the page's own colour, red: zero stands in the middle whatever the values are.
+  // From blue over the page's background to red; zero is always in the middle.
   const ENDS = { light: [[33, 102, 172], [255, 255, 255], [178, 24, 43]], dark: [[90, 160, 230], [22, 22, 22], [240, 100, 90]] };
   const colour = (share) => {
     const [low, middle, high] = ENDS[dark.matches ? "dark" : "light"];
