@@ -179,14 +179,14 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
 
     The columns of `wikiqa_original` are QuestionID, Question, Sentence and Label. The fields of
     `quora` may be quoted; its one file is split by a hash of the first question, with a fortieth
-    each for validation and test. With `_clean` appended to its name, the validation and test splits
-    of TrecQA hold only the rows with in_clean = 1, which are those of questions with both classes;
+    each for validation and test. In `trecqa_clean` and `trecqa_all_clean`, the validation and test
+    splits hold only the rows with in_clean = 1, which are those of questions with both classes;
     the training split is the same. The training split of a `_part` config holds those of the
     published rows that were available, or is absent.
 
     An example is {first, second, label}, or {question_id, first, second, label} if pairs are to be
-    ranked. The label -1 means that there is no gold label. The turns of a context are joined by "
-    __eot__ ".
+    ranked. The label -1 means that there is no gold label. " __eot__ " joins the turns of a
+    context.
 
     Sources: Bowman et al. 2015 (SNLI), Khot et al. 2018 (SciTail), Iyer et al. 2017 (Quora),
     Welleck et al. 2019 (Dialogue NLI), Yang et al. 2015 (WikiQA), Wang et al. 2007 and Yao et al.

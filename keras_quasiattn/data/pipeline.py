@@ -290,7 +290,7 @@ def sequence_pair_encoder(
             tokenize(examples[key], limit, pad_to_max_length=limit is not None)
             for key, limit in zip((source_key, target_key), limits, strict=True)
         )
-        is_real = target != pad_id
+        is_real = target != pad_id  # (B, T)
         shifted = tf.concat([tf.fill([tf.shape(target)[0], 1], start_id), target[:, :-1]], axis=1)
         # After the shift, the end symbol stands on a padded position: replace it with padding.
         decoder_input = tf.where(is_real, shifted, pad_id)

@@ -59,8 +59,8 @@ class QuestionCorpus(tfds.core.GeneratorBasedBuilder):
     | `quasar_t_long` | the same with quasar-t/contexts/long |
     | `search_qa` | searchqa/{train,val,test}/*.json, one file per question |
 
-    SQuAD's development questions are the split `test`, because its test questions are not
-    public. In Quasar-T and SearchQA, the passages that a search engine found are joined by newlines. The
+    SQuAD's development questions are the split `test`, because its test questions are not public.
+    In Quasar-T and SearchQA, the passages that a search engine found are joined by newlines. The
     answer is searched for in them (distant supervision): `answer_start` is its first occurrence as
     whole words, ignoring case, or -1.
 

@@ -171,7 +171,7 @@ def _padded(
 
 def _cuts(padded: np.ndarray, batch_tokens: int, row_multiple: int) -> list[tuple[int, int, int]]:
     """Begin, end and length of every batch; examples are sorted by padded length."""
-    # The examples left out are of the shortest, so shuffling leaves out others in each epoch.
+    # Only short examples are left out; shuffling changes which ones in each epoch.
     cuts, begin = [], len(padded) % row_multiple
     lengths, counts = np.unique(padded, return_counts=True)
     for length, end in zip(lengths.tolist(), np.cumsum(counts).tolist(), strict=True):
