@@ -2,13 +2,13 @@
 
     python examples/serving/load_test.py trec --requests 10000 --clients 8 --pid 1234
 
-Each client sends its next request as soon as the last is answered, strings and token ids in turn:
-texts of 0 to 2000 characters, or as many ids. One request in a hundred is hostile. Half of these
-are malformed and must be refused with a clear error; the other half are extreme and may be refused.
-Every other answer is compared with the answer that the same request got alone, before the test.
-Prints one JSON object: counts, latencies, requests per second, and how the memory of process
-`--pid` grew after the first tenth of the requests. The exit code is 1 if an answer was wrong or a
-request failed.
+Each client sends its next request as soon as the last is answered. Requests are drawn from a pool:
+half of it are strings of 0 to 2000 characters, half token ids, as many. One request in a hundred is
+hostile instead. Half of these are malformed and must be refused with a clear error; the other half
+are extreme and may be refused. All other answers are compared with the answer that the same request
+got alone, before the test. Prints one JSON object: counts, latencies, requests per second, and how
+the memory of process `--pid` grew after the first tenth of the requests. The exit code is 1 if an
+answer was wrong or a request failed.
 """
 
 import argparse
