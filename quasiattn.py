@@ -1,7 +1,8 @@
-"""The command `quasiattn`, which is also `python -m quasiattn`: the command line without TensorFlow's chatter.
+"""The `quasiattn` command, or `python -m quasiattn`, without TensorFlow's startup messages.
 
-TensorFlow writes notes to file descriptor 2 while it loads, before any setting of its own is read, and importing
-any part of `keras_quasiattn` loads it. So this module stands outside the package.
+TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its own
+settings. Importing any part of `keras_quasiattn` imports Keras and thereby TensorFlow, so this
+module stands outside the package.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def _silent_unless_it_fails() -> Iterator[None]:
-    """Hold back what is written to standard error, by C++ too, and write it after all if the body raises."""
+    """Hold back standard error, including C++ output, and write it out if the body raises."""
     sys.stderr.flush()
     standard_error = os.dup(2)
     with tempfile.TemporaryFile() as held_back:
@@ -31,13 +32,15 @@ def _silent_unless_it_fails() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the command line on the arguments of the process."""
-    # C++ errors reach Python as exceptions; logged at this level they are about machines without a GPU.
+    """Run the command line with the arguments of this process."""
+    # Level 3 hides C++ error messages. Real errors reach Python as exceptions; the messages hidden
+    # here are about machines without a GPU.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     if backend != "tensorflow":
         sys.exit(
-            f"quasiattn: KERAS_BACKEND is {backend!r}: the commands run on TensorFlow, unset it or set 'tensorflow'"
+            f"quasiattn: KERAS_BACKEND is {backend!r}: the commands run on TensorFlow, "
+            "unset it or set 'tensorflow'"
         )
     try:
         with _silent_unless_it_fails():

@@ -1,12 +1,15 @@
-"""Ask an exported model one question: `python examples/ask.py saved_models/arithmetic/1 'x=85,y=-52,y-x'`.
+"""Ask an exported model one question: `python examples/ask.py FOLDER TEXT...`.
 
-This is all that a server needs: `pip install tensorflow==2.21.* 'tensorflow-text>=2.21.1,<2.22'`. Of
-tensorflow-text only the compiled kernels are loaded, and neither Keras nor keras_quasiattn is used, which the
-script proves by making their import impossible. Prints the answer and the logarithm of its probability; of a
-classifier (`saved_models/trec/1`) the class, every class's probability, and the tokens that its gates left open.
+    python examples/ask.py saved_models/arithmetic/1 'x=85,y=-52,y-x'
+    python examples/ask.py saved_models/wikiqa/1 'who wrote it ?' 'It rained .' 'She wrote it .'
 
-A model over pairs takes two texts, a ranker a question and its candidates, which it prints best first:
-`python examples/ask.py saved_models/wikiqa/1 'who wrote it ?' 'It rained .' 'She wrote it .'`.
+A server needs no more than this: `pip install tensorflow==2.21.* 'tensorflow-text>=2.21.1,<2.22'`.
+Only the compiled kernels of tensorflow-text are loaded. Neither Keras nor keras_quasiattn is used:
+the script makes importing them impossible.
+
+Prints the answer and its log-probability. For a classifier (`saved_models/trec/1`), prints the
+class, the probability of every class, and the tokens with open gates. A model over pairs takes two
+texts. A ranker takes a question and its candidates, and prints the candidates best first.
 """
 
 import importlib.util
@@ -19,7 +22,7 @@ ORDER = ["text", "first", "second", "question", "candidates"]
 
 
 def load_text_kernels() -> None:
-    """Make the ops of tensorflow-text known to TensorFlow; `import tensorflow_text` would bring Keras along."""
+    """Register the ops of tensorflow-text; `import tensorflow_text` would import Keras too."""
     import tensorflow as tf
 
     package = importlib.util.find_spec("tensorflow_text")
@@ -32,21 +35,23 @@ def load_text_kernels() -> None:
 
 
 def parted(names: set[str], texts: list[bytes]) -> dict[str, Any]:
-    """What each input of the model has of the texts."""
+    """Assign the texts to the inputs of the model."""
     if "candidates" in names and len(texts) > 1:
         return {"question": texts[0], "candidates": texts[1:]}
     if len(texts) != len(names):
         sys.exit(
-            f"ask.py: got {len(texts)} texts: the model takes {', '.join(sorted(names, key=ORDER.index))}"
+            f"ask.py: got {len(texts)} texts: the model takes "
+            f"{', '.join(sorted(names, key=ORDER.index))}"
         )
     return dict(zip(sorted(names, key=ORDER.index), texts, strict=True))
 
 
 def main() -> None:
-    """Load the model, ask, print."""
+    """Load the model, ask it and print the answer."""
     if len(sys.argv) < 3:
         sys.exit(
-            "usage: python ask.py FOLDER TEXT..., such as: ask.py saved_models/mlu/1 'x=85,y=-52,y-x'"
+            "usage: python ask.py FOLDER TEXT..., such as: "
+            "ask.py saved_models/mlu/1 'x=85,y=-52,y-x'"
         )
     folder, *texts = sys.argv[1:]
     if not (Path(folder) / "saved_model.pb").is_file():
@@ -61,7 +66,7 @@ def main() -> None:
         model = tf.saved_model.load(folder).signatures["serving_default"]
     except (OSError, KeyError, tf.errors.OpError) as error:
         sys.exit(f"ask.py: {folder!r} does not load: {str(error).splitlines()[0]}")
-    # Any bytes are a text, those too that are not UTF-8.
+    # A text may be any bytes, not only UTF-8.
     inputs = parted(set(model.structured_input_signature[1]), [os.fsencode(text) for text in texts])
     asked = {name: tf.constant([value]) for name, value in inputs.items()}
     answer = {name: value.numpy()[0] for name, value in model(**asked).items()}

@@ -1,11 +1,12 @@
-"""The eight compositions of the paper's ablation, and the ways to scale and centre them, as constructor arguments.
+"""The eight compositions of the paper's ablation, and how to scale and centre them.
 
     python examples/compositions.py
 
-M = similarity(E) ⊙ gate(N) with similarity ∈ {tanh, sigmoid} and gate ∈ {sigmoid, tanh, arctan, algebraic}:
-CoDA's table 9. Functions of your own are no argument, since a layer's configuration must come back from a
-file; the eight have names, and `custom_composition.py` is a layer with another. Shown for each: what values M
-takes on random inputs before training, which says much about how it learns.
+M = similarity(E) ⊙ gate(N) with similarity ∈ {tanh, sigmoid} and gate ∈ {sigmoid, tanh, arctan,
+algebraic}: CoDA's table 9. All are constructor arguments of a layer. They are names, not functions,
+because a layer's configuration must be restored from a file; `custom_composition.py` writes a layer
+with another composition. For each, this prints the values of M on random inputs before training,
+which say much about how it learns.
 """
 
 import argparse
@@ -20,7 +21,7 @@ SIMILARITIES, GATES = ("tanh", "sigmoid"), ("sigmoid", "tanh", "arctan", "algebr
 
 
 def main() -> None:
-    """Print a line for each composition, and for each way to keep a sigmoid gate open."""
+    """Print one line for each composition, and for each option that scales or centres it."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,10 +1,10 @@
-"""What attention and conflict look at in the same pair: a match, and a contrast.
+"""What attention and conflict look at in the same pair: a match and a contrast.
 
     python examples/conflict.py
 
-The task is made up: each text names an animal among fillers, and a pair is right where both name the same one.
-`models.SiameseClassifier` is trained with each interaction of the paper's table 1; then the weights of the last one
-are shown for a pair.
+The task is made up: each text names an animal among fillers, and the label is 1 if both texts name
+the same animal. A `models.SiameseClassifier` is trained with each interaction of the paper's table
+1. Then the weights of the last model are shown for one pair.
 """
 
 import argparse
@@ -19,7 +19,10 @@ ANIMALS, VOCABULARY, LENGTH = 6, 15, 6
 
 
 def pairs(count: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """{"first": ids, "second": ids}, both (count, LENGTH), and 1 where the animals, ids 1 … ANIMALS, are the same."""
+    """Random pairs: {"first": ids, "second": ids}, both (count, LENGTH), and labels (count,).
+
+    The animals are the ids 1 … ANIMALS. The label is 1 if both texts have the same animal.
+    """
     draw = np.random.default_rng(seed)
     same = draw.random(count) < 0.5
     first = draw.integers(0, ANIMALS, count)
@@ -31,7 +34,7 @@ def pairs(count: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def main() -> None:
-    """Train every interaction, then look inside the last."""
+    """Train a model with each interaction, then show the weights of the last."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -61,6 +64,7 @@ def main() -> None:
     print("first ", *pair["first"][0], "\nsecond", *pair["second"][0])
     for seen in probe(model, pair)[1]:
         for name, recorded in seen.matrices.items():
+            # (LENGTH, LENGTH): the pair is a batch of one
             rows = keras.ops.convert_to_numpy(recorded.values).reshape(-1, LENGTH, LENGTH)[0]
             print(
                 f"{seen.kind} {name}, call {seen.call}: each row's first choice", *rows.argmax(-1)

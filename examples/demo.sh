@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# From a clone to a served model: installs the package, trains a CoDA Transformer and a softmax Transformer of
-# the same size side by side on sums and differences, exports the first, prints the accuracy of both on held-out
-# questions, and asks the export a held-out question in a process that cannot import the package.
-# QUASIATTN_VENV names the virtual environment (default .venv), QUASIATTN_DEMO the folder of the runs
-# (default runs/demo). Interrupted, it goes on where it stopped.
+# From a clone to a served model: installs the package, trains a CoDA Transformer and a softmax
+# Transformer of the same size side by side on sums and differences, exports the first, prints the
+# accuracy of both on held-out questions, and asks the exported model a held-out question in a
+# process that cannot import the package. QUASIATTN_VENV is the virtual environment (default .venv),
+# QUASIATTN_DEMO the folder of the runs (default runs/demo). An interrupted demo resumes where it
+# stopped when it is started again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 environment=${QUASIATTN_VENV:-.venv}
@@ -14,7 +15,7 @@ runs=${QUASIATTN_DEMO:-runs/demo}
 
 quasiattn="$environment/bin/quasiattn"
 export QUASIATTN_DATA_DIR="$runs/data"
-# Half the cores for each model: two trainings side by side waste less than one on all cores.
+# Half the cores for each model: two trainings at once use the cores better than one on all of them.
 cores=$(nproc)
 export TF_NUM_INTRAOP_THREADS=$(((cores + 1) / 2)) TF_NUM_INTEROP_THREADS=1
 mkdir -p "$runs"

@@ -1,10 +1,10 @@
-"""CoDA in the place of softmax in an encoder of image patches, and what its weights are over the picture.
+"""CoDA instead of softmax in an encoder of image patches, and its weights over the picture.
 
     python examples/drop_in_image_patches.py
 
-Attention runs over two axes, rows and columns of patches (`attention_axes`), as
-`keras.layers.MultiHeadAttention` can. The task is made up: whether two marks in a noisy picture have the same
-brightness.
+Attention runs over two axes, the rows and columns of patches (`attention_axes`), as in
+`keras.layers.MultiHeadAttention`. The task is made up: do two marks in a noisy picture have the
+same brightness?
 """
 
 import argparse
@@ -19,7 +19,7 @@ SIDE, PATCH, WIDTH = 16, 4, 32
 
 
 def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Pictures (count, SIDE, SIDE, 1) with two bright or dark patches, and whether the two are alike."""
+    """Pictures (count, SIDE, SIDE, 1), two patches bright or dark, and whether both are alike."""
     draw = np.random.default_rng(seed)
     images = draw.normal(0, 0.2, (count, SIDE, SIDE, 1)).astype("float32")
     sign = draw.choice([-1.0, 1.0], (count, 2))
@@ -32,7 +32,7 @@ def pictures(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def classifier(attention: type[keras.Layer]) -> keras.Model:
-    """Patches by a strided convolution, attention over both axes of the picture, a feed-forward net, a mean."""
+    """A strided convolution to patches, attention over both axes, a dense layer and a mean."""
     images = keras.Input((SIDE, SIDE, 1))
     x = keras.layers.Conv2D(WIDTH, PATCH, strides=PATCH)(images)  # (B, rows, columns, WIDTH)
     attended = attention(num_heads=2, key_dim=16, attention_axes=(1, 2), name="attention")(x, x)
@@ -42,7 +42,7 @@ def classifier(attention: type[keras.Layer]) -> keras.Model:
 
 
 def main() -> None:
-    """Train three models on the same pictures, and look at CoDA's weights."""
+    """Train three models on the same pictures and print the range of CoDA's weights."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,10 @@
-"""CoDA in the place of softmax in a text encoder of the kind that KerasHub has: embeddings, attention, feed-forward.
+"""CoDA instead of softmax in a text encoder like those of KerasHub.
 
     python examples/drop_in_text.py
 
-Written by hand, the class of one layer changes. An encoder that exists already is copied by `swap_attention`.
-The task is made up: which of two words stands more often in a text.
+The encoder has embeddings, attention and feed-forward layers. In an encoder written by hand, the
+class of one layer changes. `swap_attention` copies an existing encoder. The task is made up: which
+of two words occurs more often in a text?
 """
 
 import argparse
@@ -18,7 +19,7 @@ VOCABULARY, LENGTH, WIDTH, HEADS = 20, 24, 32, 4
 
 
 def texts(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (count, LENGTH), padded with 0, and whether 1 stands there more often than 2."""
+    """Ids (count, LENGTH), padded with 0, and whether 1 occurs more often than 2."""
     draw = np.random.default_rng(seed)
     ids = draw.integers(1, VOCABULARY, (count, LENGTH))
     ids[draw.random(ids.shape) < 0.4] = 1
@@ -28,7 +29,7 @@ def texts(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def encoder(attention: type[keras.Layer]) -> keras.Model:
-    """Two post-norm blocks over token and position embeddings; masks travel from the embedding on."""
+    """Two post-norm blocks over token and position embeddings; Keras passes the mask on."""
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(VOCABULARY, WIDTH, mask_zero=True)(ids)
     for _ in range(2):

@@ -1,9 +1,9 @@
-"""CoDA in the place of softmax in somebody's model of time series: convolutions, then attention over time.
+"""CoDA instead of softmax in a time-series model: convolutions, then attention over time.
 
     python examples/drop_in_time_series.py
 
-The model is sequential-looking and functional, with another model nested in it; `swap_attention` finds the
-attention there. The task is made up: which of three waves a noisy series is.
+The model is functional and has another model nested in it; `swap_attention` finds the attention
+there. The task is made up: which of three waves is in a noisy series?
 """
 
 import argparse
@@ -18,7 +18,7 @@ STEPS, CLASSES = 64, 3
 
 
 def series(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Series (count, STEPS, 1) of one of three frequencies, and which."""
+    """Series (count, STEPS, 1) with one of three frequencies, and the frequency's number."""
     draw = np.random.default_rng(seed)
     label = draw.integers(0, CLASSES, count)
     phase = draw.uniform(0, 2 * np.pi, (count, 1))
@@ -28,7 +28,7 @@ def series(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def classifier(attention: type[keras.Layer]) -> keras.Model:
-    """Convolutions that halve the time twice, a nested model that attends over what is left, a mean."""
+    """Two convolutions that each halve the time, a nested model with attention over it, a mean."""
     inner = keras.Input((None, 32))
     attended = attention(num_heads=2, key_dim=16, name="attention")(inner, inner)
     over_time = keras.Model(inner, keras.layers.Add()([inner, attended]), name="over_time")

@@ -1,11 +1,13 @@
-"""GA-Net's tables 2, 3 and 5 and figure 5, and CoDA's table 5: runs what is missing and prints them.
+r"""GA-Net's tables 2, 3 and 5 and figure 5, and CoDA's table 5: runs what is missing, prints them.
 
-    python examples/ganet_tables.py train --tables 2 --datasets trec sst2 --seeds 5 --vectors glove.6B.100d.txt
+    python examples/ganet_tables.py train --tables 2 --datasets trec sst2 --seeds 5 \
+        --vectors glove.6B.100d.txt
     python examples/ganet_tables.py show
 
-Every run is a `quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command
-that made it. What the file has already is left out, and an interrupted run goes on where it stopped. The data lie in
-the folder that QUASIATTN_DATA_DIR names (default `data`).
+A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
+holds the command that made it. Runs that are already in that file are skipped, and an interrupted
+run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default
+`data`).
 """
 
 from collections.abc import Iterator
@@ -13,7 +15,8 @@ from collections.abc import Iterator
 from tables import Row, Tables
 
 DATASETS = ("imdb", "ag_news", "ag_news_part", "sst1", "sst2", "trec")
-# The papers' accuracies in the order of DATASETS; GA-Net's with its densities; what the attention computes, of table 3.
+# The papers' accuracies in the order of DATASETS; for gated models their densities; from table 3,
+# the FLOPs of the attention.
 TABLE_2 = {
     "bilstm_none": (".8509", ".9139", ".9139", ".4125", ".8035", ".8876"),
     "bilstm_local": (".8578", ".9234", ".9234", ".4343", ".8154", ".8944"),

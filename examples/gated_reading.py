@@ -1,9 +1,9 @@
-"""A classifier that reads a few words: GA-Net's gates, their density, and what they open on.
+"""A classifier that reads only a few words: GA-Net's gates, their density, and where they open.
 
     python examples/gated_reading.py
 
-The task is made up: one of three marker words stands somewhere in a text of fillers. The gates should open on
-little else.
+The task is made up: one of three marker words is somewhere in a text of fillers, and the class
+is the marker. The gates should open on little else.
 """
 
 import argparse
@@ -17,7 +17,7 @@ MARKERS, VOCABULARY, LENGTH = 3, 40, 20
 
 
 def texts(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Ids (count, LENGTH) with one id of 1 … MARKERS among the others, padded with 0, and which it is."""
+    """Ids (count, LENGTH), padded with 0, with one marker 1 … MARKERS in each; and the marker."""
     draw = np.random.default_rng(seed)
     ids = draw.integers(MARKERS + 1, VOCABULARY, (count, LENGTH))
     lengths = draw.integers(8, LENGTH + 1, count)
@@ -28,7 +28,7 @@ def texts(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def reader(open_gate_cost: float) -> tuple[keras.Model, keras.Model]:
-    """The classifier, and the same with its gates and weights as outputs."""
+    """The classifier, and a model of the same layers that outputs gates and weights."""
     ids = keras.Input((None,), dtype="int32")
     words = keras.layers.Embedding(VOCABULARY, 16, mask_zero=True)(ids)
     attention = GatedAttention("feed_forward", units=16, open_gate_cost=open_gate_cost, seed=0)
@@ -37,7 +37,7 @@ def reader(open_gate_cost: float) -> tuple[keras.Model, keras.Model]:
 
 
 def main() -> None:
-    """Train, and show what the classifier reads in one text."""
+    """Train, then show what the classifier reads in one text."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -59,7 +59,8 @@ def main() -> None:
     for token, gate, weight in zip(ids[0], gates, weights, strict=True):
         if token:
             print(
-                f"{'+' if gate else '-'} {weight:.3f} {'marker' if token <= MARKERS else 'word'} {token}"
+                f"{'+' if gate else '-'} {weight:.3f} "
+                f"{'marker' if token <= MARKERS else 'word'} {token}"
             )
 
 

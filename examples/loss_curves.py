@@ -1,11 +1,13 @@
-"""A figure of several runs over their training, a curve a model, with the spread of its seeds.
+r"""Plots one figure of several runs over training: a curve per model, with the spread of its seeds.
 
     python examples/loss_curves.py runs/tables/quora_part-siamese_* --output results/quora_loss.png
-    python examples/loss_curves.py runs/mlu_* --figure val_sequence_accuracy --output results/mlu_curves.png
+    python examples/loss_curves.py runs/mlu_* --figure val_sequence_accuracy \
+        --output results/mlu_curves.png
 
-The training loss of Quora's pairs is Conflict's figure 4. A figure is a name in a run's `history.jsonl`.
+A figure is a name in a run's `history.jsonl`. The training loss on Quora's pairs is Conflict's
+figure 4.
 
-Beside the picture, a file of the same name that ends in .json holds the numbers. Needs Matplotlib
+The numbers are written to a .json file of the same name as the picture. Needs Matplotlib
 (`pip install 'keras-quasiattn[report]'`); `quasiattn report` draws the same on a page.
 """
 
@@ -18,7 +20,7 @@ from keras_quasiattn.report.learning_curves import curves_of
 
 
 def main() -> None:
-    """Read the arguments, write both files."""
+    """Read the arguments and write both files."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

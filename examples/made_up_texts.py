@@ -1,11 +1,11 @@
-"""A table of made-up texts for examples that train: the question word decides the class, wherever it stands."""
+"""A table of made-up texts to train on: the question word, in any place, decides the class."""
 
 import random
 from pathlib import Path
 
 CLASSES = {"who": "person", "where": "place", "many": "number"}
 FILLERS = ["the", "of", "a", "city", "man", "ran", "old", "big", "is", "was", "did", "go", "so"]
-# A model that learns such texts in a minute.
+# Options for a model that learns these texts in a minute.
 SMALL = {
     "data.max_length": "12",
     "model.embedding_dim": "8",

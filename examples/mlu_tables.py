@@ -1,22 +1,26 @@
-"""CoDA's table 6, arithmetic: runs what is missing and prints it.
+r"""CoDA's table 6, arithmetic: runs what is missing and prints it.
 
     python examples/mlu_tables.py train --tables two-cores --seeds 1
     python examples/mlu_tables.py show
-    python examples/loss_curves.py runs/tables/paper-*-20000-* --figure val_sequence_accuracy --output curves.png
+    python examples/loss_curves.py runs/tables/paper-*-20000-* --figure val_sequence_accuracy \
+        --output curves.png
 
-The paper's table is of 100,000 updates; the other one is smaller, for two cores: a fifth of the updates, with
-the same share of warming up and of averaged ones, half the width, 32 questions in place of 160, and no dropout, as no
-question comes twice. Both are measured with the first 10,000 test questions. Every run is a `quasiattn train` and a
-`quasiattn evaluate --record`, so a row of the results file holds the command that made it. What the file has already
-is left out, and an interrupted run goes on where it stopped. The data lie in the folder that QUASIATTN_DATA_DIR names
-(default `data`).
+The paper's table is after 100,000 updates. The table `two-cores` is smaller, for two cores: a fifth
+of the updates, with the same shares of warm-up and of averaged updates, half the width, 32
+questions per batch instead of 160, and no dropout, because no question comes twice. Both are
+measured on the first 10,000 test questions.
+
+A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
+holds the command that made it. Runs that are already in that file are skipped, and an interrupted
+run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default
+`data`).
 """
 
 from collections.abc import Iterator
 
 from tables import Row, Tables
 
-# The share of right answers.
+# The share of correct answers.
 TABLE_6 = {"softmax": ".761", "universal": ".788", "coda": ".843"}
 TWO_CORES = {
     "model.hidden_dim": "64",

@@ -1,20 +1,21 @@
-"""Conflict's table 1 and decomposable attention on SNLI and SciTail: runs what is missing and prints them.
+"""Conflict's table 1, and decomposable attention on SNLI: runs what is missing and prints them.
 
     python examples/pair_tables.py train --tables conflict1 --seeds 5 --vectors glove.6B.100d.txt
     python examples/pair_tables.py show
 
-Every run is a `quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command
-that made it. What the file has already is left out, and an interrupted run goes on where it stopped. The data lie in
-the folder that QUASIATTN_DATA_DIR names (default `data`).
+A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
+holds the command that made it. Runs that are already in that file are skipped, and an interrupted
+run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default
+`data`).
 """
 
 from collections.abc import Iterator
 
 from tables import Row, Tables
 
-# Accuracy and cross-entropy; the paper's data are 20 times as many, and its embedding is ELMo.
+# Accuracy and cross-entropy; the paper has 20 times as much data and uses ELMo embeddings.
 CONFLICT_1 = {"none": "", "attention": ".805 .34", "conflict": ".800 .32", "both": ".845 .285"}
-# Of the whole training split: Parikh et al. for the first two, CoDA's table 3 for the third.
+# Accuracy with the whole training split: Parikh et al. for the first two, then CoDA's table 3.
 SNLI = {
     "decomposable": ({}, ".863"),
     "decomposable intra": ({"model.intra_attention": "true"}, ".868"),

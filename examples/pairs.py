@@ -1,9 +1,10 @@
-"""Two texts to a class with decomposable attention, by softmax and by CoDA, in Keras alone.
+"""Classifies pairs of texts with decomposable attention, by softmax and by CoDA, in Keras alone.
 
     python examples/pairs.py
 
-The task is made up: whether the second text has all the words of the first, in any order. Ids come from
-anywhere; 0 is padding. For texts in files there is `quasiattn train pairs --data my-pairs.tsv`.
+The task is made up: does the second text have all the words of the first, in any order? Ids may
+come from any tokenizer; 0 is padding. For texts in files, use
+`quasiattn train pairs --data my-pairs.tsv`.
 """
 
 import argparse
@@ -17,7 +18,10 @@ VOCABULARY, LENGTH = 40, 8
 
 
 def pairs(count: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """{"first": ids, "second": ids}, both (count, LENGTH), and the class: 1 where no word was exchanged."""
+    """Random pairs: {"first": ids, "second": ids}, both (count, LENGTH), and labels (count,).
+
+    The label is 1 if both texts have the same words.
+    """
     draw = np.random.default_rng(seed)
     first = np.stack([draw.permutation(VOCABULARY - 1)[:LENGTH] + 1 for _ in range(count)])
     second = draw.permuted(first, axis=1)
@@ -28,7 +32,7 @@ def pairs(count: int, seed: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 def main() -> None:
-    """Train both kinds."""
+    """Train and evaluate both kinds of attention."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,7 +1,7 @@
-"""Every table of the papers, row by row: what the page of results lists, measured or not.
+"""Every table of the papers, row by row, as listed on the results page, measured or not.
 
-The rows that a script can run stand in that script (`ganet_tables.py`, `pair_tables.py` and so on) and are
-taken from there. Here stand the rows that no script runs, with the reason.
+Rows that a script can run come from that script, such as `ganet_tables.py`. The others are here,
+with the reason why no script runs them.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ SCRIPTS: dict[str, tuple[str, Callable[[], Iterator[Row]]]] = {
     "read": ("reader_tables.py", reader_tables.rows),
     "translate": ("translate_tables.py", translate_tables.rows),
 }
-# The data behind a preset: its name, and whether it is the paper's, whole or in part.
+# The data of each preset, and whether they are the paper's, whole or in part.
 DATA = {
     ("classify", "trec"): "TREC, whole",
     ("classify", "sst1"): "SST-1, whole",
@@ -59,7 +59,7 @@ DATA = {
     ("translate", "iwslt15_envi"): "IWSLT'15 English to Vietnamese, whole",
 }
 NOT_RUN = "not run yet"
-# Presets whose data were not at hand when the runs were made.
+# Presets whose data were not available when the runs were made.
 UNAVAILABLE = {
     ("classify", "ag_news"): "the whole training data were not at hand",
     ("pairs", "multi_nli"): "the data were not at hand",
@@ -77,7 +77,7 @@ class Entry(NamedTuple):
     """A row of the page.
 
     Args:
-        model: the model, in the paper's words where no script runs it.
+        model: the model, in the paper's words if no script runs it.
         data: the data, in the same form.
         paper: what the paper prints.
         row: the runs that measure it, if a command can.
@@ -96,8 +96,8 @@ class PaperTable(NamedTuple):
 
     Args:
         title: paper and number.
-        task: the task whose runs measure it; none where there is no such task.
-        paper_figures: what the paper's figures are; empty where it prints none.
+        task: the task whose runs measure it; empty if there is no such task.
+        paper_figures: what the paper's figures are; empty if it prints none.
         entries: its rows.
         note: what to know before comparing.
     """
@@ -110,7 +110,7 @@ class PaperTable(NamedTuple):
 
 
 def rows_of(task: str, table: str, **wanted: str) -> list[Entry]:
-    """The rows that a script has under a table's name, those alone whose fields are as wanted."""
+    """The rows that a script has under a table's name and whose fields are as wanted."""
     return [
         _entry(task, row)
         for row in SCRIPTS[task][1]()
@@ -138,6 +138,8 @@ def paper_tables() -> list[PaperTable]:
     return [*_coda(), *_gated(), *_conflict(), *_decomposable()]
 
 
+# Laid out by hand: one line a row where the formatter would take five.
+# fmt: off
 def _coda() -> Iterator[PaperTable]:
     both = "Quasar-T and SearchQA"
     yield PaperTable(
@@ -145,17 +147,13 @@ def _coda() -> Iterator[PaperTable]:
         "read",
         "exact match and F1; of those quoted on Quasar-T, then on SearchQA",
         [
-            *_absent(
-                both,
-                _QUOTED,
-                {
-                    "GA": ".264, .264; –, –",
-                    "BiDAF": ".259, .285; .286, .346",
-                    "AQA": "–, –; .387, .456",
-                    "R³": ".342, .409; .490, .553",
-                    "Multi-step reasoner": ".406, .470; .563, .614",
-                },
-            ),
+            *_absent(both, _QUOTED, {
+                "GA": ".264, .264; –, –",
+                "BiDAF": ".259, .285; .286, .346",
+                "AQA": "–, –; .387, .456",
+                "R³": ".342, .409; .490, .553",
+                "Multi-step reasoner": ".406, .470; .563, .614",
+            }),
             *rows_of("read", "1"),
         ],
     )
@@ -173,11 +171,8 @@ def _coda() -> Iterator[PaperTable]:
         [
             *_runs("pairs", "snli_part", {"decomposable": ".8461"}),
             *rows_of("pairs", "snli", model="decomposable_coda"),
-            *_runs(
-                "pairs",
-                "multi_nli",
-                {"decomposable": ".7134 .7197", "decomposable_coda": ".7219 .7245"},
-            ),
+            *_runs("pairs", "multi_nli",
+                   {"decomposable": ".7134 .7197", "decomposable_coda": ".7219 .7245"}),
             *_runs("pairs", "scitail", {"decomposable": ".820", "decomposable_coda": ".836"}),
             *_runs("pairs", "dialogue_nli", {"decomposable": ".882", "decomposable_coda": ".888"}),
         ],
@@ -199,7 +194,8 @@ def _coda() -> Iterator[PaperTable]:
             ),
             *rows_of("translate", "4"),
         ],
-        "The paper's figures belong to the whole of IWSLT'15 alone; those of other data have none beside them.",
+        "The paper's figures belong to the whole of IWSLT'15 alone; "
+        "those of other data have none beside them.",
     )
     yield PaperTable(
         "CoDA, table 5: sentiment",
@@ -217,21 +213,20 @@ def _coda() -> Iterator[PaperTable]:
             *rows_of("mlu", "two-cores"),
             *_runs("mlu", "demo", {"softmax": "", "coda": ""}),
         ],
-        "Models `softmax` and `universal` are quoted by the paper from Wangperawong 2018, after 100,000 updates.",
+        "Models `softmax` and `universal` are quoted by the paper from Wangperawong 2018, "
+        "after 100,000 updates.",
     )
     yield PaperTable(
         "CoDA, table 7: programs (AlgoLisp)",
         "programs",
         "share of exact programs",
         [
-            *_absent(
-                "AlgoLisp, whole",
-                _QUOTED,
-                {"Attention Seq2Seq": ".544", "Seq2Tree + Search": ".861"},
-            ),
+            *_absent("AlgoLisp, whole", _QUOTED,
+                     {"Attention Seq2Seq": ".544", "Seq2Tree + Search": ".861"}),
             *rows_of("programs", "7"),
         ],
-        "The published problems were not at hand. Ours are made by rule, so the paper's figures are of others.",
+        "The published problems were not at hand. Ours are made by rule, "
+        "so the paper's figures are of others.",
     )
     centred = ("tanh(E) ⊙ sigmoid(N)", "tanh(E′) ⊙ sigmoid(N)", "tanh(E′) ⊙ sigmoid(N′)")
     yield PaperTable(
@@ -239,22 +234,14 @@ def _coda() -> Iterator[PaperTable]:
         "rank",
         "BLEU; MAP and MRR; accuracy",
         [
-            *_absent(
-                "IWSLT'15 English to Vietnamese, whole",
-                UNAVAILABLE["translate", "iwslt15_envi"],
-                dict(zip(centred, ("27.8", "26.9", "27.3"), strict=True)),
-            ),
+            *_absent("IWSLT'15 English to Vietnamese, whole",
+                     UNAVAILABLE["translate", "iwslt15_envi"],
+                     dict(zip(centred, ("27.8", "26.9", "27.3"), strict=True))),
             *rows_of("rank", "8"),
-            *_absent(
-                "SciTail, whole",
-                UNAVAILABLE["pairs", "scitail"],
-                dict(zip(centred, (".853", ".845", ".850"), strict=True)),
-            ),
-            *_absent(
-                "Dialogue NLI, whole",
-                UNAVAILABLE["pairs", "dialogue_nli"],
-                dict(zip(centred, (".865", ".868", ".867"), strict=True)),
-            ),
+            *_absent("SciTail, whole", UNAVAILABLE["pairs", "scitail"],
+                     dict(zip(centred, (".853", ".845", ".850"), strict=True))),
+            *_absent("Dialogue NLI, whole", UNAVAILABLE["pairs", "dialogue_nli"],
+                     dict(zip(centred, (".865", ".868", ".867"), strict=True))),
         ],
     )
     yield PaperTable(
@@ -266,6 +253,7 @@ def _coda() -> Iterator[PaperTable]:
     yield PaperTable(
         "CoDA's table 9 on WikiQA instead, development scores", "rank", "", rows_of("rank", "9")
     )
+# fmt: on
 
 
 def _gated() -> Iterator[PaperTable]:
@@ -274,7 +262,8 @@ def _gated() -> Iterator[PaperTable]:
         "classify",
         "accuracy, density, FLOPs",
         rows_of("classify", "2"),
-        "FLOPs are counted as in the paper's table 3, over the whole test set; the BiLSTMs are not in them.",
+        "FLOPs are counted as in the paper's table 3, over the whole test set; "
+        "the BiLSTMs are not in them.",
     )
     yield PaperTable(
         "GA-Net, table 5: auxiliary networks",
@@ -291,8 +280,8 @@ def _gated() -> Iterator[PaperTable]:
             *rows_of("classify", "figure5"),
             *_absent("IMDB, SST-1", NOT_RUN, {"bilstm_gated, gate_units=20 … 100": ""}),
         ],
-        "The paper has a plot without numbers. Its table 1 has the sizes of the data and its table 4 two texts, "
-        "which are no measurements.",
+        "The paper has a plot without numbers. Its table 1 has the sizes of the data and its "
+        "table 4 two texts, which are no measurements.",
     )
 
 
@@ -326,7 +315,8 @@ def _decomposable() -> Iterator[PaperTable]:
         "pairs",
         "accuracy",
         rows_of("pairs", "snli"),
-        "The figures of Parikh et al. 2016, and for CoDA of its table 3, are of the whole training split.",
+        "The figures of Parikh et al. 2016, and for CoDA of its table 3, "
+        "are of the whole training split.",
     )
     yield PaperTable(
         "CS 287 write-up, table 2: recurrent models",
@@ -344,7 +334,7 @@ def _decomposable() -> Iterator[PaperTable]:
 
 
 def unclaimed(tables: Iterable[PaperTable]) -> Iterator[PaperTable]:
-    """What the scripts have beyond the papers' tables."""
+    """The tables of the scripts that are not tables of the papers."""
     taken = {
         (table.task, entry.row.table)
         for table in tables

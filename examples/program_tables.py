@@ -3,10 +3,10 @@
     python examples/program_tables.py train --datasets generated --seeds 3
     python examples/program_tables.py show
 
-The problems are made by rule, so the paper's figures are of others. Every run is a `quasiattn train` and a `quasiattn
-evaluate --record`, so a row of the results file holds the command that made it. What the file has already is left out,
-and an interrupted run goes on where it stopped. The data lie in the folder that QUASIATTN_DATA_DIR names (default
-`data`).
+The problems here are generated, so the paper's figures are for different ones. A run is one
+`quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file holds the
+command that made it. Runs that are already in that file are skipped, and an interrupted run resumes
+where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tables import Row, Tables
 
 # The share of exact programs.
 TABLE_7 = {"transformer": ".968", "transformer_coda": ".977"}
-# What one core does in a quarter of an hour: half of the preset's updates, of half as many tokens.
+# A quarter of an hour on one core: half the preset's updates, with half as many tokens in each.
 BUDGET = {
     "training.steps": "2000",
     "training.batch_size": "2048",

@@ -3,9 +3,10 @@
     python examples/rank_tables.py train --tables 2 --seeds 5 --vectors glove.6B.100d.txt
     python examples/rank_tables.py show
 
-Tables 8 and 9 are figures of the validation data, as in the paper, after eight passes in place of 20. Every run is a
-`quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command that made it. What
-the file has already is left out, and an interrupted run goes on where it stopped. The data lie in the folder that
+Figures of tables 8 and 9 are of the validation data, as in the paper, after eight passes over the
+data instead of 20. A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row
+of the results file holds the command that made it. Runs that are already in that file are skipped,
+and an interrupted run resumes where it stopped. Data are read from the folder that
 QUASIATTN_DATA_DIR names (default `data`).
 """
 
@@ -14,13 +15,14 @@ from collections.abc import Iterator
 
 from tables import Row, Tables
 
-# MAP and MRR; for Ubuntu the share of first places, of the Ubuntu Dialogue Corpus, for which the logs stand in.
+# MAP and MRR; for Ubuntu the share of first places. The paper's figures are on the Ubuntu Dialogue
+# Corpus; the chat logs of #ubuntu stand in for it here.
 TABLE_2 = {
     "decomposable": {"wikiqa": ".664 .680", "trecqa": ".806 .839", "ubuntu_irc": ".518"},
     "decomposable_coda": {"wikiqa": ".705 .724", "trecqa": ".800 .845", "ubuntu_irc": ".525"},
 }
 CENTER_E, CENTER_N = ("model.coda_center_similarity", "true"), ("model.coda_gate_range", "centered")
-# Eight passes over WikiQA's training data in place of 20: eleven models in the time of four.
+# Eight passes over WikiQA's training data instead of 20: eleven models in the time of four.
 SHORT = {"training.steps": "2544"}
 TABLE_8 = {
     (): ".704 .712",
@@ -39,7 +41,7 @@ def rows() -> Iterator[Row]:
         yield Row(
             "8", "wikiqa", "decomposable_coda", {**dict(changed), **SHORT}, paper, "validation"
         )
-    # The paper's table 9 is of translation, which says little of WikiQA.
+    # The paper's table 9 is on translation, which says little about WikiQA.
     for similarity, gate in itertools.product(
         ("tanh", "sigmoid"), ("sigmoid", "tanh", "arctan", "algebraic")
     ):

@@ -1,12 +1,13 @@
-"""Readers on SQuAD, in the place of CoDA's table 1: runs what is missing and prints it.
+"""Readers on SQuAD instead of CoDA's table 1: runs what is missing and prints it.
 
     python examples/reader_tables.py train --seeds 3 --vectors glove.6B.100d.txt
     python examples/reader_tables.py show --seeds 3
 
-The paper's table is of Quasar-T and SearchQA (exact match and F1); its figures stand beside rows of those presets.
-Every run is a `quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command that
-made it. What the file has already is left out, and an interrupted run goes on where it stopped. The data lie in the
-folder that QUASIATTN_DATA_DIR names (default `data`).
+The paper's table is on Quasar-T and SearchQA (exact match and F1); its figures are shown with the
+rows of those presets. A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a
+row of the results file holds the command that made it. Runs that are already in that file are
+skipped, and an interrupted run resumes where it stopped. Data are read from the folder that
+QUASIATTN_DATA_DIR names (default `data`).
 """
 
 from collections.abc import Iterator

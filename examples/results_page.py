@@ -1,9 +1,10 @@
-"""Writes the page of results: every table of the papers, each row with the paper's figure and ours, or why there is none.
+"""Writes the results page: each row of the papers' tables with the paper's figure and ours.
 
     python examples/results_page.py                     # docs/results.md from results/*.jsonl
     python examples/results_page.py --output page.md
 
-Every figure of ours comes from a row that `quasiattn evaluate RUN --record FILE` wrote.
+A row without a figure of ours says why. Every figure of ours comes from a row that
+`quasiattn evaluate RUN --record FILE` wrote.
 """
 
 import argparse
@@ -25,7 +26,8 @@ from paper_tables import (
 from tables import Key, Record, Row, by_key, key_of, read_records
 
 ROOT = Path(__file__).resolve().parents[1]
-# What a figure is called on the page, by task: its name in a result row, what divides it, and digits after the point.
+# By task, the heading of each figure on the page: its name in a result row, its divisor and the
+# number of decimals.
 FIGURES: Mapping[str, Mapping[str, tuple[str, float, int]]] = {
     "classify": {
         "accuracy": ("accuracy", 1, 4),
@@ -54,23 +56,29 @@ WITH_VECTORS = ("classify", "pairs", "rank", "read")
 
 HEAD = """# Results
 
-Written by `python examples/results_page.py` from the rows in `results/*.jsonl`, each of which a run wrote by `quasiattn
-evaluate RUN --record FILE`; nothing on this page is typed by hand but the papers' own figures. What was tried on the way,
+Written by `python examples/results_page.py` from the rows in `results/*.jsonl`, each of which a \
+run wrote by `quasiattn
+evaluate RUN --record FILE`; nothing on this page is typed by hand but the papers' own figures. \
+What was tried on the way,
 and what we make of the figures, stands in `results/README.md`.
 
-- **ours** is the mean over the seeds, ± the standard deviation where there are two or more. One seed ranks nothing.
+- **ours** is the mean over the seeds, ± the standard deviation where there are two or more. One \
+seed ranks nothing.
 - **paper** is what the paper prints, as shares of 1 where it prints percent.
-- **steps** is the budget: updates until training ended, which for many runs is when the validation figure had stopped
+- **steps** is the budget: updates until training ended, which for many runs is when the \
+validation figure had stopped
   rising.
 - Figures are of the test data unless a row says otherwise.
-- Commands are those of the lowest seed; those of the others differ in `--seed` and `--run` alone, or stand there too.
+- Commands are those of the lowest seed; those of the others differ in `--seed` and `--run` alone, \
+or stand there too.
   Options that a preset had then and has no longer are set in them. A
-  row that was not run has the command that would run it, to which models over word vectors add `--vectors FILE`.
+  row that was not run has the command that would run it, to which models over word vectors add \
+`--vectors FILE`.
 """
 
 
 def all_records(folder: Path) -> list[Record]:
-    """The rows of every file of results but the one of settings that were tried and left."""
+    """The rows of all results files except `tried.jsonl`, which has settings that were dropped."""
     files = sorted(file for file in folder.glob("*.jsonl") if file.name != "tried.jsonl")
     return [record for file in files for record in read_records(file)]
 
@@ -96,7 +104,7 @@ def page(records: Sequence[Record]) -> str:
 
 def _section(table: PaperTable, runs: Mapping[Key, list[Record]], level: str = "##") -> str:
     figures = FIGURES.get(table.task, {})
-    # A figure that no run of this table has is no column.
+    # A figure gets a column only if a run of this table has it.
     shown = {
         name: figure
         for name, figure in figures.items()
@@ -139,7 +147,7 @@ def _remark(table: PaperTable, entry: Entry, found: Sequence[Record]) -> str:
 
 
 def _distinct(found: Sequence[Record]) -> list[str]:
-    """The commands of the lowest seed, and of further seeds where more than seed and folder differ."""
+    """The command of the lowest seed, and of each seed whose command differs in other options."""
     first: dict[str, str] = {}
     for record in found:
         words = _words(record)
@@ -153,7 +161,7 @@ def _distinct(found: Sequence[Record]) -> list[str]:
 
 
 def _words(record: Record) -> list[str]:
-    """The command that would make a record today: it sets every option that the preset does not have."""
+    """The command that would repeat a record today: sets all options that the preset does not."""
     words = shlex.split(record["command"])
     if words[1] != "train":
         return words

@@ -1,4 +1,4 @@
-"""What the scripts of the papers' tables share: runs what is missing, and prints means and spreads."""
+"""Shared by the scripts of the papers' tables: runs what is missing, prints means and spreads."""
 
 import argparse
 import itertools
@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 from keras_quasiattn.tasks import get
 
 Record = Mapping[str, Any]
-# Task, preset, model, part of the data, and the options that the preset does not have: of a row, and of its runs.
+# Task, preset, model, split, and the options that differ from the preset's; the same for a row and
+# its runs.
 Key = tuple[str, str, str, str, frozenset[str]]
 
 
 class Row(NamedTuple):
-    """One row of a table: a model on a data set, several seeds of which make its figures.
+    """One row of a table: a model on a data set; its figures come from the runs of several seeds.
 
     Args:
         table: the table's name.
@@ -27,7 +28,7 @@ class Row(NamedTuple):
         model: the model.
         settings: options that differ from the preset's.
         paper: what the paper prints.
-        split: part of the data that the figures are of.
+        split: the split that the figures are measured on.
     """
 
     table: str
@@ -56,8 +57,8 @@ class Row(NamedTuple):
 def key_of(record: Record) -> Key:
     """The key of the row that a record belongs to.
 
-    A record has all its options, so a run from before a preset was changed belongs to the row that names the options
-    it had, and no run is taken for one of today's preset that it was not.
+    A record has all its options. So a run from before a preset was changed belongs to the row that
+    names the options it had, and is not taken for a run of today's preset.
     """
     key = _key(*(record[name] for name in ("task", "preset", "model", "split", "options")))
     searched = shlex.split(record["command"])[1] == "tune"
@@ -66,7 +67,7 @@ def key_of(record: Record) -> Key:
 
 def _key(task: str, preset: str, model: str, split: str, options: Mapping[str, Any]) -> Key:
     usual = get(task).presets[preset].for_model(model).options()
-    # Where the word vectors lie is no setting.
+    # The path of the word vectors is not a setting.
     changed = {
         f"{name}={value if isinstance(value, str) else json.dumps(value)}"
         for name, value in options.items()
@@ -76,14 +77,14 @@ def _key(task: str, preset: str, model: str, split: str, options: Mapping[str, A
 
 
 def read_records(file: Path) -> list[Record]:
-    """The rows of a file of results; none where there is no file."""
+    """The rows of a results file; none if there is no file."""
     if not file.exists():
         return []
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
-    """The runs of every row, by seed; of two with the same seed the later."""
+    """The runs of every row, by seed; of two runs with the same seed, the later one."""
     found: dict[Key, dict[int, Record]] = {}
     for record in records:
         found.setdefault(key_of(record), {})[record["seed"]] = record
@@ -96,9 +97,9 @@ class Tables(NamedTuple):
     Args:
         task: the task's name.
         rows: every row of every table.
-        figures: the measured figures to print, by heading: a name and what divides it.
-        vectors_for: beginnings of the names of the models that take word vectors.
-        limit: number of examples to measure with; None for all of them.
+        figures: the measured figures to print, by heading: the figure's name and its divisor.
+        vectors_for: prefixes of the names of the models that take word vectors.
+        limit: number of examples to measure on; None for all of them.
     """
 
     task: str
@@ -108,7 +109,7 @@ class Tables(NamedTuple):
     limit: int | None = None
 
     def main(self, description: str) -> None:
-        """Read the arguments and do what they say."""
+        """Parse the arguments and train or show."""
         parser = argparse.ArgumentParser(
             description=description, formatter_class=argparse.RawDescriptionHelpFormatter
         )
@@ -136,7 +137,7 @@ class Tables(NamedTuple):
         (self._train if arguments.action == "train" else self._show)(chosen, arguments)
 
     def _train(self, chosen: Sequence[Row], arguments: argparse.Namespace) -> None:
-        """Train and measure what the results file lacks, one seed of all rows after the other."""
+        """Train and measure what the results file does not have, all rows seed by seed."""
         for seed, row in itertools.product(range(arguments.seeds), chosen):
             if seed in by_key(read_records(arguments.results)).get(row.key(self.task), {}):
                 continue
@@ -164,7 +165,7 @@ class Tables(NamedTuple):
                 subprocess.run([sys.executable, "-m", "quasiattn", *words], check=True)
 
     def _show(self, chosen: Sequence[Row], arguments: argparse.Namespace) -> None:
-        """Print the tables: mean and standard deviation over the seeds there are, and the paper's figures."""
+        """Print the tables: mean and standard deviation over seeds, and the paper's figures."""
         found = by_key(read_records(arguments.results))
         headings = "".join(f"{name:18}" for name in self.figures)
         print(f"{'table':10}{'data':14}{'model':40}{'seeds':>5}  {headings}paper")

@@ -1,19 +1,20 @@
-"""CoDA's tables 4 and 9 and the recurrent models of the CS 287 write-up: runs what is missing and prints them.
+"""CoDA's tables 4 and 9, the CS 287 write-up's recurrent models: runs what is missing, prints it.
 
     python examples/translate_tables.py train --tables 4 --datasets multi30k --seeds 3
     python examples/translate_tables.py show
 
-Table 9, the eight compositions, is of the validation data and of the first 600 updates. Every run is a
-`quasiattn train` and a `quasiattn evaluate --record`, so a row of the results file holds the command that made it.
-What the file has already is left out, and an interrupted run goes on where it stopped. The data lie in the folder
-that QUASIATTN_DATA_DIR names (default `data`).
+Table 9, the eight compositions, is measured on the validation data after the first 600 updates. A
+run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
+holds the command that made it. Runs that are already in that file are skipped, and an interrupted
+run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default
+`data`).
 """
 
 from collections.abc import Iterator
 
 from tables import Row, Tables
 
-# BLEU on IWSLT'15 English to Vietnamese, of which the figures of other data are no measure.
+# BLEU on IWSLT'15 English to Vietnamese; not comparable with BLEU on other data.
 TABLE_4 = {"transformer": "28.43", "transformer_coda": "29.84"}
 DATA = {"multi30k": False, "iwslt15_envi_part": False, "iwslt15_envi": True}
 TABLE_9 = {
@@ -26,14 +27,14 @@ TABLE_9 = {
     ("sigmoid", "arctan"): "25.1",
     ("sigmoid", "algebraic"): "26.3",
 }
-# What one core does in an hour or two: half of the preset's updates, of half as many tokens.
+# An hour or two on one core: half the preset's updates, with half as many tokens in each.
 BUDGET = {
     "training.steps": "4000",
     "training.batch_size": "2048",
     "training.warmup_steps": "1000",
     "training.checkpoint_every": "250",
 }
-# What one core does in eight minutes: the beginning of training, decoded greedily.
+# Eight minutes on one core: the beginning of training, decoded greedily.
 SMALL_BUDGET = {
     "training.steps": "600",
     "training.batch_size": "1024",
@@ -42,7 +43,7 @@ SMALL_BUDGET = {
     "training.average_checkpoints": "2",
     "model.beam_width": "1",
 }
-# BLEU and perplexity by word on IWSLT German to English, sentences of up to 20 words.
+# BLEU and word perplexity on IWSLT German to English, sentences of up to 20 words.
 WRITE_UP = {"seq2seq": "6.32 25.4", "seq2seq_attention": "17.77 15.1", "seq2seq_coda": ""}
 WRITE_UP_SIZE = {"model.embedding_dim": "100", "model.units": "100", "model.dropout": "0.0"}
 

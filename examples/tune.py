@@ -1,9 +1,9 @@
-"""A search of options from Python: random trials by the validation data, each a run folder, the best one kept.
+"""Searches options from Python: random trials, each a run folder; the validation data decide.
 
     python examples/tune.py --to searches/made-up
 
-From the command line the same is `quasiattn tune classify --data my.tsv --to searches/mine --try
-model.units=8,16 --trials 4`.
+The best trial is kept. The same from the command line is
+`quasiattn tune classify --data my.tsv --to searches/mine --try model.units=8,16 --trials 4`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from keras_quasiattn.tuning import search, search_space
 
 
 def main() -> None:
-    """Search, and print what the best trial was."""
+    """Search and print the best trial."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -48,7 +48,7 @@ def main() -> None:
     best = search(
         task, search_space(task, wanted), arguments.to / "search", trials=arguments.trials
     )
-    assert best is not None  # only a tuner that has a chief gets none
+    assert best is not None  # only a tuner that has a chief gets None
     chosen = best.config["task_config"]["options"]
     print(
         json.dumps({name: chosen[name] for name in wanted}),

@@ -1,10 +1,11 @@
-"""Two processes on this machine train one model, as two machines would: each is told where all of them listen.
+"""Trains one model with two processes on this machine, as two machines would.
 
     python examples/workers.py --to runs/workers
 
-On machines of your own start `quasiattn train … --strategy multi-worker` on each of them, with its own
-TF_CONFIG and a run folder that all of them reach. If one stops, the others say so and stop; the same commands
-go on from the last checkpoint.
+Each worker is told the addresses of all of them. On machines of your own, start
+`quasiattn train … --strategy multi-worker` on each one, with its own TF_CONFIG and a run folder
+that all of them can reach. If one stops, the others report it and stop; the same commands resume
+from the last checkpoint.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from made_up_texts import SMALL, write_table
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nothing listens at."""
+    """Ports on which nothing listens."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports = [one.getsockname()[1] for one in sockets]
     for one in sockets:
@@ -28,7 +29,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def main() -> None:
-    """Start the workers, wait for them, and print what the run folder has."""
+    """Start the workers, wait for them and print the figures in the run folder."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

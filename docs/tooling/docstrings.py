@@ -1,4 +1,4 @@
-"""The package's docstrings as Markdown: examples as blocks of code, call arguments as lists."""
+"""Converts the package's docstrings to Markdown: code blocks of examples, lists of arguments."""
 
 import re
 from typing import Any
@@ -13,7 +13,7 @@ _ITEM = re.compile(r"^ {4}([\w, ]+): ", re.MULTILINE)
 
 
 def as_markdown(text: str) -> str:
-    """A docstring in the form that mkdocstrings shows well."""
+    """A docstring in a form that mkdocstrings displays well."""
     text = _EXAMPLE.sub(
         lambda found: f"**Example**\n\n```pycon\n{found[1].rstrip()}\n```\n\n", text
     )
@@ -22,15 +22,15 @@ def as_markdown(text: str) -> str:
 
 def _listed(found: re.Match[str]) -> str:
     items = _ITEM.sub(lambda item: f"- **`{item[1]}`** – ", found[2].rstrip())
-    # What is left of the indentation belongs to the item above.
+    # Lines that are still indented belong to the item above.
     items = re.sub(r"^ {8}", "    ", items, flags=re.MULTILINE)
     return f"**{found[1]}:**\n\n{items}\n\n"
 
 
 class Docstrings(griffe.Extension):
-    """Rewrites every docstring as it is read."""
+    """Rewrites every docstring when griffe reads it."""
 
     def on_instance(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Called for each module, class, function and attribute."""
+        """Called by griffe for each module, class, function and attribute."""
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)

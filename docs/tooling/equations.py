@@ -1,4 +1,4 @@
-"""Equations as MathML while the pages are built, so that a browser needs no script and no network for them."""
+"""Converts equations to MathML when the pages are built: no script or network in the browser."""
 
 import html
 import re
@@ -10,7 +10,7 @@ _EQUATION = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\
 
 
 def on_page_content(content: str, **_: Any) -> str:
-    """Called by MkDocs with each page's HTML."""
+    """Called by MkDocs with the HTML of each page."""
 
     def mathml(found: re.Match[str]) -> str:
         display = "block" if found[2] == "[" else "inline"

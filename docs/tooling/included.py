@@ -1,6 +1,6 @@
-"""Puts a table of the page of results where a page names it.
+"""Inserts a table of the results page wherever a page names it.
 
-`<!-- measured: CoDA, table 2: ranking -->` is that table.
+`<!-- measured: CoDA, table 2: ranking -->` is replaced by that table.
 """
 
 import re
@@ -12,12 +12,12 @@ _NAMED = re.compile(r"<!-- measured: (.+?) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Called by MkDocs with each page's Markdown."""
+    """Called by MkDocs with the Markdown of each page."""
     return _NAMED.sub(lambda found: table(found[1]), markdown)
 
 
 def table(title: str) -> str:
-    """The table below a heading of the page of results.
+    """The table below a heading of the results page.
 
     Raises:
         KeyError: there is no such heading.

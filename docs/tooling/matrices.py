@@ -1,8 +1,11 @@
-"""Draws the matrices of two runs of `pairs` beside each other: the picture of the README.
+r"""Draws the attention matrices of two `pairs` runs side by side: the picture in the README.
 
-quasiattn train pairs --preset snli_part --model decomposable --set training.steps=2800 --vectors FILE --run runs/a
-quasiattn train pairs --preset snli_part --model decomposable_coda --set training.steps=2800 --vectors FILE --run runs/b
-python docs/tooling/matrices.py runs/a runs/b data 'two men are playing chess in the park' 'nobody is playing outside'
+quasiattn train pairs --preset snli_part --model decomposable --set training.steps=2800 \
+    --vectors FILE --run runs/a
+quasiattn train pairs --preset snli_part --model decomposable_coda --set training.steps=2800 \
+    --vectors FILE --run runs/b
+python docs/tooling/matrices.py runs/a runs/b data 'two men are playing chess in the park' \
+    'nobody is playing outside'
 """
 
 import dataclasses
@@ -17,7 +20,7 @@ IMAGES = Path(__file__).parents[1] / "images"
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     *runs, data, first, second = sys.argv[1:]
     panels = []
     for title, run in zip(("softmax", "CoDA"), runs, strict=True):

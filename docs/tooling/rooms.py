@@ -1,7 +1,8 @@
-"""Draws which room of the package imports which, from the code itself: `python docs/tooling/rooms.py` writes the picture.
+"""Draws which folders of the package import which: `python docs/tooling/rooms.py` writes the SVG.
 
-A box is a folder or file directly in the package, or in one of its rooms: with `python docs/tooling/rooms.py ops`, in
-`ops`. It stands above all that it imports, so that every arrow points down; its row is how deep the imports below it go.
+A box is a folder or file directly in the package, or with `python docs/tooling/rooms.py ops`,
+directly in `ops`. It stands above everything that it imports, so every arrow points down. Its row
+is the length of the longest chain of imports below it.
 """
 
 import ast
@@ -15,7 +16,7 @@ WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 34, 22, 46
 
 
 def parts(room: Path) -> dict[str, list[Path]]:
-    """The Python files of each box, by its name."""
+    """The Python files of each box, by the name of the box."""
     found: dict[str, list[Path]] = {}
     for path in sorted(room.rglob("*.py")):
         name = path.relative_to(room).parts[0].removesuffix(".py")
@@ -25,7 +26,7 @@ def parts(room: Path) -> dict[str, list[Path]]:
 
 
 def imports(room: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
-    """Which other boxes each box imports from."""
+    """The other boxes that each box imports from."""
     prefix = ".".join(room.relative_to(ROOT).parts) + "."
     found = {}
     for name, paths in files.items():
@@ -46,7 +47,7 @@ def imports(room: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
 
 
 def rows_of(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The boxes by row, from those that nothing imports down to those that import nothing."""
+    """The boxes by row, from the longest chains of imports down to boxes that import nothing."""
 
     @cache
     def depth(name: str) -> int:
@@ -57,7 +58,7 @@ def rows_of(edges: dict[str, set[str]]) -> list[list[str]]:
 
 
 def picture(room: Path) -> str:
-    """The drawing as SVG."""
+    """The drawing of one room as SVG."""
     files = parts(room)
     edges = imports(room, files)
     rows = rows_of(edges)
@@ -69,7 +70,8 @@ def picture(room: Path) -> str:
         for column, name in enumerate(names):
             places[name] = left + column * (WIDTH + GAP_X), GAP_Y / 2 + row * (HEIGHT + GAP_Y)
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        'font-family="sans-serif">',
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     for name, others in edges.items():
@@ -78,19 +80,22 @@ def picture(room: Path) -> str:
             to_x, to_y = places[other][0] + WIDTH / 2, places[other][1]
             middle = (y + to_y) / 2
             lines.append(
-                f'<path d="M{x:g},{y:g} C{x:g},{middle:g} {to_x:g},{middle:g} {to_x:g},{to_y:g}" fill="none" '
-                f'stroke="#7b8794" opacity="0.6"><title>{name} imports {other}</title></path>'
+                f'<path d="M{x:g},{y:g} C{x:g},{middle:g} {to_x:g},{middle:g} {to_x:g},{to_y:g}" '
+                f'fill="none" stroke="#7b8794" opacity="0.6">'
+                f"<title>{name} imports {other}</title></path>"
             )
     for name, (x, y) in places.items():
         lines += [
-            f'<rect x="{x:g}" y="{y:g}" width="{WIDTH}" height="{HEIGHT}" rx="6" fill="#e8f1fb" stroke="#2b6cb0"/>',
-            f'<text x="{x + WIDTH / 2:g}" y="{y + 22:g}" text-anchor="middle" font-size="14">{name}</text>',
+            f'<rect x="{x:g}" y="{y:g}" width="{WIDTH}" height="{HEIGHT}" rx="6" '
+            'fill="#e8f1fb" stroke="#2b6cb0"/>',
+            f'<text x="{x + WIDTH / 2:g}" y="{y + 22:g}" text-anchor="middle" font-size="14">'
+            f"{name}</text>",
         ]
     return "\n".join([*lines, "</svg>\n"])
 
 
 def main() -> None:
-    """The command line."""
+    """Run the command line."""
     rooms = sys.argv[1:] or [""]
     for room in rooms:
         target = IMAGES / f"rooms{'_' if room else ''}{room.replace('/', '_')}.svg"

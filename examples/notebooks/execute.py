@@ -1,6 +1,7 @@
-"""Runs the notebooks and keeps what they show: `python examples/notebooks/execute.py`, or with the names of some.
+"""Runs the notebooks and saves their outputs: `python examples/notebooks/execute.py [NAME...]`.
 
-Needs the extras `docs`, `tasks` and `report`. What TensorFlow logs, and when the cells ran, is left out of the files.
+Needs the extras `docs`, `tasks` and `report`. TensorFlow's log messages and the times at which
+cells ran are not saved.
 """
 
 import sys
@@ -13,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 
 
 def executed(notebook: Path) -> nbformat.NotebookNode:
-    """The notebook with fresh outputs.
+    """Returns the notebook with new outputs.
 
     Raises:
         nbclient.exceptions.CellExecutionError: a cell failed.

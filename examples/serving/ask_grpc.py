@@ -1,9 +1,11 @@
-"""Ask a model server through gRPC: `python examples/serving/ask_grpc.py trec text='What is the capital of Chile ?'`.
+"""Ask a model server through gRPC.
 
-Needs `pip install tensorflow-serving-api` and nothing of keras_quasiattn. A request ends after `--timeout` seconds, all
-attempts together; one that did not reach a model ("unavailable") is sent again up to four times, with growing pauses.
-Repeating is safe, since an answer depends on the request alone. A name that is given more than once is a list, as a
-ranker's candidates are.
+    python examples/serving/ask_grpc.py trec text='What is the capital of Chile ?'
+
+Needs `pip install tensorflow-serving-api` and nothing from keras_quasiattn. A request ends after
+`--timeout` seconds, all attempts together. A request that did not reach a model ("unavailable") is
+sent again up to four times, with growing pauses. Repeating is safe, because an answer depends only
+on the request. A name that is given more than once is a list, such as a ranker's candidates.
 """
 
 import argparse
@@ -69,12 +71,12 @@ class GrpcClient:
         return {name: tf.make_ndarray(value) for name, value in response.outputs.items()}
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection."""
         self._channel.close()
 
 
 def parted(assignments: list[str]) -> dict[str, Any]:
-    """`NAME=TEXT` as a batch of one: a text, or a list of those that share a name."""
+    """Parse `NAME=TEXT` into a batch of one: a text per name, or a list if the name is repeated."""
     values: dict[str, list[str]] = {}
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
@@ -91,7 +93,7 @@ def _readable(value: Any) -> Any:
 
 
 def main() -> None:
-    """Ask once and print the outputs, a line each."""
+    """Ask once and print the outputs, one per line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

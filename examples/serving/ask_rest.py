@@ -1,8 +1,11 @@
-"""Ask a model server through REST: `python examples/serving/ask_rest.py trec text='What is the capital of Chile ?'`.
+"""Ask a model server through REST.
 
-Needs `pip install requests` alone. Connecting and each answer may take `--timeout` seconds; a request that found no
-server, or one that is starting or overloaded (429, 502, 503, 504), is sent again up to four times, with growing pauses.
-Repeating is safe, since an answer depends on the request alone.
+    python examples/serving/ask_rest.py trec text='What is the capital of Chile ?'
+
+Needs only `pip install requests`. Connecting and each answer may take `--timeout` seconds. A
+request that found no server, or one that is starting or overloaded (429, 502, 503, 504), is sent
+again up to four times, with growing pauses. Repeating is safe, because an answer depends only on
+the request.
 """
 
 import argparse
@@ -39,11 +42,11 @@ class RestClient:
     def predict(
         self, model: str, inputs: Mapping[str, Any], signature: str = "serving_default"
     ) -> dict[str, Any]:
-        """The outputs by name, lists with an entry a row of the batch.
+        """The outputs by name, lists with one entry per row of the batch.
 
         Raises:
             requests.RequestException: there is no server, or it took too long.
-            ValueError: the server refused the request; its own words.
+            ValueError: the server refused the request; the message is the server's.
         """
         response = self._session.post(
             f"{self._address}/v1/models/{model}:predict",
@@ -57,7 +60,7 @@ class RestClient:
 
 
 def main() -> None:
-    """Ask once and print the outputs, a line each."""
+    """Ask once and print the outputs, one per line."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

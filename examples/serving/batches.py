@@ -1,4 +1,4 @@
-"""Requests joined to batches, for server_double.py: as tensorflow_model_server does it with `--enable_batching`."""
+"""Joins requests to batches for server_double.py, like the real server's `--enable-batching`."""
 
 import queue
 import threading
@@ -14,12 +14,13 @@ _SECONDS = 0.002
 
 
 class Batches:
-    """Joins the requests that come within 2 ms, at most 64 of them. An error of a batch is one of each request in it.
+    """Joins requests that arrive within 2 ms, at most 64; an error fails all requests of a batch.
 
-    Texts differ in length: each request is padded with copies of its first element to the widest of its batch.
+    Texts differ in length, so each request is padded with copies of its first element to the widest
+    of its batch.
 
     Args:
-        answer: what a batch is answered, called by one thread.
+        answer: answers a batch; called by one thread.
     """
 
     def __init__(self, answer: Callable[[Arrays], Arrays]) -> None:
@@ -28,7 +29,7 @@ class Batches:
         threading.Thread(target=self._work, daemon=True).start()
 
     def __call__(self, inputs: Arrays) -> Arrays:
-        """The request's own rows of what its batch is answered.
+        """The rows of the batch's answer that belong to this request.
 
         Raises:
             ValueError: the request cannot be joined to others.
@@ -72,7 +73,7 @@ class Batches:
 
 
 def _joined(arrays: list[np.ndarray]) -> np.ndarray:
-    """The rows of all, as wide as the widest."""
+    """All rows together, padded to the widest."""
     widest = np.max([array.shape for array in arrays], axis=0)
     padded = [
         np.pad(

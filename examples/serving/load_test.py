@@ -1,10 +1,14 @@
-"""Load a model server: `python examples/serving/load_test.py trec --requests 10000 --clients 8 --pid 1234`.
+"""Load-test a model server.
 
-Clients ask as fast as they are answered, strings and token ids by turns, texts of 0 to 2000 characters and as many ids.
-A hundredth of the requests is hostile: half of it malformed, which has to be refused with a clear word, half extreme,
-which may be. Every other answer is compared with the one that the same request got alone, before. Prints one JSON
-object: counts, latencies, requests a second, and how the memory of process `--pid` grew from a tenth of the requests on.
-Exit code 1 if any answer was wrong.
+    python examples/serving/load_test.py trec --requests 10000 --clients 8 --pid 1234
+
+Each client sends its next request as soon as the last is answered. Requests are drawn from a pool:
+half of it are strings of 0 to 2000 characters, half token ids, as many. One request in a hundred is
+hostile instead. Half of these are malformed and must be refused with a clear error; the other half
+are extreme and may be refused. All other answers are compared with the answer that the same request
+got alone, before the test. Prints one JSON object: counts, latencies, requests per second, and how
+the memory of process `--pid` grew after the first tenth of the requests. The exit code is 1 if an
+answer was wrong or a request failed.
 """
 
 import argparse
@@ -31,7 +35,7 @@ _TOLERANCE = 1e-3
 
 
 class Request(NamedTuple):
-    """What is sent, and what came when it was sent alone; None where it has to be refused, {} where it may be."""
+    """A request and its answer when sent alone: None if it must be refused, {} if it may be."""
 
     model: str
     signature: str
@@ -56,7 +60,7 @@ def signatures_of(client: GrpcClient, model: str) -> dict[str, dict[str, int]]:
 def well_formed(
     signature: str, axes: dict[str, int], draw: random.Random, longest: int
 ) -> dict[str, Any]:
-    """Inputs of one row; arguments with more axes get three texts."""
+    """Random inputs of one row; inputs with more axes get three texts."""
     inputs: dict[str, Any] = {}
     if signature == "serving_default":
         for name, count in axes.items():
@@ -67,7 +71,7 @@ def well_formed(
         if not name.endswith("_ids"):
             continue
         shape = (1,) if count == 2 else (1, 3)
-        # At least one place: a server that joins requests to a batch cannot pad an empty tensor.
+        # At least one position: a server that joins requests to a batch cannot pad an empty tensor.
         places = max(1, draw.randint(0, longest))
         numbers = [draw.randint(-5, _LARGEST_ID) for _ in range(places * int(np.prod(shape)))]
         inputs[name] = np.array(numbers, np.int32).reshape(*shape, places)
@@ -107,7 +111,7 @@ def malformed(model: str, axes: dict[str, int], draw: random.Random) -> Request:
 
 
 def extreme(model: str, signatures: dict[str, dict[str, int]], draw: random.Random) -> Request:
-    """A request of the right form with contents that nobody would send in good faith."""
+    """A request with a valid form and contents that no honest client would send."""
     if draw.random() < 0.5:
         texts = [
             b"\xff\xfe\x00" * 9,
@@ -136,7 +140,7 @@ def _text(draw: random.Random, longest: int) -> str:
 
 
 def alike(expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
-    """Whether an answer is the one that came alone; a server's batches may add padding behind it."""
+    """Whether an answer equals the one obtained alone; batches may add padding at the end."""
     if expected.keys() != got.keys():
         return False
     for name, value in expected.items():
@@ -153,13 +157,13 @@ def alike(expected: dict[str, np.ndarray], got: dict[str, np.ndarray]) -> bool:
 
 
 def resident_mib(pid: int) -> float:
-    """Memory that a process holds."""
+    """The resident memory of a process in MiB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) / 1024
 
 
 def main() -> None:
-    """Send the requests, print the figures."""
+    """Send the requests and print the figures."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

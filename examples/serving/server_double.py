@@ -1,10 +1,13 @@
-"""A stand-in for tensorflow_model_server, for tests: `python examples/serving/server_double.py saved_models --port 8500`.
+"""A stand-in for tensorflow_model_server in tests.
 
-It serves the newest version of every model in a folder through the public API, made from the messages of the
-package tensorflow-serving-api: gRPC `Predict`, `GetModelMetadata` and `GetModelStatus`, REST `:predict` in rows and
-columns, and a model's status. Errors have the codes and mostly the words of the real server. With `--enable-batching` it
-joins requests to batches. It is not the real server: it watches no folder and is slower. Prints its ports when it is
-ready.
+    python examples/serving/server_double.py saved_models --port 8500
+
+It serves the newest version of every model in a folder through the public API, made from the
+messages of the package tensorflow-serving-api: gRPC `Predict`, `GetModelMetadata` and
+`GetModelStatus`, REST `:predict` in rows and columns, and a model's status. Errors have the codes
+and mostly the words of the real server. With `--enable-batching`, it joins requests to batches.
+Unlike the real server, it does not watch the folder, and it is slower. It prints its ports when it
+is ready.
 """
 
 import argparse
@@ -41,7 +44,7 @@ _HTTP[grpc.StatusCode.FAILED_PRECONDITION] = 412
 
 
 class Refused(Exception):
-    """An answer to a request that cannot be answered."""
+    """A request is refused, with a status code and a message."""
 
     def __init__(self, code: grpc.StatusCode, message: str) -> None:
         super().__init__(message)
@@ -49,7 +52,7 @@ class Refused(Exception):
 
 
 class Model:
-    """The newest version in a model's folder."""
+    """The newest version in the folder of a model."""
 
     def __init__(self, folder: Path, batching: bool = False) -> None:
         self.name = folder.name
@@ -64,7 +67,7 @@ class Model:
             self._answers[name] = Batches(answer) if batching else answer
 
     def predict(self, signature: str, inputs: Arrays) -> Arrays:
-        """What the model answers, or `Refused`."""
+        """The model's answer; raises `Refused` if the inputs do not fit."""
         asked = self.specs(signature)
         if inputs.keys() != asked.keys():
             extra, missing = (
@@ -87,7 +90,7 @@ class Model:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message.split("\n\t [[")[0]) from error
 
     def specs(self, signature: str) -> dict[str, tf.TensorSpec]:
-        """What a signature takes, by name."""
+        """The inputs of a signature by name; raises `Refused` if there is no such signature."""
         if signature not in self._loaded.signatures:
             message = f'Serving signature key "{signature}" not found.'
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, message)
@@ -100,10 +103,10 @@ def _answered(signature: Callable[..., dict[str, tf.Tensor]], inputs: Arrays) ->
 
 
 class Models(dict[str, Model]):
-    """All models of a folder."""
+    """All models of a folder, by name."""
 
     def find(self, name: str, version: int | None) -> Model:
-        """The model, or `Refused`."""
+        """The model with this name and version; raises `Refused` if there is none."""
         if name not in self or version not in (None, self[name].version):
             asked = f"Latest({name})" if version is None else f"Specific({name}, {version})"
             raise Refused(grpc.StatusCode.NOT_FOUND, f"Servable not found for request: {asked}")
@@ -121,7 +124,7 @@ class PredictionService(prediction_service_pb2_grpc.PredictionServiceServicer):
         return _or_abort(context, lambda: self._predict(request))
 
     def GetModelMetadata(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Tells a model's signatures."""
+        """Returns the signatures of a model."""
         model = _or_abort(context, lambda: _found(self._models, request.model_spec))
         response = get_model_metadata_pb2.GetModelMetadataResponse()
         _fill_spec(response.model_spec, model, "")
@@ -153,7 +156,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
         self._models = models
 
     def GetModelStatus(self, request: Any, context: grpc.ServicerContext) -> Any:
-        """Tells that a model is available."""
+        """Reports that a model is available."""
         model = _or_abort(context, lambda: _found(self._models, request.model_spec))
         response = get_model_status_pb2.GetModelStatusResponse()
         response.model_version_status.add(
@@ -163,7 +166,7 @@ class ModelService(model_service_pb2_grpc.ModelServiceServicer):
 
 
 def rest_handler(models: Models) -> type[BaseHTTPRequestHandler]:
-    """The REST API, as a class of request handlers."""
+    """The REST API as a class of request handlers."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -203,7 +206,7 @@ def rest_handler(models: Models) -> type[BaseHTTPRequestHandler]:
 
 
 def _predicted(model: Model, body: bytes) -> dict[str, Any]:
-    """The answer to a REST request, in rows for "instances" and in columns for "inputs"."""
+    """The answer to a REST request: rows for "instances", columns for "inputs"."""
     try:
         asked = json.loads(body)
         signature = asked.get("signature_name", "serving_default")
@@ -264,7 +267,7 @@ def _fill_spec(spec: Any, model: Model, signature: str) -> None:
 
 
 def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process ends."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

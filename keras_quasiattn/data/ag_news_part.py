@@ -1,4 +1,4 @@
-"""A part of AG's News, as a TFDS data set."""
+"""Part of AG's News as a TFDS data set."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,18 +13,21 @@ _CLASSES = ["World", "Sports", "Business", "Sci/Tech"]
 
 
 class AgNewsPart(tfds.core.GeneratorBasedBuilder):
-    """News with their topic: the whole test set, and as many of the 120,000 training rows as could be had.
+    """News texts with their topics: the whole test set and part of the training set.
 
-    The whole set is TFDS's `ag_news_subset`. A text is the title, a space and the description.
+    The training split holds those of the 120,000 training rows that were available. TFDS's
+    `ag_news_subset` is the whole set. A text is the title, a space and the description.
 
-    Source: Zhang, Zhao and LeCun 2015, "Character-level Convolutional Networks for Text Classification".
+    Source: Zhang, Zhao and LeCun 2015, "Character-level Convolutional Networks for Text
+    Classification".
     """
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "put train_subset.tsv (columns label, text) and test.tsv (columns label, title, description), label from "
-        "1, plain or .xz or .gz, into a folder 'ag_news' of the manual folder"
+        "put train_subset.tsv (columns label, text) and test.tsv (columns label, title, "
+        "description), label from 1, plain or .xz or .gz, into a folder 'ag_news' of the manual "
+        "folder"
     )
 
     def _info(self) -> tfds.core.DatasetInfo:

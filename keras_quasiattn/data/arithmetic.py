@@ -1,4 +1,4 @@
-"""The language of arithmetic questions: what may be asked, and the right answer."""
+"""The language of arithmetic questions: which questions are valid, and their answers."""
 
 import dataclasses
 import itertools
@@ -11,7 +11,8 @@ OPERATORS: Final = {"+": int.__add__, "-": int.__sub__, "*": int.__mul__}
 
 _INTEGER = "-?(?:0|[1-9][0-9]*)"
 _PATTERN = re.compile(
-    rf"(?:x=(?P<x>{_INTEGER}),y=(?P<y>{_INTEGER})|y=(?P<y_first>{_INTEGER}),x=(?P<x_second>{_INTEGER}))"
+    rf"(?:x=(?P<x>{_INTEGER}),y=(?P<y>{_INTEGER})|"
+    rf"y=(?P<y_first>{_INTEGER}),x=(?P<x_second>{_INTEGER}))"
     rf",(?P<left>[xy])(?P<operator>[{re.escape(''.join(OPERATORS))}])(?P<right>[xy])"
 )
 _SHOWN_CHARACTERS = 40
@@ -34,14 +35,14 @@ class Expression(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ArithmeticGrammar:
-    """Reads expressions such as `x=85,y=-52,y-x`, and says in one line why it cannot.
+    """Parses expressions such as `x=85,y=-52,y-x`; an error says in one line what is wrong.
 
         expression = "x=" integer ",y=" integer "," operand operator operand
                    | "y=" integer ",x=" integer "," operand operator operand
         operand    = "x" | "y"                      (an operand may repeat: x*x)
         integer    = decimal digits in [low, high), no leading zeros, "-" before a negative number
 
-    Nothing else is allowed, blanks neither: the text is what a model sees byte by byte.
+    Nothing else is allowed, not even spaces, because the model sees the text byte by byte.
 
     Args:
         low: Smallest value of a variable.
@@ -49,7 +50,7 @@ class ArithmeticGrammar:
         operators: The allowed operators, characters of "+-*".
 
     Raises:
-        ValueError: If the range is empty, or the operators are none, repeated or unknown.
+        ValueError: If the range is empty, or if operators are missing, repeated or unknown.
 
     >>> grammar = ArithmeticGrammar(low=-100, high=100, operators="+-")
     >>> grammar.evaluate("x=85,y=-52,y-x")
@@ -66,27 +67,28 @@ class ArithmeticGrammar:
         known = set(self.operators) <= set(OPERATORS)
         if not self.operators or not known or len(set(self.operators)) < len(self.operators):
             raise ValueError(
-                f"operators must be distinct characters of {''.join(OPERATORS)!r}; got {self.operators!r}"
+                f"operators must be distinct characters of {''.join(OPERATORS)!r}; "
+                f"got {self.operators!r}"
             )
 
     @property
     def description(self) -> str:
-        """What is allowed, for one line of an error message."""
+        """What is allowed, in one line for error messages."""
         operators = " ".join(self.operators)
         return (
-            "expected 'x=INTEGER,y=INTEGER,OPERATION' or 'y=INTEGER,x=INTEGER,OPERATION' with integers from "
-            f"{self.low} to {self.high - 1} and an OPERATION such as 'y{self.operators[0]}x' "
-            f"(operands x and y, operators {operators})"
+            "expected 'x=INTEGER,y=INTEGER,OPERATION' or 'y=INTEGER,x=INTEGER,OPERATION' with "
+            f"integers from {self.low} to {self.high - 1} and an OPERATION such as "
+            f"'y{self.operators[0]}x' (operands x and y, operators {operators})"
         )
 
     @property
     def longest_expression(self) -> int:
-        """Number of characters of the longest expression."""
+        """Length of the longest expression in characters."""
         return len(f"x=,y=,x{self.operators[0]}y") + 2 * max(len(str(v)) for v in self._extremes)
 
     @property
     def longest_answer(self) -> int:
-        """Number of characters of the longest answer."""
+        """Length of the longest answer in characters."""
         pairs = itertools.product(self._extremes, repeat=2)
         return max(len(str(OPERATORS[o](a, b))) for a, b in pairs for o in self.operators)
 
@@ -95,7 +97,7 @@ class ArithmeticGrammar:
         return self.low, self.high - 1
 
     def parse(self, text: str | bytes) -> Expression:
-        """Reads one expression.
+        """Parses one expression.
 
         Args:
             text: The expression; bytes are read as ASCII.
@@ -106,13 +108,14 @@ class ArithmeticGrammar:
         Raises:
             UserError: If the text is not an expression of this grammar.
         """
-        # Latin-1 takes every byte, and the pattern is ASCII: what is not UTF-8 fails like any other text.
+        # Latin-1 decodes every byte and the pattern is ASCII, so invalid UTF-8 just does not match.
         match = _PATTERN.fullmatch(text.decode("latin-1") if isinstance(text, bytes) else text)
         if match is None:
             raise UserError(f"cannot read {_shorten(text)} as an expression: {self.description}")
         if match["operator"] not in self.operators:
             raise UserError(
-                f"operator {match['operator']!r} in {_shorten(text)} is not known: {self.description}"
+                f"operator {match['operator']!r} in {_shorten(text)} is not known: "
+                f"{self.description}"
             )
         return Expression(
             x=self._value("x", match["x"] or match["x_second"], text),
@@ -123,11 +126,11 @@ class ArithmeticGrammar:
         )
 
     def evaluate(self, text: str | bytes) -> int:
-        """The right answer to an expression; raises as `parse` does."""
+        """The answer to an expression; raises the same errors as `parse`."""
         return self.parse(text).answer
 
     def _value(self, name: str, digits: str, text: str | bytes) -> int:
-        # The length comes first: int() refuses thousands of digits with an error of its own.
+        # Check the length first: int() rejects thousands of digits with an error of its own.
         too_long = len(digits) > max(len(str(v)) for v in self._extremes)
         if too_long or digits == "-0" or not self.low <= int(digits) < self.high:
             raise UserError(
@@ -138,7 +141,7 @@ class ArithmeticGrammar:
 
 
 def _shorten(text: str | bytes) -> str:
-    """The text escaped on one line, and its length where not all of it is shown."""
+    """The text escaped on one line; if it is cut, its length follows."""
     if len(text) <= _SHOWN_CHARACTERS:
         return repr(text)
     unit = "bytes" if isinstance(text, bytes) else "characters"

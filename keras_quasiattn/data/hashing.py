@@ -1,4 +1,4 @@
-"""Counter-based randomness on NumPy arrays: a value depends on its key and index alone, never on a state."""
+"""Counter-based randomness in NumPy: a value depends only on its key and index, not on a state."""
 
 import hashlib
 from collections.abc import Iterable
@@ -19,19 +19,19 @@ def _mix(values: np.ndarray) -> np.ndarray:
 def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
     """Hashes rows of integers to uniform 64-bit numbers.
 
-    h = mix(h ⊕ word + increment) over the words, starting from the key.
+    h ← mix((h ⊕ word) + increment) for one word after another, starting with h = key.
 
     Args:
         key: Any integer of at most 64 bits; another key gives an unrelated hash.
         *words: Integer arrays that broadcast together; their order matters.
 
     Returns:
-        A uint64 array of at least one dimension, in the words' broadcast shape.
+        A uint64 array in the words' broadcast shape, with at least one dimension.
 
     >>> int(keyed_hash(1, np.arange(3))[0]) == int(keyed_hash(1, np.array([0]))[0])
     True
     """
-    # At least 1-d: NumPy warns when a scalar wraps around, and does not for arrays.
+    # At least 1-d: NumPy warns when a scalar overflows, but not when an array does.
     state = np.array([key & (2**64 - 1)], np.uint64)
     for word in words:
         state = _mix((state ^ np.atleast_1d(word).astype(np.int64).view(np.uint64)) + _INCREMENT)
@@ -39,11 +39,11 @@ def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
 
 
 def text_shares(key: int, texts: Iterable[bytes]) -> np.ndarray:
-    """A number in [0, 1) for each text, uniform over texts: those below `s` are a share `s` of them.
+    """Hashes each text to a uniform number in [0, 1): a share `s` of all texts is below `s`.
 
     Args:
         key: Any integer of at most 64 bits; another key gives unrelated numbers.
-        texts: Equal ones get the same number.
+        texts: Equal texts get equal numbers.
 
     >>> bool(text_shares(1, [b"a", b"b"])[1] == text_shares(1, [b"b"])[0])
     True
@@ -56,10 +56,10 @@ def text_shares(key: int, texts: Iterable[bytes]) -> np.ndarray:
 
 
 def permute(indices: np.ndarray, bits: int, key: int) -> np.ndarray:
-    """A keyed pseudo-random bijection of [0, 2^bits), computed index by index.
+    """A keyed pseudo-random bijection of [0, 2^bits) that maps each index independently.
 
-    Each round is i ← (i·m + c) mod 2^bits with odd m, then i ← i ⊕ (i >> ⌈bits/2⌉); both can be undone, so no
-    two indices meet.
+    Each round is i ← (i·m + c) mod 2^bits with odd m, then i ← i ⊕ (i >> ⌈bits/2⌉). Both steps are
+    invertible, so no two indices collide.
 
     Args:
         indices: Integers in [0, 2^bits).

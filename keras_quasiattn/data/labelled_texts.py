@@ -1,4 +1,4 @@
-"""Texts with labels, in memory, from TFDS or from a user's own files."""
+"""Labelled texts in memory, from TFDS or from a user's own files."""
 
 import dataclasses
 import hashlib
@@ -14,18 +14,18 @@ from keras_quasiattn.data.hashing import text_shares
 from keras_quasiattn.data.table_files import read_table
 from keras_quasiattn.errors import UserError
 
-_SPLIT_KEY = 17  # of no seed: a text is held out in every run or in none
+_SPLIT_KEY = 17  # the same for all seeds: a text is held out in every run or in none
 
 
 class _Examples(Protocol):
     @property
     def held_out_by(self) -> np.ndarray:
-        """The text of each example that decides whether it is held out."""
+        """For each example, the text whose hash decides whether the example is held out."""
 
     def __len__(self) -> int: ...
 
     def where(self, chosen: np.ndarray) -> Self:
-        """The examples that a boolean array chooses."""
+        """The examples that a boolean array selects."""
 
 
 Examples = TypeVar("Examples", bound=_Examples, covariant=True)
@@ -33,7 +33,7 @@ Examples = TypeVar("Examples", bound=_Examples, covariant=True)
 
 @dataclasses.dataclass(frozen=True)
 class LabelledTexts:
-    """Texts and the numbers of their classes.
+    """Texts and their class numbers.
 
     Args:
         texts: object (examples,), UTF-8 bytes.
@@ -52,19 +52,20 @@ class LabelledTexts:
         return self.texts
 
     def where(self, chosen: np.ndarray) -> "LabelledTexts":
-        """The examples that a boolean array chooses."""
+        """The examples that a boolean array selects."""
         return LabelledTexts(self.texts[chosen], self.labels[chosen])
 
 
 @dataclasses.dataclass(frozen=True)
 class LabelledTextSet(Generic[Examples]):
-    """A whole data set, of texts or of pairs.
+    """A whole data set of texts, pairs or other examples.
 
     Args:
-        classes: names of the classes; none where the examples have no label.
-        splits: by name.
-        version: what the data are, for the record.
-        dropped: number of rows of each split that were left out, as without a label.
+        classes: names of the classes; empty if the examples have no labels.
+        splits: the examples of each split, by its name.
+        version: name and version or digest of the data, for the records of a run.
+        dropped: for each split, the number of rows left out, for example because they have no
+            label.
     """
 
     classes: tuple[str, ...]
@@ -73,17 +74,19 @@ class LabelledTextSet(Generic[Examples]):
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
     def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[Examples]":
-        """The set, its validation split carved from the training split where it has none.
+        """Returns the set; if it has no validation split, carves one from the training split.
 
-        Which texts are held out follows from a hash of the text alone (of the first text, for pairs): equal texts
-        stay together, no seed changes it, and further texts in the file move none of the others.
+        A hash of the text alone (for pairs, of the first text) decides whether it is held out. So
+        equal texts stay together, the seed changes nothing, and adding texts to the file moves none
+        of the others.
 
         Args:
-            share: of the training texts, in (0, 1).
-            fold: which one of the parts of this share, from 0 on; those of different folds have no text in common.
+            share: share of the training texts to hold out, in (0, 1).
+            fold: which part of this size to hold out, counted from 0; different folds have no text
+                in common.
 
         Raises:
-            UserError: nothing would be left on one of the sides.
+            UserError: one of the two splits would be empty.
         """
         if "validation" in self.splits:
             return self
@@ -92,8 +95,9 @@ class LabelledTextSet(Generic[Examples]):
         held_out = (fold * share <= shares) & (shares < (fold + 1) * share)
         if not 0 < held_out.sum() < len(train):
             raise UserError(
-                f"data.validation_share is {share} and data.validation_fold {fold}: it leaves {held_out.sum()} of "
-                f"{len(train)} texts for validation; give a file of its own or another share"
+                f"data.validation_share is {share} and data.validation_fold {fold}: it leaves "
+                f"{held_out.sum()} of {len(train)} texts for validation; give a file of its own or "
+                "another share"
             )
         splits = {
             **self.splits,
@@ -109,11 +113,11 @@ def texts_from_tfds(
     label_key: str,
     splits: Sequence[str],
 ) -> LabelledTextSet[LabelledTexts]:
-    """The splits of a prepared TFDS builder.
+    """Reads the splits of a prepared TFDS builder.
 
     Args:
         builder: a builder whose data are prepared.
-        text_keys: features that make up the text, joined by a space.
+        text_keys: features that form the text, joined by a space.
         label_key: the feature with the class.
         splits: names of the splits.
     """
@@ -129,7 +133,7 @@ def columns_from_tfds(
     builder: tfds.core.DatasetBuilder, split: str, keys: Sequence[str]
 ) -> list[np.ndarray]:
     """The values of these features over a whole split, always in the same order."""
-    # One file after the other, so that the order is the same everywhere.
+    # Read one file after another, so that the order is the same on every machine.
     config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
     batches = list(
         builder.as_dataset(split=split, batch_size=1000, read_config=config).as_numpy_iterator()
@@ -138,16 +142,17 @@ def columns_from_tfds(
 
 
 def texts_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[LabelledTexts]:
-    """Splits from a user's own files, with the columns `text` and `label`; see `read_table` for their forms.
+    """Reads splits from a user's own files with the columns `text` and `label`.
 
-    The classes are the training file's labels, in order of the alphabet (of their value where all are integers).
+    `read_table` describes the file formats. The classes are the training file's labels, sorted
+    alphabetically, or by value if all are integers.
 
     Args:
-        files: the file of each split, by its name, "train" among them.
+        files: the file of each split, by the split's name; "train" is required.
 
     Raises:
-        UserError: naming file and line: a file of another form, a label that is empty, or one that the training
-            file does not have; or a training file with a single label.
+        UserError: a file has another format, or a label is empty or does not occur in the training
+            file (the message names file and line); or the training file has only one label.
     """
     rows = {split: list(read_table(file, ("text", "label"))) for split, file in files.items()}
     classes, labels = number_labels(
@@ -169,14 +174,15 @@ def texts_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Labelle
 def number_labels(
     labels: Mapping[str, Sequence[tuple[str, str]]], train_file: str
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
-    """The classes, which are the training split's labels in order, and the number of each label.
+    """Returns the classes, which are the sorted training labels, and each label's class number.
 
     Args:
-        labels: by split, "train" among them: where each label stands, for errors, and the label.
+        labels: by split, including "train": for each row its place, for errors, and its label.
         train_file: name of the training file, for errors.
 
     Raises:
-        UserError: a label is empty or not among the training labels, or these are a single one.
+        UserError: a label is empty or is not among the training labels, or there is only one
+            training label.
     """
     for rows in labels.values():
         for place, label in rows:
@@ -204,7 +210,7 @@ def number_labels(
 
 
 def files_version(named: str | Path, files: Mapping[str, str | Path]) -> str:
-    """One file's name, with a digest of the content of all, in the order of their keys."""
+    """One file's name and a digest of the contents of all files, in the order of their keys."""
     digest = hashlib.sha256()
     for _, file in sorted(files.items()):
         digest.update(Path(file).read_bytes())
@@ -212,7 +218,7 @@ def files_version(named: str | Path, files: Mapping[str, str | Path]) -> str:
 
 
 def text_array(texts: Iterable[bytes]) -> np.ndarray:
-    """The texts as an object array, which NumPy's own strings would cut at a final zero byte."""
+    """Puts texts into an object array; NumPy's own strings would drop a zero byte at the end."""
     made = list(texts)
     array = np.empty(len(made), object)
     array[:] = made

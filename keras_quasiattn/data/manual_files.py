@@ -1,4 +1,4 @@
-"""Files that a user puts into the manual folder of a TFDS builder."""
+"""Finds the files that a user puts into the manual folder of a TFDS builder."""
 
 from pathlib import Path
 
@@ -10,15 +10,15 @@ from keras_quasiattn.errors import UserError
 def manual_file(
     dl_manager: tfds.download.DownloadManager, name: str, builder: tfds.core.DatasetBuilder
 ) -> Path:
-    """The file of this name in the manual folder, plain or compressed.
+    """Finds a file in the manual folder, plain or compressed.
 
     Args:
-        dl_manager: knows the manual folder; by default `downloads/manual` in the folder of the data.
-        name: path of the plain file in the folder; `.xz` or `.gz` may follow it.
-        builder: says what to put there where it is missing.
+        dl_manager: knows the manual folder; by default `downloads/manual` in the data folder.
+        name: path of the plain file in the folder; the file's own name may add `.xz` or `.gz`.
+        builder: its instructions say what to put there if the file is missing.
 
     Raises:
-        UserError: there is no such file; the message has the builder's instructions.
+        UserError: there is no such file; the message contains the builder's instructions.
     """
     folder = _manual_dir(dl_manager)
     for suffix in ("", ".xz", ".gz"):
@@ -31,7 +31,7 @@ def manual_file(
 def manual_folder(
     dl_manager: tfds.download.DownloadManager, name: str, builder: tfds.core.DatasetBuilder
 ) -> Path:
-    """The folder of this name in the manual folder; arguments and errors as for `manual_file`."""
+    """Finds a folder in the manual folder; arguments and errors as for `manual_file`."""
     folder = _manual_dir(dl_manager)
     if not (folder / name).is_dir():
         raise UserError(f"{name} is not in {folder}: {builder.MANUAL_DOWNLOAD_INSTRUCTIONS}")

@@ -16,13 +16,16 @@ from keras_quasiattn.text import open_text
 
 _Reader = Callable[[Path], Iterator[tuple[int, dict[str, str]]]]
 
-END_OF_TURN = " __eot__ "  # as the Ubuntu Dialogue Corpus parts the turns of a context
+END_OF_TURN = " __eot__ "  # separates the turns of a context in the Ubuntu Dialogue Corpus
 _QUORA_KEY = 29
 _QUORA_SHARE = 0.025  # about 10,000 of 404,290 pairs
 
 
 def _table(*sources: str, only: tuple[str, str] | None = None, quoted: bool = False) -> _Reader:
-    """Reads the columns of first text, second text, label and perhaps question, where `only` holds."""
+    """Makes a reader of the columns of first text, second text, label and perhaps question id.
+
+    With `only`, the reader skips rows in which that column has another value.
+    """
 
     def read(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
         wanted = (*sources, *([only[0]] if only else []))
@@ -38,7 +41,7 @@ def _table(*sources: str, only: tuple[str, str] | None = None, quoted: bool = Fa
 
 
 def _hashed_part(reader: _Reader, least: float, below: float) -> _Reader:
-    """The rows whose first text's share is in this range, so that equal first texts stay together."""
+    """Keeps rows whose first text hashes into this range, so equal first texts stay together."""
 
     def read(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for line, row in reader(file):
@@ -57,7 +60,7 @@ def _candidates(
 
 
 def _response_groups(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """JSONL: id, context (a list of turns), candidates, and the index of the true one as label."""
+    """Reads JSONL: id, context (a list of turns), candidates, and the true one's index as label."""
     with open_text(file) as stream:
         for line, group in read_objects(file, stream, ("id", "context", "candidates", "label")):
             for name in ("context", "candidates"):
@@ -73,8 +76,8 @@ def _response_groups(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
             context, candidates, right = group["context"], group["candidates"], group.get("label")
             if type(right) is not int or not 0 <= right < len(candidates):
                 raise UserError(
-                    f"{file}, line {line}: the label is {right!r}: an index of its {len(candidates)} candidates "
-                    f"would be right"
+                    f"{file}, line {line}: the label is {right!r}: an index of its "
+                    f"{len(candidates)} candidates would be right"
                 )
             for row in _candidates(
                 str(group.get("id", line)), END_OF_TURN.join(context), candidates, right
@@ -83,14 +86,14 @@ def _response_groups(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _single_responses(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """CSV of training pairs: every row is a question of its own."""
+    """Reads a CSV of training pairs; every row is a question of its own."""
     for line, row in _table("Context", "Utterance", "Label")(file):
         label = row["label"].removesuffix(".0")
         yield line, {**row, "label": label, "question_id": str(line)}
 
 
 def _true_response_first(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """CSV of a context, the true response and nine others."""
+    """Reads a CSV with a context, the true response and nine others in each row."""
     others = [f"Distractor_{number}" for number in range(9)]
     for line, row in read_table(file, ("Context", "Ground Truth Utterance", *others)):
         candidates = [row[name] for name in ("Ground Truth Utterance", *others)]
@@ -100,13 +103,13 @@ def _true_response_first(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 @dataclasses.dataclass
 class PairCorpusConfig(tfds.core.BuilderConfig):
-    """One corpus.
+    """The settings of one corpus.
 
     Args:
         name: the config's name.
-        classes: names of the classes by the labels of the files.
-        splits: by name, the file in the manual folder and what reads its rows.
-        ranked: whether pairs are of questions with candidates.
+        classes: the name of each class, by its label in the files.
+        splits: by split, the file in the manual folder and the reader of its rows.
+        ranked: whether the pairs are questions with candidates.
     """
 
     name: str = ""
@@ -164,26 +167,30 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
     | `snli_part` | snli/{train_subset,dev,test}.tsv | premise, hypothesis, label |
     | `scitail_part` | scitail/{dev,test}.tsv | premise, hypothesis, label |
     | `quora_part` | qqp/{train_subset,dev,test}.tsv | question1, question2, label |
-    | `quora` | quora/quora_duplicate_questions.tsv | question1, question2, is_duplicate; fields may be quoted |
-    | `dialogue_nli` | dialogue_nli/dialogue_nli_{train,dev,test}.jsonl | sentence1, sentence2, label |
+    | `quora` | quora/quora_duplicate_questions.tsv | question1, question2, is_duplicate |
+    | `dialogue_nli` | dialogue_nli/dialogue_nli_{train,dev,test}.jsonl | sentence{1,2}, label |
     | `wikiqa` | wikiqa/{train,dev,test}.tsv | question_id, question, sentence, label |
-    | `wikiqa_original` | WikiQACorpus/WikiQA-{train,dev,test}.tsv | QuestionID, Question, Sentence, Label |
+    | `wikiqa_original` | WikiQACorpus/WikiQA-{train,dev,test}.tsv | see below |
     | `trecqa` | trecqa/{train,dev,test}.tsv | question_id, question, sentence, label, in_clean |
     | `trecqa_all` | the same with trecqa/train-all.tsv | |
     | `ubuntu_irc` | ubuntu-irc/groups.{train,dev,test}.jsonl | id, context, candidates, label |
-    | `ubuntu_v2` | ubuntu_v2/{train,valid,test}.csv | Context, Utterance, Label; Ground Truth Utterance, Distractor_* |
+    | `ubuntu_v2` | ubuntu_v2/train.csv | Context, Utterance, Label |
+    | | ubuntu_v2/{valid,test}.csv | Context, Ground Truth Utterance, Distractor_* |
 
-    With `_clean` the validation and test splits of TrecQA hold the rows with in_clean = 1 alone, questions with both
-    classes; the training split is the same. The one file of `quora` is split by a hash of the first question: a
-    fortieth each for validation and test. Of a part, the training split holds as many of the published rows as could
-    be had, or is absent.
+    The columns of `wikiqa_original` are QuestionID, Question, Sentence and Label. The fields of
+    `quora` may be quoted; its one file is split by a hash of the first question, with a fortieth
+    each for validation and test. In `trecqa_clean` and `trecqa_all_clean`, the validation and test
+    splits hold only the rows with in_clean = 1, which are those of questions with both classes;
+    the training split is the same. The training split of a `_part` config holds those of the
+    published rows that were available, or is absent.
 
-    An example is {first, second, label}, and {question_id, first, second, label} where pairs are to be ranked; -1
-    stands for no gold label. The turns of a context are joined by " __eot__ ".
+    An example is {first, second, label}, or {question_id, first, second, label} if pairs are to be
+    ranked. The label -1 means that there is no gold label. " __eot__ " joins the turns of a
+    context.
 
-    Sources: Bowman et al. 2015 (SNLI), Khot et al. 2018 (SciTail), Iyer et al. 2017 (Quora), Welleck et al. 2019
-    (Dialogue NLI), Yang et al. 2015 (WikiQA), Wang et al. 2007 and Yao et al. 2013 (TrecQA), Lowe et al. 2015
-    (Ubuntu), Kummerfeld et al. 2019 (#ubuntu IRC).
+    Sources: Bowman et al. 2015 (SNLI), Khot et al. 2018 (SciTail), Iyer et al. 2017 (Quora),
+    Welleck et al. 2019 (Dialogue NLI), Yang et al. 2015 (WikiQA), Wang et al. 2007 and Yao et al.
+    2013 (TrecQA), Lowe et al. 2015 (Ubuntu), Kummerfeld et al. 2019 (#ubuntu IRC).
 
     ```python
     builder = PairCorpus(config="wikiqa", data_dir="data")
@@ -248,8 +255,8 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
         ),
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the documentation of "
-        "PairCorpus lists their names and columns"
+        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the "
+        "documentation of PairCorpus lists their names and columns"
     )
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -284,6 +291,7 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
         for key, (line, row) in enumerate(reader(file)):
             if row["label"] not in numbers:
                 raise UserError(
-                    f"{file}, line {line}: the label is {row['label']!r}: {', '.join(config.classes)} would be right"
+                    f"{file}, line {line}: the label is {row['label']!r}: "
+                    f"{', '.join(config.classes)} would be right"
                 )
             yield key, {**row, "label": numbers[row["label"]]}

@@ -13,14 +13,15 @@ from keras_quasiattn.data.table_files import read_parallel, read_table
 
 @dataclasses.dataclass
 class ParallelCorpusConfig(tfds.core.BuilderConfig):
-    """One corpus.
+    """The settings of one corpus.
 
     Args:
         name: the config's name.
-        languages: the two languages, by the names of the files or columns.
-        folder: of the files, in the manual folder.
-        splits: by name, the files' name without what follows the last dot.
-        table: whether a split is one .tsv with a column a language; otherwise it is a file a language.
+        languages: the two languages, as files or columns are named after them.
+        folder: the folder of the files in the manual folder.
+        splits: by split, the name of its files without the extension.
+        table: whether a split is one .tsv with a column for each language; otherwise it is one file
+            for each language.
     """
 
     name: str = ""
@@ -30,7 +31,7 @@ class ParallelCorpusConfig(tfds.core.BuilderConfig):
     table: bool = False
 
     def files(self, split: str) -> dict[str, str]:
-        """The file of each language, in the manual folder."""
+        """The path of each language's file in the manual folder."""
         path = f"{self.folder}/{self.splits[split]}"
         return {
             language: f"{path}.{'tsv' if self.table else language}" for language in self.languages
@@ -50,13 +51,15 @@ class ParallelCorpus(tfds.core.GeneratorBasedBuilder):
     | config | files in the manual folder | pairs: train, validation, test |
     |---|---|---|
     | `iwslt15_envi` | iwslt15-envi/{train,tst2012,tst2013}.{en,vi} | 133,317, 1,553, 1,268 |
-    | `iwslt15_envi_part` | iwslt15-envi/{train10k,tst2012,tst2013}.tsv, columns en and vi | 10,000, 1,553, 1,268 |
+    | `iwslt15_envi_part` | iwslt15-envi/{train10k,tst2012,tst2013}.tsv | 10,000, 1,553, 1,268 |
     | `multi30k` | multi30k/{train,val,test_2016_flickr}.{en,de} | 29,000, 1,014, 1,000 |
 
-    An example is a text of each language, such as {en, vi}: which one is translated, the reader chooses. Lines come
-    as published and in their order, empty ones too; those of IWSLT'15 are tokenized and keep entities as `&apos;`.
+    The .tsv files have the columns en and vi. An example holds one text of each language, such as
+    {en, vi}; whoever reads it chooses which one to translate. Lines are as published and in their
+    order, empty ones included; those of IWSLT'15 are tokenized and keep entities such as `&apos;`.
 
-    Sources: Cettolo et al. 2015 as Stanford's `iwslt15.en-vi` has it; Elliott et al. 2016 (task 1, test 2016).
+    Sources: Cettolo et al. 2015, in the form of Stanford's `iwslt15.en-vi`; Elliott et al. 2016
+    (task 1, test 2016).
 
     ```python
     builder = ParallelCorpus(config="multi30k", data_dir="data")
@@ -79,8 +82,8 @@ class ParallelCorpus(tfds.core.GeneratorBasedBuilder):
         ),
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the documentation of "
-        "ParallelCorpus lists their names and columns"
+        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the "
+        "documentation of ParallelCorpus lists their names and columns"
     )
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -88,7 +91,7 @@ class ParallelCorpus(tfds.core.GeneratorBasedBuilder):
             builder=self,
             description="Sentences in two languages.",
             features=tfds.features.Translation(self.builder_config.languages),
-            disable_shuffling=True,  # a test set's order is part of it
+            disable_shuffling=True,  # keeps the published order of a test set
         )
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:

@@ -34,31 +34,31 @@ class ParallelTexts:
 
     @property
     def held_out_by(self) -> np.ndarray:
-        """The sources."""
+        """The source texts."""
         return self.source
 
     def where(self, chosen: np.ndarray) -> "ParallelTexts":
-        """The pairs that a boolean array chooses."""
+        """The pairs that a boolean array selects."""
         return ParallelTexts(self.source[chosen], self.target[chosen])
 
 
-ParallelTextSet = LabelledTextSet[ParallelTexts]  # without classes
+ParallelTextSet = LabelledTextSet[ParallelTexts]  # its `classes` are empty
 
 
 def parallel_from_tfds(
     builder: tfds.core.DatasetBuilder, splits: Mapping[str, str], source: str, target: str
 ) -> ParallelTextSet:
-    """The splits of a prepared TFDS builder; pairs with an empty side are left out and counted.
+    """Reads the splits of a prepared TFDS builder; drops and counts pairs with an empty side.
 
     Args:
-        builder: a builder whose data are prepared: of `ParallelCorpus`, or one of TFDS's own with a feature for each
-            language, such as `ted_hrlr_translate/pt_to_en`.
-        splits: the builder's split for each split of the set.
+        builder: a builder whose data are prepared: `ParallelCorpus`, or one of TFDS's own with a
+            feature for each language, such as `ted_hrlr_translate/pt_to_en`.
+        splits: for each split of the set, the builder's split.
         source: the language to translate from.
         target: the language to translate to.
 
     Raises:
-        UserError: the builder has no such language, or a split no pair.
+        UserError: the builder does not have one of the languages, or no pair of a split is left.
     """
     for language in (source, target):
         if language not in builder.info.features:
@@ -73,13 +73,15 @@ def parallel_from_tfds(
 
 
 def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> ParallelTextSet:
-    """A user's own texts, one a line; pairs with an empty side are left out and counted.
+    """Reads a user's own texts, one per line; drops and counts pairs with an empty side.
 
     Args:
-        files: by split, the file of the sources and that of the targets, plain or compressed (.gz, .xz).
+        files: by split, the file of the source texts and that of the target texts, plain or
+            compressed (.gz, .xz).
 
     Raises:
-        UserError: a file cannot be read, the two differ in their number of lines, or a split has no pair.
+        UserError: a file cannot be read, the two differ in their number of lines, or no pair of a
+            split is left.
     """
     read = {}
     for split, (source, target) in files.items():
@@ -96,13 +98,13 @@ def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> P
 def without_long_pairs(
     texts: ParallelTextSet, source_lengths: np.ndarray, target_lengths: np.ndarray, limit: int
 ) -> ParallelTextSet:
-    """The set without the training pairs of which a side is too long; the other splits keep theirs.
+    """Removes the training pairs in which a side is too long; the other splits keep theirs.
 
     Args:
-        texts: the set; the pairs left out are counted in its `dropped`.
-        source_lengths: tokens of each source of the training split.
-        target_lengths: tokens of each target.
-        limit: tokens that a side may have at most.
+        texts: the set; the `dropped` of the result counts the removed pairs too.
+        source_lengths: number of tokens of each source text in the training split.
+        target_lengths: number of tokens of each target text in the training split.
+        limit: largest number of tokens of a side.
 
     Raises:
         UserError: all training pairs are too long.

@@ -1,4 +1,4 @@
-"""From examples to batches: the same stream for the same seed, from any step on."""
+"""Turns examples into batches: the same stream for the same seed, resumable at any step."""
 
 import contextlib
 import fcntl
@@ -16,36 +16,36 @@ ExamplesFrom = Callable[[int], tf.data.Dataset]
 Encode = Callable[..., Any]
 Tokenize = Callable[..., tf.Tensor]
 
-_POOL = 50  # batches sorted by length together: fewer mix more, more pad less
+_POOL = 50  # batches sorted by length together: a smaller pool mixes more, a larger one pads less
 
 
 def prepare(
     make_builder: Callable[[], tfds.core.DatasetBuilder], data_dir: str | Path
 ) -> tfds.core.DatasetBuilder:
-    """Writes the data of a TFDS builder to its folder, whole or not at all; does nothing where they are.
+    """Writes a TFDS builder's data if they are missing, completely or not at all.
 
-    Of several processes that need the same data at once, one writes them and the others wait.
+    If several processes need the same data at once, one of them writes and the others wait.
 
     Args:
-        make_builder: Makes the builder; called when no other process writes, since a builder reads what there is
-            when it is made.
-        data_dir: The folder that the builder keeps its data in.
+        make_builder: Makes the builder. It is called again once no other process is writing,
+            because a builder reads what is on disk when it is made.
+        data_dir: The folder in which the builder keeps its data.
 
     Returns:
-        The builder, its data ready.
+        The builder, with its data prepared.
 
     Raises:
         UserError: If the folder cannot be written or the disk is full.
     """
     try:
-        if (builder := make_builder()).is_prepared():  # then the folder need not be writable
+        if (builder := make_builder()).is_prepared():  # works in a read-only folder too
             return builder
         Path(data_dir).mkdir(parents=True, exist_ok=True)
         with open(Path(data_dir) / ".lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # ends with the file, or with the process
+            fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file closes or the process ends
             builder = make_builder()
             tfds.disable_progress_bar()
-            # TFDS prints that all sizes are unknown.
+            # TFDS would print that all sizes are unknown.
             with contextlib.redirect_stdout(io.StringIO()):
                 builder.download_and_prepare()
     except (OSError, tf.errors.OpError) as error:
@@ -57,17 +57,17 @@ def prepare(
 def split_reader(builder: tfds.core.DatasetBuilder, split: str) -> ExamplesFrom:
     """Makes the `examples_from` of `training_batches` for a prepared TFDS split.
 
-    TFDS opens the right file at the right record, which takes no longer for the last example than for the
-    first; `dataset.skip` would parse all that it skips.
+    TFDS opens the right file at the right record, so the last example is reached as fast as the
+    first. `dataset.skip` would parse every example that it skips.
 
     Args:
-        builder: A builder whose data is prepared.
+        builder: A builder whose data are prepared.
         split: Name of the split.
 
     Returns:
-        A function from the index of the first wanted example to the examples from there on.
+        A function from the index of the first wanted example to a dataset that starts there.
     """
-    # Without TFDS's automatic cache, which is filled from the first example on.
+    # TFDS's automatic cache would read from the first example on.
     config = tfds.ReadConfig(try_autocache=False)
 
     def examples_from(start: int) -> tf.data.Dataset:
@@ -87,46 +87,50 @@ def training_batches(
     shuffle_buffer: int,
     length_key: str | None = None,
 ) -> tf.data.Dataset:
-    """Endless shuffled batches that depend on the seed and the step number, and on nothing else.
+    """Endless shuffled batches that depend only on the seed and the step number.
 
-    Starting at `first_step` gives exactly what an undisturbed stream gives from that batch on, so a run that
-    was killed goes on as if it had not been. Earlier epochs are not read, nor are the used windows of the
-    current one.
+    Starting at `first_step` gives exactly the batches that an uninterrupted stream gives from that
+    step on, so a run that was killed resumes as if nothing had happened. Earlier epochs are not
+    read, and neither are the windows of the current epoch that are already used up.
 
-    Every epoch cuts the examples into windows of `shuffle_buffer` and shuffles each by a key made of (seed,
-    epoch, window). `tf.data`'s own shuffle is not used: its order depends on the global seed too, and can be
-    resumed only by replaying it. Examples in different windows never meet: let the buffer hold the whole set,
-    or let the set be shuffled on disk.
+    Every epoch cuts the examples into windows of `shuffle_buffer` and shuffles each window with a
+    key made from (seed, epoch, window). `tf.data`'s own shuffle is not used: its order also depends
+    on the global seed, and it can be resumed only by replaying it. Examples are never shuffled
+    across windows, so let the buffer hold the whole set, or let the set be shuffled on disk.
 
-    With `length_key`, examples of similar length share a batch, so that little of it is padding: of every
-    `_POOL` batches of shuffled examples the shortest make one batch, the next longer ones the next, and the
-    batches are shuffled in turn.
+    With `length_key`, examples of similar length share a batch, so that little of it is padding. Of
+    every `_POOL` batches of shuffled examples, the shortest examples form one batch, the next
+    longer ones the next batch, and so on. Then the batches of the window are shuffled.
 
-    The examples left over at the end of an epoch, fewer than a batch, are dropped.
+    At the end of an epoch, examples that do not fill a batch are dropped.
 
     Args:
-        examples_from: Called with an index, gives the single examples from there on, always in the same order
-            and of known cardinality: `split_reader(builder, split)`, or `dataset.skip`.
-        batch_size: Examples in a batch, over all replicas together.
-        seed: Fixes the order of every epoch.
+        examples_from: Called with an index, returns a dataset of the single examples from that
+            index on, always in the same order and with known cardinality:
+            `split_reader(builder, split)`, or `dataset.skip`.
+        batch_size: Examples per batch, over all replicas together.
+        seed: Determines the order of every epoch.
         first_step: Number of batches already used.
         encode: Maps a batch of examples (their structure with a first axis B) to what the model's
             `fit` takes.
-        shuffle_buffer: Examples in a window, held in memory.
-        length_key: Key of the examples' integer lengths; None leaves lengths out of account. The window must
-            then hold the whole set, or a multiple of the batch.
+        shuffle_buffer: Examples per window, held in memory.
+        length_key: Key of the examples' integer lengths; None ignores lengths. With it, the window
+            must hold the whole set or a multiple of the batch size.
 
     Returns:
         An infinite dataset of encoded batches.
 
     Raises:
-        ValueError: If an argument is out of range, the cardinality unknown, or the set smaller than a batch.
+        ValueError: If an argument is out of range, the cardinality is unknown, or the set is
+            smaller than a batch.
 
     >>> examples = tf.data.Dataset.range(4)
     >>> settings = dict(batch_size=2, seed=1, encode=lambda batch: batch, shuffle_buffer=4)
     >>> whole = training_batches(examples.skip, first_step=0, **settings).take(5)
     >>> rest = training_batches(examples.skip, first_step=3, **settings).take(2)
-    >>> [b.tolist() for b in rest.as_numpy_iterator()] == [b.tolist() for b in whole.as_numpy_iterator()][3:]
+    >>> [b.tolist() for b in rest.as_numpy_iterator()] == [
+    ...     b.tolist() for b in whole.as_numpy_iterator()
+    ... ][3:]
     True
     """
     for name, value, least in [
@@ -140,15 +144,15 @@ def training_batches(
     num_examples = int(examples.cardinality())
     if num_examples < 0:
         raise ValueError(
-            "examples must have a known, finite cardinality (see tf.data.experimental.assert_cardinality); "
-            f"got {num_examples}"
+            "examples must have a known, finite cardinality "
+            f"(see tf.data.experimental.assert_cardinality); got {num_examples}"
         )
     if num_examples < batch_size:
         raise ValueError(f"examples must fill a batch of {batch_size}; got {num_examples}")
     if length_key is not None and shuffle_buffer % batch_size and shuffle_buffer < num_examples:
         raise ValueError(
-            f"shuffle_buffer must be a multiple of batch_size ({batch_size}) or hold all {num_examples} examples "
-            f"where length_key is given; got {shuffle_buffer}"
+            f"shuffle_buffer must be a multiple of batch_size ({batch_size}) or hold all "
+            f"{num_examples} examples where length_key is given; got {shuffle_buffer}"
         )
     first_epoch, used_batches = divmod(first_step, num_examples // batch_size)
     used_windows, used_of_window = divmod(used_batches * batch_size, shuffle_buffer)
@@ -156,7 +160,7 @@ def training_batches(
     def epoch_examples(epoch: tf.Tensor, windows: tf.data.Dataset) -> tf.data.Dataset:
         def shuffle(window: tf.Tensor, window_examples: Any) -> Any:
             size = tf.shape(tf.nest.flatten(window_examples)[0])[0]
-            # A named algorithm: "auto_select" may choose another one on another machine.
+            # A fixed algorithm: "auto_select" may choose another one on another machine.
             key = tf.stack([tf.constant(seed, tf.int64), epoch])
             key = tf.random.fold_in(key, window, alg="philox")
             order = tf.random.experimental.stateless_shuffle(tf.range(size), seed=key, alg="philox")
@@ -184,10 +188,10 @@ def training_batches(
 
 
 def encoded_stream(batches: tf.data.Dataset, encode: Encode) -> tf.data.Dataset:
-    """Encodes batches ahead of their use, in their order, for one worker or many."""
+    """Encodes batches ahead of their use and in order, for one worker or several."""
     options = tf.data.Options()
     options.deterministic = True
-    # Workers share one stream; a share of the files each would be another stream.
+    # DATA splits one stream among the workers; splitting by file would change the stream.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     return (
         batches.map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
@@ -197,13 +201,15 @@ def encoded_stream(batches: tf.data.Dataset, encode: Encode) -> tf.data.Dataset:
 
 
 def _by_length(order: tf.Tensor, lengths: tf.Tensor, batch_size: int, key: tf.Tensor) -> tf.Tensor:
-    """Reorders shuffled indices so that each run of `batch_size` has similar lengths; the last few stay last."""
+    """Reorders shuffled indices so that each batch has similar lengths; leftovers stay last."""
+    # order: (window,) indices; lengths: (window,), not yet shuffled
     batches = tf.size(order) // batch_size
     whole, rest = order[: batches * batch_size], order[batches * batch_size :]
     lengths = tf.cast(tf.gather(lengths, whole), tf.int64)
     pools = tf.cast(tf.range(tf.size(whole)) // (_POOL * batch_size), tf.int64)
+    # Sorts by pool, then by length within a pool.
     sorting = tf.argsort(pools * (tf.reduce_max(lengths) + 1) + lengths, stable=True)
-    rows = tf.reshape(tf.gather(whole, sorting), (-1, batch_size))
+    rows = tf.reshape(tf.gather(whole, sorting), (-1, batch_size))  # (batches, batch_size)
     batch_key = tf.random.fold_in(key, batches, alg="philox")
     rows = tf.random.experimental.stateless_shuffle(rows, seed=batch_key, alg="philox")
     return tf.concat([tf.reshape(rows, (-1,)), rest], axis=0)
@@ -212,17 +218,19 @@ def _by_length(order: tf.Tensor, lengths: tf.Tensor, batch_size: int, key: tf.Te
 def evaluation_batches(
     examples: tf.data.Dataset, *, batch_size: int, encode: Encode
 ) -> tf.data.Dataset:
-    """Every example once and in order; the last batch may be short.
+    """Every example once and in order; the last batch may be smaller.
 
     Args:
         examples: Single examples.
-        batch_size: Examples in a batch.
+        batch_size: Examples per batch.
         encode: As for `training_batches`.
 
     Returns:
         A finite dataset of encoded batches.
 
-    >>> batches = evaluation_batches(tf.data.Dataset.range(3), batch_size=2, encode=lambda batch: batch)
+    >>> batches = evaluation_batches(
+    ...     tf.data.Dataset.range(3), batch_size=2, encode=lambda batch: batch
+    ... )
     >>> [batch.tolist() for batch in batches.as_numpy_iterator()]
     [[0, 1], [2]]
     """
@@ -245,27 +253,29 @@ def sequence_pair_encoder(
 ) -> Encode:
     """Makes the `encode` of a sequence-to-sequence model trained with teacher forcing.
 
-    With target ids y₀ … y_{T−1} the decoder sees start, y₀ … y_{T−2}: at every step what came before. The
-    start symbol is a real id (the end of the sequence, by custom) and not padding, which Tensor2Tensor uses,
-    so that `ids != pad_id` is the mask of source and target alike.
+    With target ids y₀ … y_{T−1}, the decoder's input is start, y₀ … y_{T−2}: each step sees the ids
+    before it. The start symbol is a real id (by convention the end-of-sequence id), not padding as
+    in Tensor2Tensor, so that `ids != pad_id` is the mask of both source and target.
 
     Args:
-        tokenize: Called as `tokenize(strings, max_length, pad_to_max_length=...)`, as `ByteTokenizer` has it.
+        tokenize: Called as `tokenize(strings, max_length, pad_to_max_length=...)`, like
+            `ByteTokenizer`.
         source_key: Key of the source strings in a batch of examples.
         target_key: Key of the target strings.
         start_id: The decoder's first input.
         pad_id: The id that `tokenize` pads with.
-        source_length: Cut and pad every source to this many ids, so that XLA compiles once; None pads to
-            the longest of the batch.
+        source_length: Cut and pad every source to this many ids, so that XLA compiles only once;
+            None pads to the longest source in the batch.
         target_length: The same for targets.
 
     Returns:
-        A function from a batch of examples, and perhaps the one length that both sides are to have (as
-        `token_batches` gives it), to (x, y, sample_weight): x = {"source": int32 (B, S), "target":
-        int32 (B, T)}, y int32 (B, T), sample_weight float32 (B, T), 1 where y is not padding and 0 elsewhere.
+        A function of a batch of examples and, optionally, one length for both sides (as
+        `token_batches` passes it). It returns (x, y, sample_weight): x = {"source": int32 (B, S),
+        "target": int32 (B, T)}, y int32 (B, T), sample_weight float32 (B, T), 1 where y is not
+        padding and 0 elsewhere.
 
     Raises:
-        ValueError: If the start symbol is padding.
+        ValueError: If `start_id` equals `pad_id`.
     """
     if start_id == pad_id:
         raise ValueError(
@@ -280,9 +290,9 @@ def sequence_pair_encoder(
             tokenize(examples[key], limit, pad_to_max_length=limit is not None)
             for key, limit in zip((source_key, target_key), limits, strict=True)
         )
-        is_real = target != pad_id
+        is_real = target != pad_id  # (B, T)
         shifted = tf.concat([tf.fill([tf.shape(target)[0], 1], start_id), target[:, :-1]], axis=1)
-        # The end symbol, shifted, would stand on a padded position.
+        # After the shift, the end symbol stands on a padded position: replace it with padding.
         decoder_input = tf.where(is_real, shifted, pad_id)
         return {"source": source, "target": decoder_input}, target, tf.cast(is_real, tf.float32)
 

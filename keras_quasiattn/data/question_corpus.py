@@ -21,12 +21,12 @@ from keras_quasiattn.data.question_files import (
 
 @dataclasses.dataclass
 class QuestionCorpusConfig(tfds.core.BuilderConfig):
-    """One corpus.
+    """The settings of one corpus.
 
     Args:
         name: the config's name.
-        reader: takes the files of a split, or its folder.
-        splits: by name, the paths in the manual folder.
+        reader: reads the files or the folder of a split.
+        splits: by split, the paths in the manual folder.
         folders: whether the paths are folders.
     """
 
@@ -48,24 +48,27 @@ def _quasar(kind: str) -> QuestionCorpusConfig:
 
 
 class QuestionCorpus(tfds.core.GeneratorBasedBuilder):
-    """Questions, the passages that may answer them, and the right answers, by config.
+    """Questions, the passages that may answer them, and the correct answers, by config.
 
     | config | files in the manual folder |
     |---|---|
     | `squad` | squad/{train,dev}-v1.1.json, as published |
     | `squad_lines` | squad11/{train,dev}.jsonl: question, context, answers, answer_start |
-    | `quasar_t_short` | quasar-t/questions/{train,dev,test}_questions.json, quasar-t/contexts/short/{...}_contexts.json |
+    | `quasar_t_short` | quasar-t/questions/{train,dev,test}_questions.json |
+    | | quasar-t/contexts/short/{train,dev,test}_contexts.json |
     | `quasar_t_long` | the same with quasar-t/contexts/long |
-    | `search_qa` | searchqa/{train,val,test}/*.json, one a question |
+    | `search_qa` | searchqa/{train,val,test}/*.json, one file per question |
 
-    SQuAD's development questions are the split `test`, since the published test questions are kept secret. In Quasar-T
-    and SearchQA the passages that a search engine found are joined by line ends, and the answer is looked for in them
-    (distant supervision): it begins at its first occurrence as whole words in any case, or at -1.
+    SQuAD's development questions are the split `test`, because its test questions are not public.
+    In Quasar-T and SearchQA, the passages that a search engine found are joined by newlines. The
+    answer is searched for in them (distant supervision): `answer_start` is its first occurrence as
+    whole words, ignoring case, or -1.
 
-    An example is {id, question, context, answers: {text, answer_start}}, as TFDS's own `squad` has it;
+    An example is {id, question, context, answers: {text, answer_start}}, as in TFDS's own `squad`;
     `answer_start` is in characters.
 
-    Sources: Rajpurkar et al. 2016 (SQuAD), Dhingra et al. 2017 (Quasar-T), Dunn et al. 2017 (SearchQA).
+    Sources: Rajpurkar et al. 2016 (SQuAD), Dhingra et al. 2017 (Quasar-T), Dunn et al. 2017
+    (SearchQA).
 
     ```python
     builder = QuestionCorpus(config="squad", data_dir="data")
@@ -100,8 +103,8 @@ class QuestionCorpus(tfds.core.GeneratorBasedBuilder):
         ),
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the documentation of "
-        "QuestionCorpus lists their names"
+        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the "
+        "documentation of QuestionCorpus lists their names"
     )
 
     def _info(self) -> tfds.core.DatasetInfo:
@@ -133,7 +136,7 @@ class QuestionCorpus(tfds.core.GeneratorBasedBuilder):
 
 
 def example_of(question: Question) -> dict[str, Any]:
-    """A question as an example of the data set."""
+    """Converts a question to an example of the data set."""
     return {
         "id": question.id,
         "question": question.question,

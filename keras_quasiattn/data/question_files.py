@@ -1,4 +1,4 @@
-"""Questions with passages and answers, from the files that their publishers give."""
+"""Reads questions with passages and answers from files in their published formats."""
 
 import itertools
 import json
@@ -13,14 +13,14 @@ from keras_quasiattn.text import open_text
 
 
 class Question(NamedTuple):
-    """One question, the text that may answer it, and the right answers.
+    """One question, the text that may answer it, and the correct answers.
 
     Args:
-        id: its name.
-        question: the question, with something in it.
-        context: the passages, separated by line ends where there are several.
-        answers: the right answers.
-        starts: where in the context each answer begins, in characters; -1 where it does not occur.
+        id: its identifier.
+        question: the question, not empty.
+        context: the passages, joined by newlines if there are several.
+        answers: the correct answers.
+        starts: the character of the context at which each answer begins; -1 if it does not occur.
     """
 
     id: str
@@ -31,7 +31,7 @@ class Question(NamedTuple):
 
 
 def find_answer(context: str, answer: str) -> int:
-    """Where an answer first occurs in a text, as whole words in any case; -1 where it does not.
+    """Where an answer first occurs in a text as whole words, ignoring case; -1 if nowhere.
 
     >>> find_answer("The Roman and the man", "MAN"), find_answer("none", "man")
     (18, -1)
@@ -46,11 +46,12 @@ def find_answer(context: str, answer: str) -> int:
 
 
 def read_squad(file: Path) -> Iterator[Question]:
-    """The published JSON of SQuAD v1.1: articles, their paragraphs, and the paragraphs' questions.
+    """Reads the published JSON of SQuAD v1.1: articles, their paragraphs and their questions.
 
     Raises:
-        UserError: naming file and record, the question's number from 1: what is not JSON or of another form, an empty
-            question, or an answer that does not stand where it should.
+        UserError: the file is not JSON or has another structure, a question is empty, or an answer
+            is not where its start says; the message names file and record, which is the question's
+            number, counted from 1.
     """
     with open_text(file) as stream:
         text = stream.read()
@@ -84,12 +85,14 @@ def read_squad(file: Path) -> Iterator[Question]:
 
 
 def read_question_lines(file: Path) -> Iterator[Question]:
-    """JSONL: `question`, `context` (a text) or `passages` (several), `answers` (texts), `answer_start` (numbers).
+    """Reads JSONL: `question`, `context` or `passages`, `answers`, `answer_start`.
 
-    Without `answer_start` the answers are looked for in the passages, and may be missing there. `id` is optional.
+    `context` is one text, `passages` are several. `answers` are texts, `answer_start` numbers.
+    Without `answer_start`, the answers are searched for in the passages and need not occur in them.
+    `id` is optional.
 
     Raises:
-        UserError: naming file and record, the number of the line: as for `read_squad`.
+        UserError: as for `read_squad`, where the record is the number of the line.
     """
     with open_text(file) as stream:
         for line, row in read_objects(file, stream, ("question", "context", "answers")):
@@ -108,10 +111,10 @@ def read_question_lines(file: Path) -> Iterator[Question]:
 
 
 def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
-    """The two JSONL files of a split of Quasar-T, record by record: the questions, and what was retrieved for them.
+    """Reads the two JSONL files of a Quasar-T split together: questions and their contexts.
 
     Raises:
-        UserError: naming file and record: as for `read_squad`; or the two files are of other questions.
+        UserError: as for `read_squad`; or the two files are about different questions.
     """
     with open_text(questions) as one, open_text(contexts) as other:
         rows = read_objects(questions, one, ("uid", "question", "answer"))
@@ -124,8 +127,8 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
             place = f"record {line}"
             if row.get("uid") != found.get("uid"):
                 raise UserError(
-                    f"{contexts}, {place}: the uid is {found.get('uid')!r}: {row.get('uid')!r}, as in {questions}, "
-                    f"would be right"
+                    f"{contexts}, {place}: the uid is {found.get('uid')!r}: {row.get('uid')!r}, "
+                    f"as in {questions}, would be right"
                 )
             scored = found.get("contexts")
             if not isinstance(scored, list) or any(
@@ -139,10 +142,11 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
 
 
 def read_search_qa(folder: Path) -> Iterator[Question]:
-    """The JSON files of a split of SearchQA, one a question, in order of their names.
+    """Reads the JSON files of a SearchQA split, one per question, in the order of their names.
 
     Raises:
-        UserError: naming file and record, the file's number from 1: as for `read_squad`; or the folder has none.
+        UserError: as for `read_squad`, where the record is the file's number, counted from 1; or
+            the folder has no such files.
     """
     files = sorted(folder.glob("*.json"))
     if not files:
@@ -187,7 +191,8 @@ def _question(
         raise UserError(f"{file}, {place}: the passage must be a text")
     if not isinstance(question, str) or not question.strip():
         raise UserError(
-            f"{file}, {place}: the question is {question!r}: a text that is not empty would be right"
+            f"{file}, {place}: the question is {question!r}: a text that is not empty "
+            "would be right"
         )
     if (
         not isinstance(answers, list)
@@ -203,7 +208,8 @@ def _question(
         )
     if not isinstance(starts, list) or len(starts) != len(answers):
         raise UserError(
-            f"{file}, {place}: the starts are {starts!r}: {len(answers)}, one an answer, would be right"
+            f"{file}, {place}: the starts are {starts!r}: {len(answers)}, one an answer, "
+            "would be right"
         )
     for answer, start in zip(answers, starts, strict=True):
         if type(start) is not int or start < 0 or context[start : start + len(answer)] != answer:

@@ -1,4 +1,4 @@
-"""Questions with passages in memory, from TFDS or from a user's own files."""
+"""Questions with passages, in memory, from TFDS or from a user's own files."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -22,9 +22,10 @@ class ReadingTexts:
     Args:
         questions: object (questions,), UTF-8 bytes.
         passages: object (questions,), UTF-8 bytes.
-        answers: object (questions,), a tuple of the right answers each, texts.
-        starts: int64 (questions,), the byte of the passage at which its answer begins; -1 where none is in it.
-        ends: int64 (questions,), the byte behind that answer; -1 where there is none in it.
+        answers: object (questions,), for each question a tuple of its correct answers, as texts.
+        starts: int64 (questions,), the byte of the passage at which the answer begins; -1 if the
+            passage contains no answer.
+        ends: int64 (questions,), the byte after that answer; -1 if the passage contains none.
     """
 
     questions: np.ndarray
@@ -38,22 +39,24 @@ class ReadingTexts:
 
     @property
     def held_out_by(self) -> np.ndarray:
-        """The passages, so that a passage keeps its questions."""
+        """The passages, so that the questions of a passage stay together."""
         return self.passages
 
     def where(self, chosen: np.ndarray) -> "ReadingTexts":
-        """The questions that a boolean array or indices choose."""
+        """The questions that a boolean array or an array of indices selects."""
         return ReadingTexts(
             *(getattr(self, field.name)[chosen] for field in dataclasses.fields(self))
         )
 
     def part(self, share: float) -> "ReadingTexts":
-        """The questions of a share of the passages, which a hash of the passage chooses: always the same ones."""
+        """The questions of a share of the passages; always the same, chosen by a hash of each."""
         return self.where(text_shares(_PART_KEY, self.passages) < share)
 
 
 def reading_texts(questions: Iterable[Question]) -> ReadingTexts:
-    """The questions, characters counted in bytes; the answer to learn is the first that is in the passage.
+    """Converts questions to arrays; the answer to learn is the first that occurs in the passage.
+
+    Positions are converted from characters to bytes.
 
     >>> texts = reading_texts([Question("1", "who ?", "Un café noir", ["noir"], [8])])
     >>> texts.starts.tolist(), texts.ends.tolist(), texts.passages[0][9:13]
@@ -75,29 +78,31 @@ def reading_texts(questions: Iterable[Question]) -> ReadingTexts:
 def questions_from_tfds(
     builder: tfds.core.DatasetBuilder, splits: Mapping[str, str]
 ) -> LabelledTextSet[ReadingTexts]:
-    """The splits of a prepared TFDS builder, `QuestionCorpus` or TFDS's own `squad`.
+    """Reads the splits of a prepared TFDS builder, `QuestionCorpus` or TFDS's own `squad`.
 
-    Training questions whose answer is not in the passage are dropped and counted.
+    Training questions whose passage contains no answer are dropped and counted.
 
     Args:
         builder: a builder whose data are prepared.
-        splits: the builder's split for each split of the set, such as {"test": "validation"}.
+        splits: for each split of the set, the builder's split, such as {"test": "validation"}.
     """
     read = {split: reading_texts(_questions(builder, theirs)) for split, theirs in splits.items()}
     return _answerable(read, builder.info.full_name)
 
 
 def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ReadingTexts]:
-    """Questions from a user's own files: SQuAD's form (.json), or a question a line (.jsonl; `read_question_lines`).
+    """Reads questions from files in SQuAD's format (.json) or with one question per line (.jsonl).
 
-    Training questions whose answer is not in the passage are dropped and counted.
+    `read_question_lines` describes the second format. Training questions whose passage contains no
+    answer are dropped and counted.
 
     Args:
-        files: the file of each split, by its name; perhaps compressed (.gz, .xz).
+        files: the file of each split, by the split's name; it may be compressed (.gz, .xz).
 
     Raises:
-        UserError: naming file and record: a file of another form, an empty question, an answer that does not stand
-            where it should; or no training passage has its answer.
+        UserError: a file has another format, a question is empty, or an answer is not where its
+            start says (the message names file and record); or no training passage contains its
+            answer.
     """
     read = {}
     for split, name in files.items():
@@ -117,7 +122,7 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
 
 
 def _questions(builder: tfds.core.DatasetBuilder, split: str) -> Iterable[Question]:
-    # One file after the other, so that the order is the same everywhere.
+    # Read one file after another, so that the order is the same on every machine.
     config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
     for row in builder.as_dataset(split=split, read_config=config).as_numpy_iterator():
         question, context = (
@@ -140,7 +145,7 @@ def _answerable(read: Mapping[str, ReadingTexts], version: str) -> LabelledTextS
 def _place(row: Question) -> tuple[int, int]:
     for answer, start in zip(row.answers, row.starts, strict=True):
         if start >= 0:
-            # What is found in any case may have more or fewer bytes there.
+            # An answer found ignoring case may have more or fewer bytes in the passage.
             found = row.context[start : start + len(answer.strip())]
             first = len(row.context[:start].encode("utf-8", "surrogatepass"))
             return first, first + len(found.encode("utf-8", "surrogatepass"))

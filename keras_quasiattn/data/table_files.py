@@ -1,4 +1,4 @@
-"""Rows of TSV, CSV and JSONL files, with the number of the line that each stands on."""
+"""Reads rows of TSV, CSV and JSONL files, with their line numbers."""
 
 import csv
 import itertools
@@ -16,24 +16,26 @@ _FORMS = (".tsv", ".csv", ".jsonl")
 def read_table(
     file: str | Path, columns: Sequence[str], *, optional: Sequence[str] = (), quoted: bool = False
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    r"""The wanted columns of a file's rows, one row after the other.
+    r"""Yields the wanted columns of a file's rows, one row at a time.
 
-    TSV: the first line names the columns; fields are separated by tabs, rows by "\n" alone, and nothing is quoted.
-    CSV: the same with commas, and fields may be quoted with `"` as RFC 4180 has it. JSONL: an object a line, or a
-    list of objects. The file may be compressed (.gz, .xz). Columns beyond the wanted ones are passed over.
+    TSV: the first line names the columns. Fields are separated by tabs and rows by "\n" only;
+    nothing is quoted. CSV: the same with commas, and fields may be quoted with `"` as in RFC 4180.
+    JSONL: each line is an object or a list of objects. The file may be compressed (.gz, .xz). Other
+    columns are ignored.
 
     Args:
-        file: its name ends in .tsv, .csv or .jsonl, and then perhaps .gz or .xz.
+        file: its name ends in .tsv, .csv or .jsonl, optionally followed by .gz or .xz.
         columns: the wanted columns.
-        optional: columns that are given too where the file (in JSONL, the row) has them.
-        quoted: whether a TSV's fields may be quoted, as a CSV's are.
+        optional: columns to include if the file (in JSONL, the row) has them.
+        quoted: whether the fields of a TSV may be quoted like those of a CSV.
 
     Yields:
-        The number of the row's (last) line, counted from 1, and the fields by column; a JSON number is given as
-        its text.
+        The number of the row's (last) line, counted from 1, and the fields by column; a JSON number
+        is converted to text.
 
     Raises:
-        UserError: the file cannot be read or has another form, naming the line; or it has no row.
+        UserError: the file cannot be read, has another format (the message names the line) or has
+            no rows.
     """
     file = Path(file)
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
@@ -50,19 +52,20 @@ def read_table(
             rows = _delimited_rows(file, plain, columns, optional)
         else:
             raise UserError(
-                f"{file} has a form that cannot be read: use {', '.join(_FORMS)} (or .gz, .xz after it)"
+                f"{file} has a form that cannot be read: use {', '.join(_FORMS)} "
+                "(or .gz, .xz after it)"
             )
         yield from _at_least_one(file, rows)
 
 
 def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
-    """The lines of files of one column each, line by line.
+    """Yields the lines of several one-column files side by side.
 
     Args:
         files: the file of each column; it may be compressed (.gz, .xz).
 
     Yields:
-        The number of the line, counted from 1, and the lines by column.
+        The line number, counted from 1, and the lines by column.
 
     Raises:
         UserError: a file cannot be read or is empty, or the files differ in their number of lines.
@@ -90,7 +93,7 @@ def _at_least_one(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
 
 
 def _quoted_lines(file: Path, stream: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    csv.field_size_limit(2**31 - 1)  # of the process; by default a text of 128 KiB is an error
+    csv.field_size_limit(2**31 - 1)  # for the whole process; the default rejects texts over 128 KiB
     reader = csv.reader(stream, delimiter=delimiter, strict=True)
     try:
         for fields in reader:
@@ -109,7 +112,8 @@ def _delimited_rows(
     missing = [column for column in columns if column not in header]
     if missing:
         raise UserError(
-            f"{file}, line 1: the columns are {_listed(header)}: {_listed(columns)} must be among them"
+            f"{file}, line 1: the columns are {_listed(header)}: "
+            f"{_listed(columns)} must be among them"
         )
     wanted = [*columns, *(column for column in optional if column in header)]
     places = {column: header.index(column) for column in wanted}
@@ -118,7 +122,8 @@ def _delimited_rows(
             continue
         if len(fields) != len(header):
             raise UserError(
-                f"{file}, line {number}: {len(fields)} fields: {len(header)} would be right ({_listed(header)})"
+                f"{file}, line {number}: {len(fields)} fields: {len(header)} would be right "
+                f"({_listed(header)})"
             )
         yield number, {column: fields[place] for column, place in places.items()}
 
@@ -131,7 +136,8 @@ def _json_rows(
         for column in wanted:
             if not isinstance(row.get(column), str | int) or isinstance(row.get(column), bool):
                 raise UserError(
-                    f"{file}, line {number}: {column!r} is {json.dumps(row.get(column))}: a text would be right"
+                    f"{file}, line {number}: {column!r} is {json.dumps(row.get(column))}: "
+                    "a text would be right"
                 )
         yield number, {column: str(row[column]) for column in wanted}
 
@@ -139,12 +145,12 @@ def _json_rows(
 def read_objects(
     file: Path, stream: IO[str], columns: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file, whatever their fields hold.
+    """Yields the objects of a JSONL file with their line numbers, without checking their fields.
 
     Args:
-        file: what errors name.
+        file: the name of the file, for errors.
         stream: its lines.
-        columns: what errors say would be right.
+        columns: the expected columns, for errors.
     """
     for number, line in enumerate(stream, 1):
         if not line.strip():

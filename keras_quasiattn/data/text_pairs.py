@@ -1,4 +1,4 @@
-"""Pairs of texts with labels, and questions with candidates, from TFDS or from a user's own files."""
+"""Labelled pairs of texts, and questions with candidates, from TFDS or from a user's own files."""
 
 import dataclasses
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from keras_quasiattn.data.table_files import read_parallel, read_table
 from keras_quasiattn.errors import UserError
 
 RELEVANCE = ("0", "1")
-NO_LABEL = "-"  # SNLI's sign for a pair whose annotators do not agree
+NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
 _RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
 
 PairFile = str | Path | Mapping[str, str | Path]
@@ -26,14 +26,14 @@ PairFile = str | Path | Mapping[str, str | Path]
 
 @dataclasses.dataclass(frozen=True)
 class TextPairs:
-    """Pairs of texts and the numbers of their classes.
+    """Pairs of texts and their class numbers.
 
     Args:
-        first: object (pairs,), UTF-8 bytes; the question, where the pairs are to be ranked.
-        second: object (pairs,), UTF-8 bytes; the candidate.
+        first: object (pairs,), UTF-8 bytes; the question if the pairs are to be ranked.
+        second: object (pairs,), UTF-8 bytes; the candidate if the pairs are to be ranked.
         labels: int64 (pairs,), index into the classes.
-        groups: int64 (pairs,), number of the question that a pair belongs to; its pairs need not be together. None
-            where the pairs are not to be ranked.
+        groups: int64 (pairs,), the number of the question that a pair belongs to; the pairs of a
+            question need not be adjacent. None if the pairs are not to be ranked.
     """
 
     first: np.ndarray
@@ -46,11 +46,11 @@ class TextPairs:
 
     @property
     def held_out_by(self) -> np.ndarray:
-        """The first texts, so that a question keeps its candidates."""
+        """The first texts, so that a question stays together with its candidates."""
         return self.first
 
     def where(self, chosen: np.ndarray) -> "TextPairs":
-        """The pairs that a boolean array chooses; the questions keep their numbers."""
+        """The pairs that a boolean array selects; the questions keep their numbers."""
         groups = None if self.groups is None else self.groups[chosen]
         return TextPairs(self.first[chosen], self.second[chosen], self.labels[chosen], groups)
 
@@ -64,19 +64,20 @@ def pairs_from_tfds(
     label_key: str = "label",
     question_key: str | None = None,
 ) -> LabelledTextSet[TextPairs]:
-    """The splits of a prepared TFDS builder; pairs without a gold label (-1) are dropped and counted.
+    """Reads the splits of a prepared TFDS builder; drops and counts pairs with no gold label (-1).
 
-    The builders of `PairCorpus` have the keys of the defaults, and `question_id` where pairs are to be ranked. Of
-    TFDS's own, `snli`, `multi_nli` and `sci_tail` have `premise` and `hypothesis`, `glue/qqp` `question1` and
-    `question2`.
+    `PairCorpus` uses the default keys, and `question_id` if pairs are to be ranked. Of TFDS's own
+    builders, `snli`, `multi_nli` and `sci_tail` use `premise` and `hypothesis`, and `glue/qqp` uses
+    `question1` and `question2`.
 
     Args:
         builder: a builder whose data are prepared.
-        splits: the builder's split for each split of the set, such as {"validation": "validation_matched"}.
+        splits: for each split of the set, the builder's split, such as {"validation":
+            "validation_matched"}.
         first_key: the feature with the first text.
         second_key: the feature with the second text.
         label_key: the feature with the class.
-        question_key: the feature with the question's name, where the pairs are to be ranked.
+        question_key: the feature that identifies the question, if the pairs are to be ranked.
 
     Raises:
         UserError: no pair of a split has a gold label.
@@ -91,25 +92,26 @@ def pairs_from_tfds(
         dropped[split] = int((labels < 0).sum())
         if not len(read[split]):
             raise UserError(
-                f"the split {theirs} of {builder.info.full_name} has no gold labels: use another one"
+                f"the split {theirs} of {builder.info.full_name} has no gold labels: "
+                "use another one"
             )
     classes = tuple(builder.info.features[label_key].names)
     return LabelledTextSet(classes, read, builder.info.full_name, dropped)
 
 
 def pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs]:
-    """Pairs to classify from a user's own files, with the columns `first`, `second` and `label`.
+    """Reads pairs to classify from a user's own files with columns `first`, `second` and `label`.
 
-    The classes are the training file's labels, as `texts_from_files` has them; rows with the label "-" are dropped
-    and counted. A side may be empty.
+    The classes are the training file's labels, in the order of `texts_from_files`. Rows with the
+    label "-" are dropped and counted. A side may be empty.
 
     Args:
-        files: by split, "train" among them, a table as `read_table` takes it, or a mapping of each column to a file
-            of one text a line.
+        files: by split, including "train": a table for `read_table`, or a mapping from each column
+            to a file with one text per line.
 
     Raises:
-        UserError: naming file and line, as for `texts_from_files`; or no row of a split has a label, or its files
-            differ in their number of lines.
+        UserError: as for `texts_from_files`; or no row of a split has a label, or the files of a
+            split differ in their number of lines.
     """
     rows = {split: _read(file, ("first", "second", "label")) for split, file in files.items()}
     labelled = {
@@ -132,18 +134,18 @@ def pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs
 
 
 def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs]:
-    """Questions with candidates from a user's own files: columns `question`, `candidate`, `label` (0 or 1).
+    """Reads questions with candidates: columns `question`, `candidate` and `label` (0 or 1).
 
-    A question's rows need not be together. Where there is a column `question_id`, it says which rows are of one
-    question; else they are those with the same question. A question may have a single candidate, or none that is
-    positive: whether it counts, the metrics decide.
+    The rows of a question need not be adjacent. If there is a column `question_id`, rows with the
+    same id belong to one question; otherwise rows with the same question do. A question may have
+    only one candidate, or no positive one; the metrics decide whether it counts.
 
     Args:
-        files: as for `pairs_from_files`; "train" need not be among them.
+        files: as for `pairs_from_files`, but "train" is not required.
 
     Raises:
-        UserError: naming file and line: a file of another form, a label other than 0 and 1, or a `question_id` with
-            two questions.
+        UserError: a file has another format, a label is neither 0 nor 1, or a `question_id` has two
+            questions; the message names file and line.
     """
 
     def read(file: PairFile) -> tuple[TextPairs, int]:
@@ -167,16 +169,17 @@ def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[Te
 
 
 def pairs_from_click_log(files: Mapping[str, str | Path]) -> LabelledTextSet[TextPairs]:
-    """Queries with questions that were shown for them, relevant where they were clicked often.
+    """Reads queries with the questions shown for them, relevant if they were clicked often.
 
-    A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows between are dropped and counted.
+    A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows in between are
+    dropped and counted.
 
     Args:
-        files: by split, a table with the columns `query`, `question` and `ctr`, as `read_table` takes it.
+        files: by split, a table for `read_table` with the columns `query`, `question` and `ctr`.
 
     Raises:
-        UserError: naming file and line: a file of another form, or a rate that is no number in [0, 1]; or a file
-            in which no row has a label.
+        UserError: a file has another format, or a rate is not a number in [0, 1] (the message names
+            file and line); or no row of a file has a label.
 
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship".
     """
@@ -219,7 +222,7 @@ def _with_relevance(
 def _read(
     file: PairFile, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> list[tuple[str, dict[str, str]]]:
-    """Where each row stands, and its columns."""
+    """Reads the rows of a file: where each one stands, for errors, and its columns."""
     if not isinstance(file, Mapping):
         rows = read_table(file, columns, optional=optional)
     elif set(file) == set(columns):
@@ -253,6 +256,6 @@ def _pairs(
 
 
 def _numbers(names: Iterable[Hashable]) -> np.ndarray:
-    """The number of each name, from 0 in order of their first occurrence."""
+    """The number of each name, counted from 0 in the order of first occurrence."""
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(name, len(known)) for name in names], np.int64)

@@ -1,4 +1,4 @@
-"""Batches of about as many tokens, of few shapes, whatever the lengths."""
+"""Batches with about the same number of tokens and few different shapes."""
 
 from collections.abc import Mapping
 
@@ -19,28 +19,33 @@ def token_batches(
     encode: Encode,
     row_multiple: int = 1,
 ) -> tf.data.Dataset:
-    """Endless shuffled batches with examples of similar length, many short ones or few long ones.
+    """Endless shuffled batches of examples of similar length: many short ones or few long ones.
 
-    As with `training_batches`, the stream depends on the seed and the step number and on nothing else, and starting
-    at `first_step` gives exactly what an undisturbed stream gives from there. There the number of examples is fixed,
-    here that of tokens: an example's length is rounded up to L, a multiple of `length_multiple`, and a batch has
-    `batch_tokens` // L of them, at least one.
+    As with `training_batches`, the stream depends only on the seed and the step number, and
+    starting at `first_step` gives exactly the batches that an uninterrupted stream gives from
+    there. There a batch has a fixed number of examples, here of tokens: an example's length is
+    rounded up to L, a multiple of `length_multiple`, and a batch has `batch_tokens` // L examples,
+    rounded down to a multiple of `row_multiple`, but at least `row_multiple`.
 
-    Every epoch uses every example once (but for fewer than `row_multiple`). What does not fill a batch of length L goes
-    into one of the next length, so no length is left out and every epoch cuts batches of the same shapes: one for each
-    L and a smaller last one.
+    Every epoch uses every example once (except for fewer than `row_multiple`). Examples that do not
+    fill a batch of length L go into a batch of the next length. So no length is left out, and every
+    epoch has batches of the same shapes: one shape for each L, and a smaller last batch.
 
     Args:
-        columns: of the examples, by key: object arrays of bytes, or numbers; the whole set, held in memory.
-        lengths: integers (examples,), tokens of each one's longer side, as the encoder counts them.
-        batch_tokens: tokens of a batch's one side, padding included; a longer example makes a batch of its own.
-        length_multiple: the lengths that batches may have are its multiples: a larger one gives fewer shapes and more
-            padding.
-        seed: fixes the order of every epoch.
+        columns: the examples' columns by key: object arrays of bytes, or numbers; the whole set,
+            held in memory.
+        lengths: integers (examples,), the number of tokens of each example's longer side, as the
+            encoder counts them.
+        batch_tokens: tokens on one side of a batch, padding included; a longer example makes a
+            batch of its own.
+        length_multiple: batch lengths are multiples of this; a larger value gives fewer shapes and
+            more padding.
+        seed: determines the order of every epoch.
         first_step: number of batches already used.
-        encode: called with a batch of examples and the scalar L, gives what `fit` takes, as
-            `sequence_pair_encoder` does.
-        row_multiple: a batch's examples are a multiple of this, so that replicas share it evenly.
+        encode: called with a batch of examples and the scalar L, returns what `fit` takes, as the
+            result of `sequence_pair_encoder` does.
+        row_multiple: the number of examples in a batch is a multiple of this, so that replicas
+            share it evenly.
 
     Returns:
         An infinite dataset of encoded batches.
@@ -55,7 +60,8 @@ def token_batches(
     >>> sorted((int(size), int(length)) for size, length in batches.take(3))
     [(1, 6), (2, 3), (2, 3)]
 
-    Source: tensor2tensor, `utils/data_reader.py` (`bucket_by_sequence_length`), which shuffles by chance.
+    Source: tensor2tensor, `utils/data_reader.py` (`bucket_by_sequence_length`), which shuffles at
+    random.
     """
     if first_step < 0:
         raise ValueError(f"first_step must be at least 0; got {first_step}")
@@ -65,11 +71,12 @@ def token_batches(
     first_epoch, used_batches = divmod(first_step, len(cuts))
 
     def epoch_batches(epoch: tf.Tensor) -> tf.data.Dataset:
-        # A named algorithm: "auto_select" may choose another one on another machine.
+        # A fixed algorithm: "auto_select" may choose another one on another machine.
         key = tf.stack([tf.constant(seed, tf.int64), epoch])
         shuffled = tf.random.experimental.stateless_shuffle(
             tf.range(len(lengths), dtype=tf.int64), seed=key, alg="philox"
         )
+        # (examples,): sorted by padded length, shuffled within a length
         order = tf.gather(shuffled, tf.argsort(tf.gather(by_example, shuffled), stable=True))
         batch_key = tf.random.fold_in(key, 1, alg="philox")
         epoch_cuts = tf.random.experimental.stateless_shuffle(cuts, seed=batch_key, alg="philox")
@@ -91,24 +98,28 @@ def evaluation_token_batches(
     encode: Encode,
     row_multiple: int = 1,
 ) -> tf.data.Dataset:
-    """Every example once (but for fewer than `row_multiple`, the shortest), in batches as `token_batches` cuts them.
+    """Every example once (except for fewer than `row_multiple`), batched as by `token_batches`.
+
+    Short examples come first. The examples left out are the shortest.
 
     Args:
-        columns: as for `token_batches`, and so are the other arguments.
+        columns: as for `token_batches`, like the other arguments.
         lengths: integers (examples,).
-        batch_tokens: tokens of a batch's one side, padding included.
-        length_multiple: the lengths that batches may have are its multiples.
+        batch_tokens: tokens on one side of a batch, padding included.
+        length_multiple: batch lengths are multiples of this.
         encode: called with a batch of examples and the scalar L.
-        row_multiple: a batch's examples are a multiple of this.
+        row_multiple: the number of examples in a batch is a multiple of this.
 
     Returns:
-        A finite dataset of encoded batches, short examples first.
+        A finite dataset of encoded batches.
 
     Raises:
         ValueError: as for `token_batches`.
 
     >>> columns = {"text": np.array([b"a", b"b c d e f", b"g h"], object)}
-    >>> settings = dict(batch_tokens=6, length_multiple=3, encode=lambda batch, length: batch["text"])
+    >>> settings = dict(
+    ...     batch_tokens=6, length_multiple=3, encode=lambda batch, length: batch["text"]
+    ... )
     >>> batches = evaluation_token_batches(columns, np.array([1, 5, 2]), **settings)
     >>> [batch.numpy().tolist() for batch in batches]
     [[b'a', b'g h'], [b'b c d e f']]
@@ -123,7 +134,7 @@ def evaluation_token_batches(
 
 
 def _row_encoder(columns: Mapping[str, np.ndarray], encode: Encode) -> Encode:
-    """`encode` of the examples of these rows, and of their length."""
+    """Makes a function that gathers the examples of these rows and encodes them to their length."""
     values = {key: tf.constant(column.tolist()) for key, column in columns.items()}
 
     def encode_rows(rows: tf.Tensor, length: tf.Tensor) -> tf.Tensor:
@@ -140,7 +151,7 @@ def _padded(
     length_multiple: int,
     row_multiple: int,
 ) -> np.ndarray:
-    """The length that every example is padded to, the arguments checked."""
+    """Checks the arguments and returns the length that each example is padded to."""
     for name, value, least in [
         ("batch_tokens", batch_tokens, 1),
         ("length_multiple", length_multiple, 1),
@@ -159,11 +170,9 @@ def _padded(
 
 
 def _cuts(padded: np.ndarray, batch_tokens: int, row_multiple: int) -> list[tuple[int, int, int]]:
-    """Begin, end and length of every batch, in an order of the examples by padded length."""
-    cuts, begin = (
-        [],
-        len(padded) % row_multiple,
-    )  # what is left over is short, hence another one each epoch
+    """Begin, end and length of every batch; examples are sorted by padded length."""
+    # Only short examples are left out; shuffling changes which ones in each epoch.
+    cuts, begin = [], len(padded) % row_multiple
     lengths, counts = np.unique(padded, return_counts=True)
     for length, end in zip(lengths.tolist(), np.cumsum(counts).tolist(), strict=True):
         rows = max(batch_tokens // length // row_multiple, 1) * row_multiple

@@ -1,1 +1,1 @@
-"""AlgoLisp: programs asked for in words, their language, the published problems and problems made by rule."""
+"""AlgoLisp: programs described in words. The language, published problems and generated ones."""

@@ -1,4 +1,4 @@
-"""The constants and the functions of the language that need no other function."""
+"""The constants of the language, and its functions that take no function as an argument."""
 
 import dataclasses
 import itertools
@@ -37,9 +37,10 @@ class Function:
     """A function of the language.
 
     Args:
-        name: as it stands in programs.
-        kinds: what each argument must be: a kind of `kind_of`, or "any", which is anything but a function.
-        compute: the result; may raise ProgramError, ArithmeticError.
+        name: its name in programs.
+        kinds: what each argument must be: a kind of `kind_of`, or "any" for anything but a
+            function.
+        compute: computes the result; may raise ProgramError or ArithmeticError.
     """
 
     name: str
@@ -47,13 +48,13 @@ class Function:
     compute: Callable[..., Any]
 
     def work(self, arguments: Sequence[Any]) -> int:
-        """What the function takes beside its arguments and its result, in steps of the interpreter."""
+        """Steps that a call takes in addition to those for its arguments and its result."""
         if self.name != "is_prime" or len(arguments) != 1 or type(arguments[0]) not in (int, float):
             return 0
         return int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2))))
 
     def __call__(self, *arguments: Any) -> Any:
-        """The result for arguments of the right number and kinds."""
+        """Checks the number and kinds of the arguments and computes the result."""
         check_kinds(self.name, self.kinds, arguments)
         try:
             return check_size(self.compute(*arguments))
@@ -118,7 +119,7 @@ def _element(sequence: Any, index: float) -> Any:
 
 
 def _slice(array: list, start: float, stop: float) -> list:
-    # A negative end counts from the back, a negative start does not.
+    # A negative stop counts from the end; a negative start means 0.
     return array[max(0, _whole(start)) : _whole(stop)]
 
 
@@ -168,7 +169,7 @@ _DEFINITIONS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
     "%": ((_NUMBER, _NUMBER), operator.mod),
     "pow": ((_NUMBER, _NUMBER), _power),
     "sqrt": ((_NUMBER,), _root),
-    # Towards zero, as in the interpreter that made the published tests.
+    # Rounds towards zero, as does the interpreter that made the published tests.
     "floor": ((_NUMBER,), _whole),
     "!": ((_BOOL,), operator.not_),
     "||": ((_BOOL, _BOOL), operator.or_),

@@ -1,4 +1,4 @@
-"""Problems made by rule: a text, the program it asks for and ten tests."""
+"""Generates problems: a text, the program it asks for, and ten tests."""
 
 import dataclasses
 import hashlib
@@ -24,7 +24,7 @@ from keras_quasiattn.data.algolisp.problems import Example, Problem, ProgramTest
 from keras_quasiattn.data.algolisp.trees import ProgramError
 from keras_quasiattn.data.algolisp.values import has_type, size_of
 
-# Problems in the published splits, and so the shares of all programs.
+# Problems in the published splits; generated programs are split in the same proportions.
 PUBLISHED_SIZES: Final = {"train": 79_214, "validation": 9_352, "test": 10_940}
 
 _TESTS = 10
@@ -59,8 +59,8 @@ class Draft:
     """A problem without tests.
 
     Args:
-        text: words with blanks between them.
-        program: tokens with blanks between them.
+        text: words separated by spaces.
+        program: tokens separated by spaces.
         arguments: type of each argument by name, in the order in which the text declares them.
         return_type: type of the program's value.
     """
@@ -72,7 +72,7 @@ class Draft:
 
     @property
     def split(self) -> str:
-        """The split of the program, whatever its arguments are called and whatever the text is."""
+        """The split of the program; depends neither on the names of arguments nor on the text."""
         names: dict[str, str] = {}
         tokens = self.program.split(" ")
         canonical = [
@@ -87,35 +87,36 @@ class Draft:
 
 
 def _first_slot(text: str) -> str:
-    """The slot that a text begins with, or ""."""
+    """The slot at the beginning of a text, or "" if there is none."""
     return text[1 : text.index("}")] if text.startswith("{") else ""
 
 
 class _Unusable(Exception):
-    """The draft is degenerate."""
+    """The draft is discarded, for example because it has no arguments or is too long."""
 
 
 class _Writer:
-    """Writes one problem by expanding slots from the outside in; `@` and a number stand for names.
+    """Writes one problem by expanding slots from the outside in; names start as `@` and a number.
 
-    "the square of a plus b" is the square of a sum: what follows a value belongs to the name before it, and a
-    longer phrase gets a name of its own first ("let c be the square of a , find c plus b").
+    "the square of a plus b" reads as the square of a sum, because what follows a name is read
+    together with it. So a longer phrase that would begin a text is first given a name of its own
+    ("let c be the square of a , find c plus b").
     """
 
     def __init__(self, random: Random) -> None:
         self.random = random
-        self.categories: dict[str, str] = {}  # of the arguments
+        self.categories: dict[str, str] = {}  # category of each argument
         self.definitions: dict[str, str] = {}
 
     def expand(self, category: str, depth: int) -> tuple[str, str]:
-        """A phrase and its program, with values at most `depth` within each other."""
+        """A phrase and its program, with values nested at most `depth` deep."""
         if category in ARGUMENTS and depth == 0:
             return self._argument(category)
         rules = _RULES[category]
         program, slots, texts = self.random.choices(rules, [len(texts) for _, _, texts in rules])[0]
         depths = dict.fromkeys(slots, depth)
         if category in _RETURN_TYPES and slots:
-            # One way down is the longest; others end earlier.
+            # One slot gets all of the remaining depth, the others a random part of it.
             deepest = self.random.choice(slots)
             below = max(depth - 1, 0)
             depths = {
@@ -166,7 +167,7 @@ class _Writer:
         return f"@{len(self.categories) + len(self.definitions)}"
 
     def draft(self) -> Draft:
-        """A problem of random type and depth."""
+        """Writes a problem of random type and depth."""
         category = _choose(self.random, _RETURNS)
         phrase, program = self.expand(category, _choose(self.random, _DEPTHS))
         names = list(self.categories)
@@ -200,16 +201,17 @@ class _Writer:
 
 
 def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem]:
-    """Yields problems of one split, no two of them equal in text and program.
+    """Yields problems of one split, no two with the same text and program.
 
-    Every program answers its own ten tests, and the answers differ: at least two of each truth value, or four
-    values. Programs of one split are in no other, also under other names of arguments. Memory is a hundred
-    bytes a problem, for knowing those that were there already.
+    Every program passes its own ten tests, and their answers differ: each truth value occurs at
+    least twice, or there are at least four values. No program of one split is in another, not even
+    with other argument names. Memory is a hundred bytes per problem, to recognize repetitions.
 
     Args:
         split: "train", "validation" or "test".
         count: number of problems.
-        seed: another seed gives other problems; fewer problems of the same seed are the first ones.
+        seed: another seed gives other problems; with the same seed, a smaller count gives the first
+            of them.
     """
     seen: set[int] = set()
     for index in itertools.count():
@@ -233,12 +235,12 @@ def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem
 
 
 def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
-    """Ten tests that the program passes, or None where they would tell little."""
+    """Ten tests that the program passes, or None if it often fails or the tests tell little."""
     program = Program(draft.program, draft.arguments)
     examples: list[Example] = []
     for draw in range(_DRAWS):
         if draw == _TESTS and not examples:
-            return None  # it is not worth more
+            return None  # it failed on every input so far
         inputs = {
             name: draw_input(random, type_name) for name, type_name in draft.arguments.items()
         }
@@ -254,7 +256,7 @@ def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
 
 
 def _is_plain(output: Any, type_name: str) -> bool:
-    """Whether an answer is of its type, no infinity, and short."""
+    """Whether an answer has its type, is short, and its numbers are integers and not too large."""
     if not has_type(output, type_name) or size_of(output) > _LARGEST_OUTPUT:
         return False
     numbers = output if type_name == "int[]" else [output] if type_name == "int" else []
@@ -262,7 +264,7 @@ def _is_plain(output: Any, type_name: str) -> bool:
 
 
 def _tell_much(examples: Sequence[Example], type_name: str) -> bool:
-    """Whether the answers differ, and are not always one of the arguments."""
+    """Whether the answers differ and are not always equal to one of the arguments."""
     if type_name == "bool":
         return 2 <= sum(example.output for example in examples) <= len(examples) - 2
     if len({json.dumps(example.output) for example in examples}) < 4:

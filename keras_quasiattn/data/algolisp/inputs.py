@@ -1,4 +1,4 @@
-"""Draws inputs on which programs are likely to show what they do."""
+"""Draws inputs that are likely to show what a program does."""
 
 from random import Random
 from typing import Any
@@ -7,10 +7,11 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def draw_input(random: Random, type_name: str) -> Any:
-    """A value of the type `int`, `int[]`, `string` or `string[]`.
+    """Draws a value of the type `int`, `int[]`, `string` or `string[]`.
 
-    Numbers are natural, mostly small enough for positions; arrays hold negative ones too. Some arrays are
-    sorted, palindromes or full of repetitions, which chance would hardly make.
+    Numbers are natural and mostly small enough to be positions; arrays contain negative ones too.
+    Some arrays are sorted, are palindromes or have many repetitions, which would rarely happen by
+    chance.
     """
     if type_name == "int":
         return random.randrange(random.choice((5, 10, 30, 300)))
@@ -22,7 +23,7 @@ def draw_input(random: Random, type_name: str) -> Any:
 
 def _number_source(random: Random) -> Any:
     low, high = random.choice(((0, 30), (-10, 40), (0, 100), (0, 5)))
-    step = random.choice((1, 1, 1, 2))  # now and then all are even
+    step = random.choice((1, 1, 1, 2))  # sometimes all are even
     return lambda random: random.randrange(low, high, step)
 
 

@@ -1,4 +1,4 @@
-"""Runs programs, within limits."""
+"""Runs programs within limits on their work."""
 
 import dataclasses
 from collections.abc import Generator, Mapping, Sequence
@@ -19,7 +19,8 @@ from keras_quasiattn.data.algolisp.values import (
 MAX_STEPS: Final = 100_000
 MAX_DEPTH: Final = 110
 
-# What evaluates is a value already, or a generator that yields what it waits for and returns the value.
+# An evaluation is either a value, or a generator that yields the evaluations it waits for, is sent
+# their values, and returns an evaluation.
 _Evaluation = Any
 _Task = Generator[_Evaluation, Any, _Evaluation]
 _Scope = Mapping[str, Any]
@@ -71,29 +72,33 @@ _GLOBALS: Final[_Scope] = {
 class Program:
     """A program of the AlgoLisp language that can be run on inputs.
 
-    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`; a name alone is a value,
-    functions included. `lambda1` and `lambda2` make functions of `arg1` (and `arg2`), in which `self` is the
-    function itself; names mean what they mean where the function stands. All arguments are evaluated before a
-    call, those of `&&` and `||` too; only `if` evaluates one branch alone. `/` rounds integers down. Division by
-    zero, an index outside, a head of nothing and arguments of another kind are errors.
+    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name alone is
+    a value; functions are values too. `lambda1` and `lambda2` make functions of `arg1` (and
+    `arg2`), in which `self` is the function itself; names are looked up where the function is
+    defined. All arguments are evaluated before a call, those of `&&` and `||` too; only `if`
+    evaluates just one branch. `/` rounds integers down. Division by zero, an index out of range,
+    the head of an empty array and arguments of the wrong kind are errors.
 
-    Nothing a program holds is run by Python, and no program takes more than its limits: `max_steps` counts calls
-    and the elements and characters that they take and give, so it bounds memory too; functions may be within
-    each other 110 deep; integers have at most 4,096 bits, ranges 1,000 numbers; arrays hold scalars or arrays
-    of scalars.
+    Python never executes any part of a program as code, and no program can exceed its limits.
+    `max_steps` limits the number of calls plus the elements and characters that they take and
+    return, and so also limits memory. Functions may be nested 110 deep; integers have at most 4,096
+    bits and ranges 1,000 numbers; arrays hold scalars or arrays of scalars.
 
     Args:
-        text: tokens with blanks between them.
-        arguments: type of each argument by name: int, bool, string, or an array of these, such as int[].
+        text: tokens separated by spaces.
+        arguments: type of each argument by name: int, bool, string, or an array of these, such as
+            int[].
 
     Raises:
-        ProgramError: brackets do not match, a name is unknown, or a call has too few or many arguments.
+        ProgramError: brackets do not match, a name is unknown, or a call has too few or too many
+            arguments.
 
     >>> odd = Program("[ filter a [ lambda1 [ == [ % arg1 2 ] 1 ] ] ]", {"a": "int[]"})
     >>> odd.run({"a": [2, 9, 9, 17, 4]})
     [9, 9, 17]
 
-    Source: Polosukhin and Skidanov 2018, "Neural Program Search", and the interpreter published with it.
+    Source: Polosukhin and Skidanov 2018, "Neural Program Search", and the interpreter published
+    with it.
     """
 
     def __init__(self, text: str, arguments: Mapping[str, str]) -> None:
@@ -104,14 +109,15 @@ class Program:
         _check(self.tree, frozenset(self.arguments))
 
     def run(self, inputs: Mapping[str, Any], max_steps: int = MAX_STEPS) -> Any:
-        """The program's value: a number, truth value, string, array or dictionary.
+        """Runs the program: returns a number, truth value, string, array or dictionary.
 
         Args:
             inputs: value of each argument by name.
-            max_steps: work after which the program is given up.
+            max_steps: number of steps after which the program is stopped.
 
         Raises:
-            ProgramError: an input is missing or of another type, or the program fails or meets a limit.
+            ProgramError: an input is missing or has another type, or the program fails or exceeds a
+                limit.
         """
         if inputs.keys() != self.arguments.keys():
             raise ProgramError(f"the program takes {sorted(self.arguments)}, not {sorted(inputs)}")
@@ -122,7 +128,7 @@ class Program:
 
 
 def _check(tree: Tree, names: frozenset[str]) -> None:
-    """Refuses unknown names and calls that cannot be right whatever the inputs."""
+    """Rejects unknown names, and calls that are wrong whatever the inputs are."""
     if isinstance(tree, str):
         if tree in _FORMS and tree not in names:
             raise ProgramError(f"{tree} stands where a value must stand")
@@ -147,7 +153,7 @@ def _check(tree: Tree, names: frozenset[str]) -> None:
 
 
 class _Machine:
-    """Evaluates on a stack of its own, so that programs cannot exhaust Python's."""
+    """Evaluates programs on a stack of its own, so that they cannot exhaust Python's stack."""
 
     def __init__(self, max_steps: int) -> None:
         self.max_steps = max_steps

@@ -1,4 +1,4 @@
-"""Problems: a text, the program it asks for, and tests that tell whether another program would do."""
+"""Problems: a text, the program it asks for, and tests for checking any other program."""
 
 import dataclasses
 import json
@@ -23,7 +23,7 @@ _KEYS = ("text", "short_tree", "args", "return_type", "tests")
 
 
 class Example(NamedTuple):
-    """What a program is given, by argument, and what it must answer."""
+    """The inputs of a program by argument, and the output that is expected."""
 
     inputs: Mapping[str, Any]
     output: Any
@@ -31,12 +31,12 @@ class Example(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class ProgramTests:
-    """Tests of one problem.
+    """The tests of one problem.
 
     Args:
-        arguments: type of each argument by name, as `Program` takes them.
+        arguments: type of each argument by name, as in `Program`.
         return_type: type of the answers.
-        tests: inputs with the right answers.
+        tests: inputs with the correct answers.
 
     >>> tests = ProgramTests({"a": "int"}, "int", (Example({"a": 3}, 4),))
     >>> tests.passed_by("[ + a 1 ]"), tests.passed_by("[ + a 2 ]"), tests.passed_by("[ +")
@@ -48,10 +48,10 @@ class ProgramTests:
     tests: tuple[Example, ...]
 
     def passed_by(self, program: str, max_steps: int = MAX_STEPS) -> bool:
-        """Whether a program answers every test rightly; one that cannot be read or run does not.
+        """Whether a program answers every test correctly; False if it cannot be read or run.
 
         Args:
-            program: its tokens with blanks between them.
+            program: tokens separated by spaces.
             max_steps: limit of each run.
         """
         try:
@@ -63,12 +63,12 @@ class ProgramTests:
             return False
 
     def to_json(self) -> str:
-        """One line that `from_json` reads back."""
+        """Writes the tests as one line, which `from_json` reads."""
         return json.dumps([self.arguments, self.return_type, self.tests], separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "ProgramTests":
-        """The tests that `to_json` wrote."""
+        """Reads the tests that `to_json` wrote."""
         arguments, return_type, tests = json.loads(text)
         return cls(arguments, return_type, tuple(Example(*test) for test in tests))
 
@@ -78,9 +78,9 @@ class Problem:
     """A text and the program it asks for.
 
     Args:
-        text: words with blanks between them.
-        program: tokens with blanks between them.
-        tests: what the program must answer.
+        text: words separated by spaces.
+        program: tokens separated by spaces.
+        tests: inputs with the answers that the program must give.
     """
 
     text: str
@@ -89,18 +89,18 @@ class Problem:
 
 
 def read_problems(file: str | Path) -> Iterator[Problem]:
-    """The problems of a file in AlgoLisp's published form, one after the other.
+    """Yields the problems of a file in AlgoLisp's published format, one at a time.
 
-    Each line is a JSON object with `text` (a list of words), `short_tree` (nested lists of names), `args` (types
-    by name), `return_type` and `tests` (objects with `input` and `output`); other keys are passed over. Whether
-    a program passes its own tests is not looked at: some published ones do not.
+    Each line is a JSON object with `text` (a list of words), `short_tree` (nested lists of names),
+    `args` (types by name), `return_type` and `tests` (objects with `input` and `output`); other
+    keys are ignored. Programs are not run on their tests: some published programs fail theirs.
 
     Args:
         file: its lines are JSON; the name may end in .gz or .xz.
 
     Raises:
-        UserError: naming file and line: what is not JSON, a missing key or a value of another form; or the file
-            cannot be read or has no problem.
+        UserError: a line is not JSON, a key is missing or a value has another form (the message
+            names file and line); or the file cannot be read or has no problems.
     """
     file = Path(file)
     empty = True

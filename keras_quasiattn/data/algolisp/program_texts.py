@@ -24,25 +24,25 @@ class ProgramTexts(ParallelTexts):
     Args:
         source: object (problems,), UTF-8 bytes, the texts.
         target: object (problems,), UTF-8 bytes, the programs.
-        tests: object (problems,), what `ProgramTests.from_json` reads.
+        tests: object (problems,), JSON for `ProgramTests.from_json`.
     """
 
     tests: np.ndarray
 
     @property
     def held_out_by(self) -> np.ndarray:
-        """The programs: one that is held out is held out with all its texts."""
+        """The programs: a held-out program is held out with all its texts."""
         return self.target
 
     def where(self, chosen: np.ndarray) -> "ProgramTexts":
-        """The problems that a boolean array chooses."""
+        """The problems that a boolean array selects."""
         return ProgramTexts(self.source[chosen], self.target[chosen], self.tests[chosen])
 
 
 def programs_from_tfds(
     builder: tfds.core.DatasetBuilder, splits: Sequence[str]
 ) -> LabelledTextSet[ProgramTexts]:
-    """The splits of a prepared `GeneratedAlgoLisp`."""
+    """Reads the splits of a prepared `GeneratedAlgoLisp`."""
     read = {
         split: ProgramTexts(*columns_from_tfds(builder, split, ("text", "program", "tests")))
         for split in splits
@@ -51,13 +51,13 @@ def programs_from_tfds(
 
 
 def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ProgramTexts]:
-    """Splits from files in AlgoLisp's published form; see `read_problems`.
+    """Reads splits from files in AlgoLisp's published format; see `read_problems`.
 
     Args:
-        files: the file of each split, by its name, "train" among them.
+        files: the file of each split, by the split's name; "train" is required.
 
     Raises:
-        UserError: naming file and line, what is no problem.
+        UserError: a line is not a problem; the message names file and line.
     """
     read = {}
     for split, file in files.items():

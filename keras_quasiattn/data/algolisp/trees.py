@@ -5,26 +5,26 @@ from typing import Final, TypeAlias
 
 Tree: TypeAlias = "str | list[Tree]"
 
-# The deepest brackets; published programs have about fifteen.
+# How deep brackets may nest; in published programs it is about fifteen.
 MAX_NESTING: Final = 110
 
-_TOKEN = re.compile(r'" "|\S+')  # the space character is a constant of the language
+_TOKEN = re.compile(r'" "|\S+')  # " " is a constant of the language
 _SHOWN_CHARACTERS = 40
 
 
 class ProgramError(ValueError):
-    """A program that cannot be read or run, with the reason in one line."""
+    """A program cannot be read or run; the message gives the reason in one line."""
 
 
 def parse_program(text: str) -> Tree:
-    """Reads a program written as tokens with blanks between them.
+    """Parses a program written as tokens separated by spaces.
 
     Args:
         text: brackets, names and constants, such as `[ filter a is_prime ]` or `a`.
 
     Raises:
-        ProgramError: there is no token, brackets do not match, are empty or too deep, or something follows
-            the end; the message names the token's place, counted from 1.
+        ProgramError: there are no tokens, brackets do not match, are empty or nest too deeply, or
+            tokens follow the end; the message gives the position of the token, counted from 1.
 
     >>> parse_program("[ filter a [ partial0 b < ] ]")
     ['filter', 'a', ['partial0', 'b', '<']]
@@ -63,7 +63,7 @@ def parse_program(text: str) -> Tree:
 
 
 def write_program(tree: Tree) -> str:
-    """The tokens of a program with blanks between them; `parse_program` reads them back.
+    """Writes a program as tokens separated by spaces, which `parse_program` reads.
 
     >>> write_program(["+", "a", ["len", "b"]])
     '[ + a [ len b ] ]'
@@ -74,5 +74,5 @@ def write_program(tree: Tree) -> str:
 
 
 def shorten(text: str) -> str:
-    """The text escaped on one line, cut where it is long."""
+    """The text escaped on one line, cut if it is long."""
     return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."

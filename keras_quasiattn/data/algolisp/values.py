@@ -1,4 +1,4 @@
-"""What programs compute with: numbers, truth values, strings, arrays and dictionaries of these."""
+"""The values of programs: numbers, truth values, strings, arrays and dictionaries."""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from keras_quasiattn.data.algolisp.trees import ProgramError
 
-# About 1,200 decimal digits, fewer than Python refuses to print.
+# About 1,200 decimal digits, which is below Python's limit for printing integers.
 MAX_INTEGER_BITS: Final = 4096
 
 _KINDS: Final[dict[type, str]] = {
@@ -24,25 +24,25 @@ _TYPE_KINDS = {"int": "number", "bool": "truth value", "string": "string"}
 
 
 def kind_of(value: Any) -> str:
-    """What a value is: "number", "truth value", "string", "array", "dictionary", "type"; else "function"."""
+    """The kind: "number", "truth value", "string", "array", "dictionary", "type" or "function"."""
     return _KINDS.get(type(value), "function")
 
 
 def are_equal(left: Any, right: Any) -> bool:
-    """Whether two values are the same; a truth value is no number, but 2 is 2.0."""
+    """Whether two values are equal; a truth value never equals a number, but 2 equals 2.0."""
     if type(left) is list and type(right) is list:
         return len(left) == len(right) and all(map(are_equal, left, right))
     return kind_of(left) == kind_of(right) and left == right
 
 
 def check_scalar(value: Any) -> None:
-    """Refuses what cannot be the key or value of a dictionary."""
+    """Rejects what cannot be the key or value of a dictionary."""
     if kind_of(value) not in _SCALARS:
         raise ProgramError(f"a dictionary cannot hold this: {kind_of(value)}")
 
 
 def check_element(value: Any) -> None:
-    """Refuses what cannot stand in an array, whose elements are scalars or arrays of scalars."""
+    """Rejects what cannot be in an array; elements are scalars or arrays of scalars."""
     kind = kind_of(value)
     if kind not in _SCALARS and (
         kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
@@ -53,7 +53,7 @@ def check_element(value: Any) -> None:
 
 
 def check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> None:
-    """Refuses arguments of a function that are not as many, or not of these kinds ("any" is all but a function)."""
+    """Rejects arguments of the wrong number or kinds ("any" is everything but a function)."""
     if len(arguments) != len(kinds):
         raise ProgramError(f"{name} takes {len(kinds)} arguments, not {len(arguments)}")
     for place, (value, wanted) in enumerate(zip(arguments, kinds, strict=True), 1):
@@ -64,14 +64,14 @@ def check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> No
 
 
 def size_of(value: Any) -> int:
-    """How many elements and characters a value holds; 0 for a scalar that is no string."""
+    """Number of elements and characters in a value; 0 for numbers, truth values and functions."""
     if type(value) is list:
         return len(value) + sum(len(element) for element in value if type(element) in (list, str))
     return len(value) if type(value) in (str, dict) else 0
 
 
 def check_size(value: Any) -> Any:
-    """The value, unless it is an integer too large or no real number."""
+    """Returns the value; rejects integers that are too large, and complex numbers."""
     if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
         raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
     if type(value) is complex:
@@ -80,7 +80,7 @@ def check_size(value: Any) -> Any:
 
 
 def check_type(name: Any) -> None:
-    """Refuses a type that is not int, bool or string, or an array of these, such as `int[]` or `int[][]`."""
+    """Rejects a type other than int, bool, string or arrays of these, `int[]` or `int[][]`."""
     if not isinstance(name, str) or _TYPE.fullmatch(name) is None:
         raise ProgramError(
             f"{name!r} is no type: int, bool, string, int[] and the like would be right"
@@ -88,7 +88,7 @@ def check_type(name: Any) -> None:
 
 
 def has_type(value: Any, name: str) -> bool:
-    """Whether a value is of a type; `int` holds every number, for roots and infinity are numbers too.
+    """Whether a value has a type; `int` includes all numbers, such as roots and infinity.
 
     >>> has_type([1, 2], "int[]"), has_type([True], "int[]")
     (True, False)
