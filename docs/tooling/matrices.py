@@ -1,11 +1,11 @@
 r"""Draws the attention matrices of two `pairs` runs side by side: the picture in the README.
 
-quasiattn train pairs --preset snli_part --model decomposable --set training.steps=2800 \
-    --vectors FILE --run runs/a
-quasiattn train pairs --preset snli_part --model decomposable_coda --set training.steps=2800 \
-    --vectors FILE --run runs/b
-python docs/tooling/matrices.py runs/a runs/b data 'two men are playing chess in the park' \
-    'nobody is playing outside'
+for model in decomposable decomposable_coda; do
+    quasiattn train pairs --preset snli_part --model $model --vectors FILE \
+        --set training.steps=2800 --set model.dropout=0.0 --run runs/$model
+done
+python docs/tooling/matrices.py runs/decomposable runs/decomposable_coda data \
+    'two men are playing chess in the park' 'nobody is playing outside'
 """
 
 import dataclasses

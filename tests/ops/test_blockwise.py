@@ -271,9 +271,9 @@ def test_lengths_unknown_before_run_time(implementation, centered):
         )
         real = (np.arange(source) < max(1, source - 2))[None, None, None].repeat(batch, 0)
         outputs, gradients = run_with_gradients(
-            lambda *tensors: [
+            lambda *tensors, real=real: [
                 ops.coda_attention(*tensors, real, implementation="reference", **options)
-            ],  # noqa: B023
+            ],
             [query, key, value],
             [np.ones((batch, 2, target, 3))],
         )
