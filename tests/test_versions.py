@@ -5,6 +5,7 @@ python tests/test_versions.py    # the table of docs/support.md
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -60,7 +61,19 @@ def run(*words: object, **environment: str) -> str:
 def install_and_try(name: str, folder: Path) -> dict[str, object]:
     """One row of the table: versions, size, import times and how the tests ended."""
     one = ENVIRONMENTS[name]
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT)
+    copy = folder / "source"  # pip builds in the folder that it is given
+    copy.mkdir()
+    for path in (
+        "keras_quasiattn",
+        "quasiattn.py",
+        "setup.cfg",
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    ):
+        copying = shutil.copytree if (ROOT / path).is_dir() else shutil.copy
+        copying(ROOT / path, copy / path)
+    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, copy)
     (wheel,) = folder.glob("*.whl")
     venv.create(folder / "venv", with_pip=True)
     python = folder / "venv/bin/python"

@@ -38,7 +38,7 @@ def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
     return state
 
 
-def text_shares(key: int, texts: Iterable[bytes]) -> np.ndarray:
+def hash_to_unit_interval(key: int, texts: Iterable[bytes]) -> np.ndarray:
     """Hashes each text to a uniform number in [0, 1): a share `s` of all texts is below `s`.
 
     Args:

@@ -10,7 +10,7 @@ from typing import Generic, Protocol, Self, TypeVar
 import numpy as np
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data.hashing import text_shares
+from keras_quasiattn.data.hashing import hash_to_unit_interval
 from keras_quasiattn.data.table_files import read_table
 from keras_quasiattn.errors import UserError
 
@@ -19,7 +19,7 @@ _SPLIT_KEY = 17  # the same for all seeds: a text is held out in every run or in
 
 class _Examples(Protocol):
     @property
-    def held_out_by(self) -> np.ndarray:
+    def split_key(self) -> np.ndarray:
         """For each example, the text whose hash decides whether the example is held out."""
 
     def __len__(self) -> int: ...
@@ -47,7 +47,7 @@ class LabelledTexts:
         return len(self.labels)
 
     @property
-    def held_out_by(self) -> np.ndarray:
+    def split_key(self) -> np.ndarray:
         """The texts."""
         return self.texts
 
@@ -91,7 +91,7 @@ class LabelledTextSet(Generic[Examples]):
         if "validation" in self.splits:
             return self
         train = self.splits["train"]
-        shares = text_shares(_SPLIT_KEY, train.held_out_by)
+        shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)
         held_out = (fold * share <= shares) & (shares < (fold + 1) * share)
         if not 0 < held_out.sum() < len(train):
             raise UserError(

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data.hashing import text_shares
+from keras_quasiattn.data.hashing import hash_to_unit_interval
 from keras_quasiattn.data.manual_files import manual_file
 from keras_quasiattn.data.table_files import read_objects, read_table
 from keras_quasiattn.data.text_pairs import NO_LABEL, RELEVANCE
@@ -45,7 +45,7 @@ def _hashed_part(reader: _Reader, least: float, below: float) -> _Reader:
 
     def read(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
         for line, row in reader(file):
-            if least <= text_shares(_QUORA_KEY, [row["first"].encode()])[0] < below:
+            if least <= hash_to_unit_interval(_QUORA_KEY, [row["first"].encode()])[0] < below:
                 yield line, row
 
     return read

@@ -33,7 +33,7 @@ class ParallelTexts:
         return len(self.source)
 
     @property
-    def held_out_by(self) -> np.ndarray:
+    def split_key(self) -> np.ndarray:
         """The source texts."""
         return self.source
 

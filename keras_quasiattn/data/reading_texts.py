@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data.hashing import text_shares
+from keras_quasiattn.data.hashing import hash_to_unit_interval
 from keras_quasiattn.data.labelled_texts import LabelledTextSet, files_version, text_array
 from keras_quasiattn.data.question_files import Question, read_question_lines, read_squad
 from keras_quasiattn.errors import UserError
@@ -38,7 +38,7 @@ class ReadingTexts:
         return len(self.questions)
 
     @property
-    def held_out_by(self) -> np.ndarray:
+    def split_key(self) -> np.ndarray:
         """The passages, so that the questions of a passage stay together."""
         return self.passages
 
@@ -50,7 +50,7 @@ class ReadingTexts:
 
     def part(self, share: float) -> "ReadingTexts":
         """The questions of a share of the passages; always the same, chosen by a hash of each."""
-        return self.where(text_shares(_PART_KEY, self.passages) < share)
+        return self.where(hash_to_unit_interval(_PART_KEY, self.passages) < share)
 
 
 def reading_texts(questions: Iterable[Question]) -> ReadingTexts:

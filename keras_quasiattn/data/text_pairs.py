@@ -45,7 +45,7 @@ class TextPairs:
         return len(self.labels)
 
     @property
-    def held_out_by(self) -> np.ndarray:
+    def split_key(self) -> np.ndarray:
         """The first texts, so that a question stays together with its candidates."""
         return self.first
 

@@ -81,7 +81,7 @@ class DecomposableAttention(PairAttention):
         self.network = DenseStack(
             units,
             num_layers,
-            0.0 if self._mechanism.compares_by_distance else dropout,
+            0.0 if self._mechanism.uses_feature_differences else dropout,
             kernel_initializer,
             dtype=self.dtype_policy,
             name="network",

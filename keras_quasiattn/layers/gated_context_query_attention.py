@@ -95,7 +95,7 @@ class GatedContextQueryAttention(PairAttention):
         self.context_projection = self._dense(
             self.units, "relu", "context_projection", inputs_shape[0]
         )
-        by_distance = self._mechanism.compares_by_distance
+        by_distance = self._mechanism.uses_feature_differences
         self.query_projection = (
             self.context_projection
             if by_distance and inputs_shape[0][-1] == inputs_shape[1][-1]

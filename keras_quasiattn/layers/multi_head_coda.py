@@ -29,7 +29,7 @@ class CoDAOptions(Mechanism):
 
     op = ops.coda_attention
     takes: ClassVar[tuple[str, ...]] = ("center_per_query", "training")
-    compares_by_distance: ClassVar[bool] = True
+    uses_feature_differences: ClassVar[bool] = True
     pair_score_count: ClassVar[int] = 1
 
     alpha: Temperature = 1.0
@@ -235,7 +235,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             center_similarity=center_similarity,
             implementation=implementation,
         )
-        self._use(options)
+        self._set_options(options)
         check_choice(center_per_query, (False, True), "center_per_query")
         self.center_per_query = center_per_query
 

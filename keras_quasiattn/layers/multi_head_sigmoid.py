@@ -75,4 +75,4 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self._use(Sigmoid(score_bias))
+        self._set_options(Sigmoid(score_bias))

@@ -39,7 +39,7 @@ class TransformerBlock(keras.layers.Layer):
             name="feed_forward",
         )
 
-    def _attention_half(
+    def _make_attention_sublayer(
         self, name: str, query_shape: Any, value_shape: Any, *, is_cross: bool = False
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
         """Makes and builds a norm, an attention, and the dropout that follows it."""

@@ -74,10 +74,12 @@ class TransformerDecoder(TransformerBlock):
         check_sequence(decoder_shape, "decoder")
         check_sequence(encoder_shape, "encoder")
         self.self_attention_norm, self.self_attention, self.self_attention_dropout = (
-            self._attention_half("self_attention", decoder_shape, decoder_shape)
+            self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
         )
         self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = (
-            self._attention_half("cross_attention", decoder_shape, encoder_shape, is_cross=True)
+            self._make_attention_sublayer(
+                "cross_attention", decoder_shape, encoder_shape, is_cross=True
+            )
         )
         self.feed_forward.build(decoder_shape)
 

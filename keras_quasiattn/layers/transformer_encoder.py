@@ -66,7 +66,7 @@ class TransformerEncoder(TransformerBlock):
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         """Makes the attention, the norm and the feed-forward net."""
-        self.attention_norm, self.attention, self.attention_dropout = self._attention_half(
+        self.attention_norm, self.attention, self.attention_dropout = self._make_attention_sublayer(
             "attention", inputs_shape, inputs_shape
         )
         self.feed_forward.build(inputs_shape)

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import bidirectional, readable
+from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
@@ -69,7 +69,9 @@ class CharacterStates(keras.layers.Layer):
         shape = ops.shape(inputs)
         words = ops.reshape(inputs, (-1, shape[2]))  # (B·T, C): each word is a sequence
         mask = ops.not_equal(words, 0)
-        states = self.recurrent(self.embedding(words), mask=readable(mask))  # (B·T, 2·units)
+        states = self.recurrent(
+            self.embedding(words), mask=with_one_real_position(mask)
+        )  # (B·T, 2·units)
         states = zero_padding(states, ops.any(mask, axis=-1))
         return ops.reshape(states, (-1, shape[1], 2 * self.units))
 

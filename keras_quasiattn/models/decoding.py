@@ -61,7 +61,9 @@ def greedy_search(
     ) -> tuple[Any, ...]:
         logits, cache = step(tokens, index, cache)  # (B, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        chosen = ops.cast(ops.argmax(_forbid(log_probabilities, padding_id), axis=-1), "int32")
+        chosen = ops.cast(
+            ops.argmax(_exclude_token(log_probabilities, padding_id), axis=-1), "int32"
+        )
         gained = _pick(log_probabilities, chosen)  # (B,)
         chosen = ops.where(finished, padding_id, chosen)
         total = ops.where(finished, total, total + gained)
@@ -175,7 +177,7 @@ def beam_search(
         logits, cache = step(ops.reshape(previous, (-1,)), index, cache)  # (B·K, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
         vocabulary = logits.shape[-1]
-        totals = ops.reshape(_forbid(log_probabilities, padding_id), (-1, width, vocabulary))
+        totals = ops.reshape(_exclude_token(log_probabilities, padding_id), (-1, width, vocabulary))
         totals = ops.reshape(totals + ops.expand_dims(alive_total, -1), (-1, width * vocabulary))
         # (B, K·V) to (B, 2K). At most K candidates end, one per beam, so K unfinished ones remain.
         totals, candidates = ops.top_k(totals, min(2 * width, width * vocabulary))
@@ -263,7 +265,7 @@ def _batch_size(cache: Any) -> Any:
     return ops.shape(keras.tree.flatten(cache)[0])[0]
 
 
-def _forbid(log_probabilities: Tensor, token: int) -> Tensor:
+def _exclude_token(log_probabilities: Tensor, token: int) -> Tensor:
     return ops.where(
         ops.arange(log_probabilities.shape[-1]) == token, -float("inf"), log_probabilities
     )

@@ -226,7 +226,7 @@ class MixtureClassifier(FunctionalModel):
             component,
             self._arguments["kl_weight"],
         )
-        return _Negative(name="negative_bound")(bound, bound, sample_weight)
+        return _NegativeBound(name="negative_bound")(bound, bound, sample_weight)
 
     def _embedded(self, first: Tensor, second: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         return [self._embedding(ids) for ids in (first, second)], pair_masks(first, second)
@@ -249,7 +249,7 @@ def _log_likelihood(components: Tensor, rows: Tensor) -> Tensor:
     return ops.sum(components * ops.expand_dims(rows, 1), axis=-1)
 
 
-class _Negative(keras.losses.Loss):
+class _NegativeBound(keras.losses.Loss):
     """Negates the bound; Keras weights and averages it, also over replicas, like any other loss."""
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:

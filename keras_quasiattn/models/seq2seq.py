@@ -9,7 +9,7 @@ from keras_quasiattn.layers import DotAttention
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import bidirectional, readable
+from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.transformer import is_real
 from keras_quasiattn.ops.masking import zero_masked
@@ -214,7 +214,7 @@ class Seq2Seq(FunctionalModel):
     ) -> tuple[Tensor, list[list[Tensor]]]:
         """Returns the outputs (B, S, D) and, per decoder layer, the initial states (B, units)."""
         mask = is_real(source)
-        read, has_text = readable(mask), ops.any(mask, axis=1, keepdims=True)
+        read, has_text = with_one_real_position(mask), ops.any(mask, axis=1, keepdims=True)
         x, states = self._source_embedding(source), []
         for number, encoder in enumerate(self._encoders):
             x, *last = encoder(self._dropout(x, training=training), mask=read, training=training)

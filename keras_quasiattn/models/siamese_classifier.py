@@ -15,7 +15,7 @@ from keras_quasiattn.layers import (
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import readable
+from keras_quasiattn.layers.shared.recurrence import with_one_real_position
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
 from keras_quasiattn.ops.checks import check_choice
@@ -199,7 +199,7 @@ class SiameseClassifier(FunctionalModel):
         return {"logits": self._output_layer(x), **answer}
 
     def _states(self, ids: Tensor, mask: Tensor) -> Tensor:
-        x, read = self._embedding(ids), readable(mask)
+        x, read = self._embedding(ids), with_one_real_position(mask)
         for recurrent in self._recurrent:
             x = self._recurrent_dropout(recurrent(x, mask=read))
         return x

@@ -23,7 +23,7 @@ TRANSFORMER_SIZES: dict[str, dict[str, Any]] = {
 }
 
 
-def _by_width(size: str) -> dict[str, Any]:
+def _settings_for_size(size: str) -> dict[str, Any]:
     """Settings with the rate 2·hidden^-0.5 · min(1, s/8000) · max(s, 8000)^-0.5 at update s."""
     peak = 2 * (TRANSFORMER_SIZES[size]["hidden_dim"] * 8000) ** -0.5
     return {"batch_size": 4096, "learning_rate": peak, "warmup_steps": 8000, "label_smoothing": 0.1}
@@ -32,7 +32,7 @@ def _by_width(size: str) -> dict[str, Any]:
 # Per size: tokens in a batch, peak rate and warmup of `training.schedules.WarmupSchedule` with
 # "inverse_square_root" decay, and label smoothing.
 TRANSFORMER_TRAINING: dict[str, dict[str, Any]] = {
-    **{size: _by_width(size) for size in ("tiny", "small", "base")},
+    **{size: _settings_for_size(size) for size in ("tiny", "small", "base")},
     # The rate is 0.1 · min(1, s/16000) · max(s, 16000)^-0.5 at update s.
     "base_single_gpu": {
         "batch_size": 1024,

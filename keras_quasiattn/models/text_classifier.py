@@ -9,7 +9,7 @@ from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import bidirectional, readable
+from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.ops.checks import check_choice
 
@@ -210,7 +210,7 @@ class TextClassifier(FunctionalModel):
         return {"logits": self._output_layer(context), **answer}
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
-        read = readable(mask)
+        read = with_one_real_position(mask)
         for number, recurrent in enumerate(self._recurrent):
             x = recurrent(x, mask=read, training=training)
             if number < len(self._recurrent) - 1:

@@ -5,7 +5,7 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.ops.checks import check_features
-from keras_quasiattn.ops.masking import as_boolean_mask, check_two, pair_mask, sides
+from keras_quasiattn.ops.masking import as_boolean_mask, pair_mask, prepare_cross_attention, sides
 from keras_quasiattn.ops.precision import dot_products
 from keras_quasiattn.ops.softmax import attend
 
@@ -46,7 +46,7 @@ def alignment_attention(
 
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eqs. 2–4.
     """
-    u, v, values, mask = check_two(u, v, values, mask_v)
+    u, v, values, mask = prepare_cross_attention(u, v, values, mask_v)
     return attend(dot_products(u, v), values, mask, return_scores=return_scores)
 
 

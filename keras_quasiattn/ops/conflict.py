@@ -7,7 +7,7 @@ from keras import ops
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.checks import check_choice, check_dropout, check_features, check_lengths
 from keras_quasiattn.ops.l1.distance import pairwise_l1
-from keras_quasiattn.ops.masking import as_boolean_mask, check_two
+from keras_quasiattn.ops.masking import as_boolean_mask, prepare_cross_attention
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype, dot_products, project
 from keras_quasiattn.ops.softmax import attend
 
@@ -69,7 +69,7 @@ def conflict_attention(
 
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eqs. 7–9.
     """
-    u, v, values, mask = check_two(u, v, values, mask_v)
+    u, v, values, mask = prepare_cross_attention(u, v, values, mask_v)
     score_kernel = ops.convert_to_tensor(score_kernel)
     if tuple(score_kernel.shape) != (u.shape[-1],):
         raise ValueError(
@@ -80,8 +80,8 @@ def conflict_attention(
         _scores(u, v, score_kernel, difference), values, mask, return_scores=return_scores
     )
     if return_scores:
-        return tuple(_all_rows(x, u, difference) for x in result)
-    return _all_rows(result, u, difference)
+        return tuple(_broadcast_rows(x, u, difference) for x in result)
+    return _broadcast_rows(result, u, difference)
 
 
 def multi_head_conflict_attention(
@@ -158,7 +158,9 @@ def multi_head_conflict_attention(
     # One score matrix (..., 1, T, S) per conflict head, from u (..., 1, T, D) and v (..., 1, S, D).
     for index, head in enumerate(range(products, heads)):
         u, v = (tanh(ops.cast(x[..., head : head + 1, :, :], dtype)) for x in (query, key))
-        scores.append(_all_rows(_scores(u, v, score_kernels[:, index], difference), u, difference))
+        scores.append(
+            _broadcast_rows(_scores(u, v, score_kernels[:, index], difference), u, difference)
+        )
     return attend(
         ops.concatenate(scores, axis=-3),  # (..., N, T, S)
         value,
@@ -188,7 +190,7 @@ def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tens
     return squares - 2 * dot_products(u * score_kernel, v)
 
 
-def _all_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
+def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
     """`x` as (..., T, L); a "signed" result (..., 1, L) is broadcast to the T rows of `u`."""
     if difference != "signed":
         return x

@@ -165,7 +165,7 @@ def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> 
     return [zero_padding(tensor, mask) for tensor in tensors]
 
 
-def check_two(
+def prepare_cross_attention(
     u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Checks the arguments of an op that attends from `u` to `v`.

@@ -9,21 +9,23 @@ from keras_quasiattn.ops.backend import runs_op_by_op
 
 Tensor = Any
 
-KEYS_A_TILE = 32  # columns of M computed at a time; fastest under XLA
-KEYS_A_TILE_OP_BY_OP = 128  # the same where every operation is a kernel call of its own
-LONG = 2048  # with more queries than this, wide tiles take too much memory for the time they save
+KEYS_PER_TILE = 32  # columns of M computed at a time; fastest under XLA
+KEYS_PER_TILE_OP_BY_OP = 128  # the same where every operation is a kernel call of its own
+MAX_QUERIES_FOR_WIDE_TILES = (
+    2048  # with more queries than this, wide tiles take too much memory for the time they save
+)
 
 
-def keys_a_tile(target: Any, source: Any) -> int:
+def keys_per_tile(target: Any, source: Any) -> int:
     """How many keys a tile should have, for `target` queries and `source` keys.
 
     The number also depends on whether a compiler fuses operations (`runs_op_by_op`).
     """
-    if not (runs_op_by_op() and isinstance(target, int) and target <= LONG):
-        return KEYS_A_TILE
+    if not (runs_op_by_op() and isinstance(target, int) and target <= MAX_QUERIES_FOR_WIDE_TILES):
+        return KEYS_PER_TILE
     if not isinstance(source, int):
-        return KEYS_A_TILE_OP_BY_OP
-    return min(KEYS_A_TILE_OP_BY_OP, KEYS_A_TILE * tile_count(source, KEYS_A_TILE))
+        return KEYS_PER_TILE_OP_BY_OP
+    return min(KEYS_PER_TILE_OP_BY_OP, KEYS_PER_TILE * tile_count(source, KEYS_PER_TILE))
 
 
 def tile_count(length: Any, size: int) -> Any:
@@ -55,7 +57,7 @@ def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
     return ops.slice(x, (0, 0, index * size), (batch, rows, size))
 
 
-def no_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
+def empty_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
     """A buffer for `count` tiles of one shape: `put` writes a tile, `joined` assembles them.
 
     Each tile is one flat row, so that a tile is written by its index on the first axis. To write

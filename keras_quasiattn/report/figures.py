@@ -14,7 +14,7 @@ from keras_quasiattn.report.extras import needed
 from keras_quasiattn.report.heat_maps import HeatMap
 from keras_quasiattn.report.learning_curves import Curve
 from keras_quasiattn.training.attention_figures import shares
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import atomic_file
 
 _LABELLED = 60  # an axis with more tokens than this gets no labels
 _SHOWN_STEPS = 6  # histograms in a figure, at evenly spaced steps
@@ -64,7 +64,7 @@ class Drawing:
     def save(self, folder: Path) -> None:
         """Write name.svg and name.png."""
         for ending, data in (("svg", self.light), ("png", self.png)):
-            with replacing(folder / f"{self.name}.{ending}") as temporary:
+            with atomic_file(folder / f"{self.name}.{ending}") as temporary:
                 temporary.write_bytes(data)
 
     def _drawn(self, sheet: str, ending: str) -> bytes:

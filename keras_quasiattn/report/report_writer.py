@@ -12,7 +12,7 @@ from keras_quasiattn.report.page_writer import Section, page
 from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.report.saved_answers import SavedAnswers
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import atomic_file
 
 
 def write_report(
@@ -91,7 +91,7 @@ def write_report(
         texts=[text for view in views for text in view.texts],
         sections=sections,
     )
-    with replacing(to) as temporary:
+    with atomic_file(to) as temporary:
         temporary.write_text(html, encoding="utf-8", errors="replace")
     return [to, *_save(drawn, to.with_name(f"{to.stem}_figures"))]
 

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks.pair_task import columns_of
+from keras_quasiattn.tasks.pair_task import split_input
 from keras_quasiattn.tasks.vocabulary_task import plain
 
 
@@ -52,7 +52,7 @@ class SavedAnswers:
         listed = len(specs[names[-1]].shape) == 2
         columns = [
             column.encode("utf-8", "surrogateescape")
-            for column in columns_of(text, names, more=listed)
+            for column in split_input(text, names, more=listed)
         ]
         alone = len(names) - listed
         parts: list[Any] = [*columns[:alone], columns[alone:]] if listed else columns

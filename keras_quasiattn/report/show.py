@@ -11,7 +11,7 @@ from keras_quasiattn.layers.shared.probe import probe
 from keras_quasiattn.report.figures import Drawing, heat_map
 from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
 from keras_quasiattn.report.page_writer import page
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import atomic_file
 
 _HEIGHT = 620
 
@@ -34,7 +34,7 @@ class AttentionView:
 
     def save(self, file: str | Path) -> None:
         """Write the page to a file that a browser can open from disk."""
-        with replacing(Path(file)) as temporary:
+        with atomic_file(Path(file)) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
 
     def figure(self, number: int = 0, head: int = 0) -> Drawing:

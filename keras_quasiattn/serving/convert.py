@@ -15,7 +15,7 @@ from keras_quasiattn.serving.runtimes import Answer, Runtime, need_runtime
 from keras_quasiattn.serving.version_folder import new_version
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.files import appearing
+from keras_quasiattn.training.files import atomic_folder
 
 OUTPUT: Final = "logits"
 # Largest accepted difference, relative to the answer's largest number if that exceeds 1.
@@ -91,7 +91,7 @@ def convert(
     known = np.unique(np.concatenate(list(example.values())))
     batches = list(_batches([tensor.name for tensor in model.inputs], known[known != 0]))
     expected = _answers(named, batches)
-    with appearing(final) as temporary:
+    with atomic_folder(final) as temporary:
         temporary.mkdir()
         answer = _written(chosen, named, temporary / chosen.file)
         difference = max(

@@ -18,7 +18,7 @@ from keras_quasiattn.serving.version_folder import new_version
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.files import appearing
+from keras_quasiattn.training.files import atomic_folder
 
 # Beside the warm-up requests: TensorFlow Serving ignores other files in this folder.
 ABOUT = Path("assets.extra") / "about.json"
@@ -72,7 +72,7 @@ def export(
     need_serving_api()
     read_models(Path(target))
     model = quantized.model if quantized else folder.load_model()
-    with appearing(final) as temporary, _said_by_tensorflow(final):
+    with atomic_folder(final) as temporary, _tensorflow_errors_as_user_error(final):
         signature = task.serving_signature(model)
         _write(signature, model, temporary)
         records = _ask(signature, task.example, temporary)
@@ -84,7 +84,7 @@ def export(
 
 
 @contextlib.contextmanager
-def _said_by_tensorflow(final: Path) -> Iterator[None]:
+def _tensorflow_errors_as_user_error(final: Path) -> Iterator[None]:
     """Turn TensorFlow's own file errors, such as a full disk, into a `UserError`."""
     try:
         yield

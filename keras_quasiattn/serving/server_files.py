@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import atomic_file
 
 MODELS: Final = "models.config"
 BATCHING: Final = "batching_parameters.txt"
@@ -64,20 +64,20 @@ def add_model(target: Path, name: str) -> None:
     """
     from google.protobuf import text_format
 
-    with _alone_in(target):
+    with _locked_folder(target):
         config = read_models(target)
         models = config.model_config_list.config
         if name not in [model.name for model in models]:
             models.add(name=name, base_path=f"{MOUNT}/{name}", model_platform="tensorflow")
-            with replacing(target / MODELS) as temporary:
+            with atomic_file(target / MODELS) as temporary:
                 temporary.write_text(text_format.MessageToString(config), encoding="utf-8")
         if not (target / BATCHING).exists():
-            with replacing(target / BATCHING) as temporary:
+            with atomic_file(target / BATCHING) as temporary:
                 temporary.write_text(_BATCHING, encoding="utf-8")
 
 
 @contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
+def _locked_folder(folder: Path) -> Iterator[None]:
     """Lock the folder, so that two exports update its files one after the other."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:

@@ -120,7 +120,7 @@ class PairTask(VocabularyTask):
 
     def read(self, texts: Sequence[str]) -> Reading:
         """The token ids of the pairs, with the tokens; of several candidates only the first."""
-        parted = [columns_of(text, ("first", "second"), more=True) for text in texts]
+        parted = [split_input(text, ("first", "second"), more=True) for text in texts]
         return self._reading(
             {
                 side: as_bytes([one[n] for one in parted])
@@ -144,7 +144,7 @@ class PairTask(VocabularyTask):
         return np.stack([one["logits"] for one in answers])
 
 
-def columns_of(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
+def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) -> list[str]:
     """Split one input at its tabs.
 
     Args:

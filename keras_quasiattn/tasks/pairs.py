@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_quasiattn.tasks.pair_data import PairSet, example_of, load_pairs
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
-from keras_quasiattn.tasks.pair_task import PairTask, columns_of
+from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.vocabulary_task import as_bytes, in_batches, plain
@@ -58,7 +58,7 @@ class Pairs(PairTask):
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each pair: its class, the class probabilities, the tokens, and the weights."""
-        parted = [columns_of(text, _SIDES) for text in inputs]
+        parted = [split_input(text, _SIDES) for text in inputs]
         columns = [as_bytes([pair[side] for pair in parted]) for side in (0, 1)]
         lengths = [self._lengths(column) for column in columns]
         answers = in_batches(self._answer_function(self._ids_function(model)), columns, lengths)
@@ -69,7 +69,7 @@ class Pairs(PairTask):
 
     def check_input(self, text: str | bytes) -> None:
         """Refuse anything but two texts separated by a tab; either may be empty."""
-        columns_of(text, _SIDES)
+        split_input(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """Takes `first`, `second`; returns `label`, `classes`, `probabilities`, weights, tokens."""
@@ -80,7 +80,7 @@ class Pairs(PairTask):
             resources=self.tokenizer.resources,
             tokenize=self._token_ids,
             answer_ids=answer_ids,
-            columns=lambda text: columns_of(text, _SIDES),
+            columns=lambda text: split_input(text, _SIDES),
         )
 
     def _ids_function(self, model: keras.Model) -> Any:

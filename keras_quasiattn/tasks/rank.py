@@ -12,7 +12,7 @@ from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, Re
 from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
-from keras_quasiattn.tasks.pair_task import PairTask, columns_of
+from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.rank_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.task import ServingSignature
@@ -97,7 +97,7 @@ class Rank(PairTask):
         answer = self._answer_function(self._order_function(model))
         answers = []
         for text in inputs:
-            question, *candidates = columns_of(text, _NAMES, more=True)
+            question, *candidates = split_input(text, _NAMES, more=True)
             row = answer(
                 tf.constant(as_bytes([question]).tolist()),
                 tf.constant([as_bytes(candidates).tolist()]),
@@ -109,7 +109,7 @@ class Rank(PairTask):
 
     def check_input(self, text: str | bytes) -> None:
         """Refuse anything but a question and at least one candidate, separated by tabs."""
-        columns_of(text, _NAMES, more=True)
+        split_input(text, _NAMES, more=True)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """Takes `question` and `candidates`; returns `ranked`, their `scores` and their `places`.
@@ -121,7 +121,7 @@ class Rank(PairTask):
         """
 
         def columns(text: str) -> list[Any]:
-            question, *candidates = columns_of(text, _NAMES, more=True)
+            question, *candidates = split_input(text, _NAMES, more=True)
             return [question, candidates]
 
         order = self._order_function(model)

@@ -14,7 +14,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, answer_scores
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
 from keras_quasiattn.tasks.attention_options import attention_of
-from keras_quasiattn.tasks.pair_task import columns_of
+from keras_quasiattn.tasks.pair_task import split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.read_data import EXAMPLE, ReadingSet, load_questions
 from keras_quasiattn.tasks.read_presets import MODELS, PRESETS
@@ -202,7 +202,7 @@ class Read(VocabularyTask):
 
     def read(self, texts: Sequence[str]) -> Reading:
         """The words of each question and its first passage, truncated to one window."""
-        parted = [columns_of(text, _NAMES, more=True) for text in texts]
+        parted = [split_input(text, _NAMES, more=True) for text in texts]
         columns = [tf.constant(as_bytes([one[side] for one in parted]).tolist()) for side in (0, 1)]
         question = self._question_words(columns[0])
         words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
@@ -238,7 +238,7 @@ class Read(VocabularyTask):
         answers = []
         for text in inputs:
             self.check_input(text)
-            question, *passages = columns_of(text, _NAMES, more=True)
+            question, *passages = split_input(text, _NAMES, more=True)
             asked = (
                 tf.constant(as_bytes([question]).tolist()),
                 tf.constant([as_bytes(passages).tolist()]),
@@ -249,7 +249,7 @@ class Read(VocabularyTask):
 
     def check_input(self, text: str | bytes) -> None:
         """Refuse input without a passage, and empty or too long questions; tabs separate texts."""
-        question = columns_of(text, _NAMES, more=True)[0]
+        question = split_input(text, _NAMES, more=True)[0]
         if not question.strip():
             raise UserError(
                 f"the question of the input {text!r} is empty: a question and passages are right"
@@ -265,7 +265,7 @@ class Read(VocabularyTask):
         """Takes `question`, `passages`; returns `answer`, `score`, `passage`, `start`, `end`."""
 
         def columns(text: str) -> list[Any]:
-            question, *passages = columns_of(text, _NAMES, more=True)
+            question, *passages = split_input(text, _NAMES, more=True)
             return [question, passages]
 
         answer = self._answer_function(model)

@@ -18,7 +18,7 @@ from tensorboard.util.tensor_util import make_tensor_proto
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training.attention_figures import AttentionFigures, scalars_of
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import atomic_file
 
 FILE = "attention.jsonl"
 
@@ -81,7 +81,7 @@ class AttentionSummaries(keras.callbacks.Callback):
             return
         row = {"step": step, **figures}
         self.rows.append(row)
-        with replacing(self.folder / FILE) as temporary:
+        with atomic_file(self.folder / FILE) as temporary:
             temporary.write_text(
                 "".join(json.dumps(one) + "\n" for one in self.rows), encoding="utf-8"
             )

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import atomic_file
 
 _GROUPS = ("trainable", "state", "optimizer")
 _NAME = re.compile(r"step-(\d+)\.npz")
@@ -65,7 +65,7 @@ class Checkpoints:
             for group, variables in _groups(model, optimizer).items()
             for number, variable in enumerate(variables)
         }
-        with replacing(self.file(step)) as temporary, open(temporary, "wb") as stream:
+        with atomic_file(self.file(step)) as temporary, open(temporary, "wb") as stream:
             np.savez(stream, **arrays)
         for old in self.steps()[: -self.keep]:
             if old != selected:
@@ -87,7 +87,7 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"{file} is damaged: train again in a new folder") from error
 
-    def last_whole(self) -> tuple[int, list[Path]]:
+    def last_readable(self) -> tuple[int, list[Path]]:
         """The last step with a readable checkpoint (or 0), and the damaged files after it."""
         damaged = []
         for step in reversed(self.steps()):

@@ -11,7 +11,7 @@ def identity(task: Task, options: Mapping[str, Any]) -> dict[str, Any]:
     return {"task": task.name, "task_config": task.config(), "options": dict(options)}
 
 
-def is_whole(config: Mapping[str, Any]) -> bool:
+def is_complete(config: Mapping[str, Any]) -> bool:
     """Whether a config that was read from a file has the entries that `RunFolder.create` writes."""
     task_config, options = config.get("task_config"), config.get("options")
     return (

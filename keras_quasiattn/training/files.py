@@ -22,7 +22,7 @@ _A_DAY = 86_400
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def atomic_file(path: Path) -> Iterator[Path]:
     """Write a file atomically: the body writes to a temporary path, which then replaces `path`.
 
     Whatever happens in the body, even a power failure, `path` holds its old content or its new one.
@@ -35,7 +35,7 @@ def replacing(path: Path) -> Iterator[Path]:
         UserError: the folder cannot be written or the disk is full; `path` is unchanged.
 
     ```python
-    with replacing(folder / "metrics.json") as temporary:
+    with atomic_file(folder / "metrics.json") as temporary:
         temporary.write_text("{}")
     ```
     """
@@ -43,7 +43,7 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         for entry in path.parent.iterdir():
-            if entry.name.endswith(f"-{path.name}") and is_temporary(entry) and is_left_over(entry):
+            if entry.name.endswith(f"-{path.name}") and is_temporary(entry) and is_stale(entry):
                 entry.unlink(missing_ok=True)
         yield temporary
         _synchronise(temporary)
@@ -57,7 +57,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def appearing(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """Write a folder atomically: the body fills a temporary folder, which is then renamed.
 
     The body must create the temporary folder itself. Whatever happens in the body, even a power
@@ -73,7 +73,7 @@ def appearing(folder: Path) -> Iterator[Path]:
     missing = [parent for parent in folder.parents if not parent.exists()]
     try:
         temporary.parent.mkdir(parents=True, exist_ok=True)
-        for entry in filter(is_left_over, folder.parent.iterdir()):
+        for entry in filter(is_stale, folder.parent.iterdir()):
             shutil.rmtree(entry, ignore_errors=True)
         yield temporary
         for path in (*temporary.rglob("*"), temporary):
@@ -91,7 +91,7 @@ def appearing(folder: Path) -> Iterator[Path]:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, atomically."""
-    with replacing(path) as temporary:
+    with atomic_file(path) as temporary:
         temporary.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")
 
 
@@ -103,7 +103,7 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path), replacing(path) as temporary:
+        with locked(path), atomic_file(path) as temporary:
             temporary.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     except OSError as error:
         raise UserError(f"cannot write {path}: {error.strerror or error}") from error
@@ -142,11 +142,11 @@ def _is_at(path: Path, descriptor: int) -> bool:
 
 
 def is_temporary(path: Path) -> bool:
-    """Whether the file or folder is a temporary one of `replacing` or `appearing`."""
+    """Whether the file or folder is a temporary one of `atomic_file` or `atomic_folder`."""
     return path.name.startswith(_TEMPORARY)
 
 
-def is_left_over(path: Path) -> bool:
+def is_stale(path: Path) -> bool:
     """Whether an interrupted write left this temporary file or folder.
 
     On this machine, that is so if its writer is this process or no longer runs; if another machine

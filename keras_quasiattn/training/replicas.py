@@ -70,7 +70,7 @@ def fit_among_workers(model: keras.Model) -> None:
     model.__class__ = type(cls.__name__, (_WorkerSteps, cls), {})
 
 
-def give_each_replica_its_noise(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
+def offset_replica_seeds(model: keras.Model, strategy: tf.distribute.Strategy) -> None:
     """Make dropout and gate noise differ between replicas, which otherwise all draw the same.
 
     The first replica's noise is unchanged. A checkpoint holds the seed states of the first replica

@@ -15,12 +15,12 @@ from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
-from keras_quasiattn.training.config import flat, identity, is_whole
+from keras_quasiattn.training.config import flat, identity, is_complete
 from keras_quasiattn.training.files import (
-    is_left_over,
+    atomic_file,
+    is_stale,
     is_temporary,
     locked,
-    replacing,
     rewrite,
     write_json,
 )
@@ -59,7 +59,7 @@ class RunFolder:
         self.config = config
 
     @classmethod
-    def make_room(cls, path: str | Path) -> None:
+    def prepare_empty(cls, path: str | Path) -> None:
         """Create the folder of a new run, or check that the existing folder is empty.
 
         Raises:
@@ -100,7 +100,7 @@ class RunFolder:
             UserError: the folder is not empty or cannot be written.
         """
         path = Path(path)
-        cls.make_room(path)
+        cls.prepare_empty(path)
         config = {
             "format": FORMAT,
             "versions": {
@@ -146,7 +146,7 @@ class RunFolder:
                 f"{path} has format {written} and this version ({__version__}) "
                 f"reads up to {FORMAT}: use a newer keras_quasiattn"
             )
-        if not isinstance(written, int) or not is_whole(config):
+        if not isinstance(written, int) or not is_complete(config):
             raise UserError(f"{file} is damaged: it is not the config of a training run")
         folder = cls(path, config)
         if finished:
@@ -247,7 +247,7 @@ class RunFolder:
         for name, content in task.assets().items():
             file = self.path / name
             if not file.exists():
-                with replacing(file) as temporary:
+                with atomic_file(file) as temporary:
                     temporary.write_bytes(content)
             elif file.read_bytes() != content:
                 raise UserError(
@@ -272,7 +272,7 @@ class RunFolder:
 
     def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the history by these rows."""
-        with replacing(self.path / "history.jsonl") as temporary:
+        with atomic_file(self.path / "history.jsonl") as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
     def metrics(self) -> dict[str, dict[str, float | str]]:
@@ -318,7 +318,7 @@ class RunFolder:
 
     def save_model(self, model: keras.Model, task: Task) -> None:
         """Write the manifest and then the finished model, which marks the run as finished."""
-        with replacing(self.model_file) as temporary:
+        with atomic_file(self.model_file) as temporary:
             keras.saving.save_model(model, temporary)
             files = {name: self.path / name for name in ("config.json", *task.assets())}
             write_json(self.path / MANIFEST, hashes({**files, self.model_file.name: temporary}))
@@ -338,7 +338,7 @@ class RunFolder:
             try:
                 stack.enter_context(locked(path / LOCK, wait=False))
                 for entry in (*path.glob("*"), *path.glob("checkpoints/*")):
-                    if is_left_over(entry):
+                    if is_stale(entry):
                         entry.unlink()
             except BlockingIOError:
                 raise UserError(

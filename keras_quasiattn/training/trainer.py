@@ -19,7 +19,7 @@ from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.replicas import (
     ReplicaLossScaleOptimizer,
     fit_among_workers,
-    give_each_replica_its_noise,
+    offset_replica_seeds,
 )
 from keras_quasiattn.training.run_folder import LOCK, RunFolder
 from keras_quasiattn.training.schedules import WarmupSchedule
@@ -91,12 +91,12 @@ def train(
 
         def begin() -> RunFolder:
             if workers.is_chief:
-                held.enter_context(_alone(path))
+                held.enter_context(_training_lock(path))
             if (resume or not workers.is_chief) and RunFolder.exists(path):
                 folder = RunFolder.open(path)
                 folder.require_same(task, options)
                 return folder
-            RunFolder.make_room(path)
+            RunFolder.prepare_empty(path)
             _say(progress, f"{path}: preparing the data in {task.data_dir}")
             # The options of a run are final, so those that the data or the model reject must fail
             # before the run is created.
@@ -105,23 +105,23 @@ def train(
             check_selection(task)
             return RunFolder.create(path, task, options=options, command=command)
 
-        with workers.naming_lost_workers(), contextlib.ExitStack() as held:
+        with workers.lost_workers_as_user_error(), contextlib.ExitStack() as held:
             folder = workers.chief_first(begin)
             if folder.finished:
                 _say(progress, f"{path} is finished: nothing to train")
             else:
                 _fit(task, folder, distribution, workers, policy, progress)
-            workers.from_chief(0)  # barrier: no worker leaves early
+            workers.broadcast_from_chief(0)  # barrier: no worker leaves early
     return folder
 
 
-def _alone(path: str | Path) -> contextlib.AbstractContextManager[None]:
+def _training_lock(path: str | Path) -> contextlib.AbstractContextManager[None]:
     """Lock the run folder for training; a finished run is only cleaned up.
 
     A process that was killed at the end of the run may have left its lock and temporary files.
     """
     if not RunFolder.exists(path):
-        RunFolder.make_room(path)
+        RunFolder.prepare_empty(path)
     elif RunFolder.open(path).finished:
         if (Path(path) / LOCK).exists():
             # The folder may be read-only, and then stays as it is.
@@ -152,15 +152,15 @@ def _fit(
         model = _compiled(task, policy)
     # At least two, so that the run survives a damaged checkpoint.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
-    last, damaged = checkpoints.last_whole()
+    last, damaged = checkpoints.last_readable()
     for file in damaged:
         _say(progress, f"{file} is damaged: going on from the checkpoint before it")
-    start = workers.from_chief(last)
+    start = workers.broadcast_from_chief(last)
     if start:
         checkpoints.restore(start, model, model.optimizer)
         _say(progress, f"{folder.path}: going on from step {start} of {settings.steps}")
     if distribution.num_replicas_in_sync > 1:
-        give_each_replica_its_noise(model, distribution)
+        offset_replica_seeds(model, distribution)
     if workers.several:
         fit_among_workers(model)
     period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
@@ -184,7 +184,7 @@ def _fit(
             shuffle=False,
             verbose=_verbosity(progress),
         )
-    workers.from_chief(0)  # barrier: the last checkpoint is written
+    workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
     _finish(task, model, checkpoints, period_end)
 
 

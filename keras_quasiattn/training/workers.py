@@ -39,7 +39,7 @@ class Workers:
         self.several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
         self.is_chief = not self.several or _is_chief(strategy.cluster_resolver)
 
-    def from_chief(self, number: int) -> int:
+    def broadcast_from_chief(self, number: int) -> int:
         """Wait until all workers have made this call, and return the chief's number."""
         if not self.several:
             return number
@@ -60,19 +60,19 @@ class Workers:
                 raised.
         """
         if not self.is_chief:
-            if self.from_chief(0) == _FAILED:
+            if self.broadcast_from_chief(0) == _FAILED:
                 raise UserError("the chief worker has stopped: its own message says why")
             return step()
         try:
             result = step()
         except BaseException:
-            self.from_chief(_FAILED)
+            self.broadcast_from_chief(_FAILED)
             raise
-        self.from_chief(_DONE)
+        self.broadcast_from_chief(_DONE)
         return result
 
     @contextlib.contextmanager
-    def naming_lost_workers(self) -> Iterator[None]:
+    def lost_workers_as_user_error(self) -> Iterator[None]:
         """Turn the various errors that a lost worker causes on the others into one.
 
         Raises:

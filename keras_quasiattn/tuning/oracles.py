@@ -11,7 +11,7 @@ from typing import Any
 
 import keras_tuner
 
-from keras_quasiattn.training.files import replacing
+from keras_quasiattn.training.files import atomic_file
 
 _OTHER = {
     "random": keras_tuner.oracles.RandomSearchOracle,
@@ -19,18 +19,18 @@ _OTHER = {
 }
 
 
-class _Lasting(keras_tuner.Oracle):
+class _AtomicOracle(keras_tuner.Oracle):
     """Writes its files atomically, and leaves running trials with their tuners."""
 
     trials: dict[str, Any]
     _retry_queue: list[str]
 
     def save(self) -> None:
-        with replacing(Path(self._get_oracle_fname())) as temporary:
+        with atomic_file(Path(self._get_oracle_fname())) as temporary:
             temporary.write_text(json.dumps(self.get_state()), encoding="utf-8")
 
     def _save_trial(self, trial: Any) -> None:
-        with replacing(Path(self._get_trial_dir(trial.trial_id)) / "trial.json") as temporary:
+        with atomic_file(Path(self._get_trial_dir(trial.trial_id)) / "trial.json") as temporary:
             trial.save(str(temporary))
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -62,7 +62,7 @@ def make_oracle(method: str, *, trials: int, periods: int, **arguments: Any) -> 
         kind, own = keras_tuner.oracles.HyperbandOracle, {"max_epochs": periods}
     else:
         kind, own = _OTHER[method], {"max_trials": trials}
-    return type(kind.__name__, (_Lasting, kind), {})(**own, **arguments)
+    return type(kind.__name__, (_AtomicOracle, kind), {})(**own, **arguments)
 
 
 METHODS = (*_OTHER, "hyperband")

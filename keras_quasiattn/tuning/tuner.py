@@ -17,7 +17,7 @@ import keras_tuner
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder, train
-from keras_quasiattn.training.files import appearing, write_json
+from keras_quasiattn.training.files import atomic_folder, write_json
 from keras_quasiattn.training.selection import judged_by
 from keras_quasiattn.tuning.oracles import METHODS, make_oracle
 
@@ -155,7 +155,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                 task = self._with(chosen, fold if self._folds > 1 else None)
                 run = self._run(trial.trial_id, fold)
                 if "tuner/trial_id" in chosen and not RunFolder.exists(run):
-                    _go_on_from(self._run(chosen["tuner/trial_id"], fold), run, task, self._command)
+                    _continue_from(
+                        self._run(chosen["tuner/trial_id"], fold), run, task, self._command
+                    )
                 folder = train(
                     task, run, policy=self._policy, progress=False, command=self._command
                 )
@@ -188,7 +190,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             task = self._with(trial.hyperparameters.values, None)
             return train(task, target, policy=self._policy, progress=False, command=self._command)
         if not target.exists():
-            with appearing(target) as temporary:
+            with atomic_folder(target) as temporary:
                 shutil.copytree(self._run(trial.trial_id, 0), temporary)
         return RunFolder.open(target, finished=True)
 
@@ -221,12 +223,12 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             print(f"trial {trial.trial_id}: {text} ({values})", flush=True)
 
 
-def _go_on_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) -> None:
+def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) -> None:
     """Start a run from the checkpoints of an earlier, shorter run with the same values."""
     if task.options.training.schedule in ("linear", "cosine"):
         return
     options = RunFolder.open(earlier, finished=True).config["options"]
-    with appearing(run) as temporary:
+    with atomic_folder(run) as temporary:
         folder = RunFolder.create(temporary, task, options=options, command=command)
         folder.write_history(RunFolder.open(earlier).history())
         shutil.copytree(earlier / "checkpoints", folder.checkpoints)

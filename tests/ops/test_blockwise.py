@@ -10,11 +10,11 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.tiling import KEYS_A_TILE
+from keras_quasiattn.ops.tiling import KEYS_PER_TILE
 
 TENSORFLOW = keras.backend.backend() == "tensorflow"
 FAST = [name for name in CODA_IMPLEMENTATIONS if name not in ("auto", "reference")]
-EDGE = KEYS_A_TILE
+EDGE = KEYS_PER_TILE
 
 
 def normals(*shape, dtype="float64", seed=0):

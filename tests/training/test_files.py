@@ -7,12 +7,12 @@ import pytest
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training import files
-from keras_quasiattn.training.files import appearing, replacing, write_json
+from keras_quasiattn.training.files import atomic_file, atomic_folder, write_json
 
 
 def test_file_takes_its_place_only_when_whole(tmp_path: Path) -> None:
     target = tmp_path / "new" / "file.json"
-    with replacing(target) as temporary:
+    with atomic_file(target) as temporary:
         temporary.write_text("[1]")
         assert temporary.parent == target.parent
         assert not target.exists()
@@ -25,7 +25,7 @@ def test_failure_keeps_the_old_content(tmp_path: Path, error: Exception) -> None
     target = tmp_path / "file.json"
     write_json(target, "old")
     expected = UserError if isinstance(error, OSError) else ValueError
-    with pytest.raises(expected) as caught, replacing(target) as temporary:
+    with pytest.raises(expected) as caught, atomic_file(target) as temporary:
         temporary.write_text("half")
         raise error
     assert target.read_text() == '"old"\n'
@@ -51,7 +51,7 @@ def test_power_failure_after_the_renaming_loses_neither_content_nor_name(
         os, "replace", lambda *names: (done.append(("replace", *names)), replace(*names))
     )
     target = tmp_path / "file.json"
-    with replacing(target) as temporary:
+    with atomic_file(target) as temporary:
         temporary.write_text("whole")
     assert done == [("sync", temporary), ("replace", temporary, target), ("sync", tmp_path)]
     assert target.read_text() == "whole"
@@ -68,7 +68,7 @@ def test_value_that_is_no_json_keeps_the_old_content(tmp_path: Path) -> None:
 
 def test_a_killed_export_left_its_folder_for_ever(tmp_path: Path) -> None:
     def begin_and_die() -> None:
-        with appearing(tmp_path / "1") as temporary:
+        with atomic_folder(tmp_path / "1") as temporary:
             temporary.mkdir()
             os._exit(0)
 
@@ -77,7 +77,7 @@ def test_a_killed_export_left_its_folder_for_ever(tmp_path: Path) -> None:
         begin_and_die()
     os.waitpid(child, 0)
     (left,) = tmp_path.iterdir()
-    with appearing(tmp_path / "2") as temporary:
+    with atomic_folder(tmp_path / "2") as temporary:
         temporary.mkdir()
         assert not left.exists()
     assert [entry.name for entry in tmp_path.iterdir()] == ["2"]
@@ -87,12 +87,12 @@ def test_what_another_process_or_machine_is_writing_stays(tmp_path: Path) -> Non
     for name in (f".tmp-{os.getppid()}@{files._machine()}-1", ".tmp-4194305@elsewhere-1"):
         (tmp_path / name).mkdir()
     before = set(tmp_path.iterdir())
-    with appearing(tmp_path / "1") as temporary:
+    with atomic_folder(tmp_path / "1") as temporary:
         temporary.mkdir()
         assert before < set(tmp_path.iterdir())
     yesterday = time.time() - 100_000
     os.utime(tmp_path / ".tmp-4194305@elsewhere-1", (yesterday, yesterday))
-    with appearing(tmp_path / "2") as temporary:
+    with atomic_folder(tmp_path / "2") as temporary:
         temporary.mkdir()
     assert not (tmp_path / ".tmp-4194305@elsewhere-1").exists()
 
@@ -109,7 +109,7 @@ def test_a_folder_was_renamed_before_its_files_were_on_the_disk(
     monkeypatch.setattr(
         Path, "rename", lambda one, other: (order.append("rename"), rename(one, other))[1]
     )
-    with appearing(tmp_path / "1") as temporary:
+    with atomic_folder(tmp_path / "1") as temporary:
         (temporary / "variables").mkdir(parents=True)
         (temporary / "variables" / "data").write_text("weights")
     assert set(order[:-2]) == {"data", "variables", temporary.name}
@@ -123,6 +123,6 @@ def test_a_killed_export_left_a_part_of_the_servers_file_for_ever(tmp_path: Path
     living = tmp_path / f".tmp-{os.getppid()}@{files._machine()}-models.config"
     for entry in (mine, another, living):
         entry.write_text("half")
-    with replacing(tmp_path / "models.config") as temporary:
+    with atomic_file(tmp_path / "models.config") as temporary:
         temporary.write_text("whole")
     assert sorted(tmp_path.iterdir()) == sorted([another, living, tmp_path / "models.config"])

@@ -20,7 +20,7 @@ def left_by(process: int, folder: Path, name: str) -> Path:
     """What a process of this machine writes a file to."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("os.getpid", lambda: process)
-        with files.replacing(folder / name) as temporary:
+        with files.atomic_file(folder / name) as temporary:
             temporary.touch()
     (folder / name).unlink()
     return temporary

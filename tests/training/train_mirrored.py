@@ -21,7 +21,7 @@ from keras_quasiattn.training import RunFolder, train  # noqa: E402
 from keras_quasiattn.training.period_end import PeriodEnd  # noqa: E402
 from keras_quasiattn.training.replicas import (  # noqa: E402
     ReplicaLossScaleOptimizer,
-    give_each_replica_its_noise,
+    offset_replica_seeds,
 )
 from keras_quasiattn.training.strategy import make_strategy  # noqa: E402
 
@@ -89,7 +89,7 @@ def noise_of_the_replicas() -> list[list[list[float]]]:
         return [values.numpy()[0].tolist() for values in strategy.experimental_local_results(left)]
 
     before = draw()
-    give_each_replica_its_noise(model, strategy)
+    offset_replica_seeds(model, strategy)
     return [before, draw(), draw()]
 
 

@@ -148,14 +148,14 @@ def test_a_trial_begun_in_one_file_alone_is_drawn_again(
     """KerasTuner writes a trial's file before its own, and takes every file it finds for a trial that was counted."""
     search(task, SPACE, tmp_path / "whole", trials=3, progress=False)
     whole, trainings.asked = tried(trainings), []
-    save = oracles._Lasting.save
+    save = oracles._AtomicOracle.save
 
     def killing(oracle: Any) -> None:
         if len(oracle.start_order) == 3:
             raise KeyboardInterrupt
         save(oracle)
 
-    monkeypatch.setattr(oracles._Lasting, "save", killing)
+    monkeypatch.setattr(oracles._AtomicOracle, "save", killing)
     with pytest.raises(KeyboardInterrupt):
         search(task, SPACE, tmp_path / "search", trials=3, progress=False)
     assert (tmp_path / "search/trial_2/trial.json").exists()

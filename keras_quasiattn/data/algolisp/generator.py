@@ -248,14 +248,14 @@ def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
             output = program.run(inputs, _MAX_STEPS)
         except ProgramError:
             continue
-        if _is_plain(output, draft.return_type):
+        if _is_valid_answer(output, draft.return_type):
             examples.append(Example(inputs, output))
         if len(examples) == _TESTS:
-            return tuple(examples) if _tell_much(examples, draft.return_type) else None
+            return tuple(examples) if _are_informative(examples, draft.return_type) else None
     return None
 
 
-def _is_plain(output: Any, type_name: str) -> bool:
+def _is_valid_answer(output: Any, type_name: str) -> bool:
     """Whether an answer has its type, is short, and its numbers are integers and not too large."""
     if not has_type(output, type_name) or size_of(output) > _LARGEST_OUTPUT:
         return False
@@ -263,7 +263,7 @@ def _is_plain(output: Any, type_name: str) -> bool:
     return all(type(number) is int and abs(number) <= _LARGEST_NUMBER for number in numbers)
 
 
-def _tell_much(examples: Sequence[Example], type_name: str) -> bool:
+def _are_informative(examples: Sequence[Example], type_name: str) -> bool:
     """Whether the answers differ and are not always equal to one of the arguments."""
     if type_name == "bool":
         return 2 <= sum(example.output for example in examples) <= len(examples) - 2

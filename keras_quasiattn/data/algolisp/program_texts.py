@@ -30,7 +30,7 @@ class ProgramTexts(ParallelTexts):
     tests: np.ndarray
 
     @property
-    def held_out_by(self) -> np.ndarray:
+    def split_key(self) -> np.ndarray:
         """The programs: a held-out program is held out with all its texts."""
         return self.target
 

@@ -115,7 +115,7 @@ class AttentionAxes:
         now = (0, *self.free_axes, *self.axes)
         return ops.transpose(rows, tuple(now.index(axis) for axis in range(len(now))))
 
-    def sees_only(self, chosen: Tensor, targets: tuple[Any, ...]) -> Tensor:
+    def queries_seeing_only(self, chosen: Tensor, targets: tuple[Any, ...]) -> Tensor:
         """Returns which queries see no other keys than the chosen ones under a causal mask.
 
         `chosen` and the result are (B, d1, …, dn).

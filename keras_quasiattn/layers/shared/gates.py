@@ -104,7 +104,7 @@ class Gates(keras.layers.Layer):
         logits = ops.cast(logits, "float64" if self.compute_dtype == "float64" else "float32")
         gates = self._soft(logits) if training else self._hard(logits, mask)
         if training is not None:
-            self._follow(gates, mask)
+            self._update_cost_and_metrics(gates, mask)
         return gates
 
     def _soft(self, logits: Tensor) -> Tensor:
@@ -129,7 +129,7 @@ class Gates(keras.layers.Layer):
             threshold = uniform_noise(self.seed_generator.next(), ops.shape(logits))[..., 0]
         return hard_gates(ops.sigmoid(logits), threshold, mask)
 
-    def _follow(self, gates: Tensor, mask: Tensor | None) -> None:
+    def _update_cost_and_metrics(self, gates: Tensor, mask: Tensor | None) -> None:
         """Adds the cost to the loss and updates the metrics."""
         visible = ops.ones_like(gates, dtype="bool")
         if mask is not None:

@@ -56,7 +56,7 @@ class Mechanism:
 
     op: ClassVar[Callable[..., Any]]
     takes: ClassVar[tuple[str, ...]] = ()
-    compares_by_distance: ClassVar[bool] = False
+    uses_feature_differences: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
 
     @property

@@ -108,7 +108,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         self._requested_flash_attention = flash_attention
         self.head_projections = HeadProjections(**projections, dtype=self.dtype_policy)
 
-    def _use(self, options: Mechanism) -> None:
+    def _set_options(self, options: Mechanism) -> None:
         """Sets the options, and each of them as an attribute, as Keras layers do with arguments."""
         self.options = options
         for name, value in dataclasses.asdict(options).items():
@@ -237,7 +237,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             output = output * projected(self._gate_dense, query)
         output = projected(self.output_dense, output)  # (B, T, ..., features)
         if use_causal_mask:
-            seen = axes.sees_only(finite, lengths[0])  # (B, T, ...)
+            seen = axes.queries_seeing_only(finite, lengths[0])  # (B, T, ...)
             seen = ops.expand_dims(seen, tuple(range(len(seen.shape), len(output.shape))))
             output = ops.where(seen, output, ops.cast(float("nan"), output.dtype))
         rows = query_mask  # where False, the output is set to 0: no bias of the projection there

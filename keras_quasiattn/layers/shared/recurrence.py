@@ -11,7 +11,7 @@ from keras_quasiattn.ops.masking import zero_padding
 Tensor = Any
 
 
-def readable(mask: Tensor) -> Tensor:
+def with_one_real_position(mask: Tensor) -> Tensor:
     """Returns `mask` (B, T) with the first position of fully masked rows set to True.
 
     cuDNN rejects rows without real positions. The caller must discard what is computed at the added
@@ -69,5 +69,5 @@ def run_recurrent(
         ops.pad(inputs, ((0, row), (0, extra), (0, 0))),
         ops.pad(mask, ((0, row), (0, extra))),
     )
-    states = recurrent(read, mask=readable(real), training=training)
+    states = recurrent(read, mask=with_one_real_position(real), training=training)
     return zero_padding(states[: -row or None, : -extra or None], mask)

@@ -31,7 +31,7 @@ def runs_op_by_op() -> bool:
     return True
 
 
-def stays_in_this_process(training: bool) -> bool:
+def may_call_python(training: bool) -> bool:
     """Whether operations may call Python in this process: eagerly, and in local training steps.
 
     The graph of a training step is neither exported nor sent to another machine, unless the

@@ -13,7 +13,12 @@ from keras_quasiattn.ops.coda.tiles import TiledWeights, tiled_sums
 from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.random import dropout_keys
-from keras_quasiattn.ops.tiling import broadcast_leading, flatten_leading, keys_a_tile, leading_size
+from keras_quasiattn.ops.tiling import (
+    broadcast_leading,
+    flatten_leading,
+    keys_per_tile,
+    leading_size,
+)
 
 Tensor = Any
 
@@ -116,7 +121,7 @@ def _masks(
         lead,
         target,
         source,
-        keys_a_tile(target, source),
+        keys_per_tile(target, source),
         None if key_mask is None else flatten_leading(key_mask, lead, 1, source),
         None if row_mask is None else flatten_leading(row_mask, lead, target, 1),
         full,

@@ -64,7 +64,7 @@ def compute_by_choice(
     if 1 in (query.shape[-2], key.shape[-2]):
         return compute("reference")
 
-    for_many = "blockwise" if obstacle or not _stays_in_this_process(training) else "compiled"
+    for_many = "blockwise" if obstacle or not _may_call_python(training) else "compiled"
     # The leading axes whose pairs count: all or none.
     counted = slice(-2) if for_many == "compiled" else slice(0)
     limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
@@ -84,10 +84,10 @@ def compute_by_choice(
     )
 
 
-def _stays_in_this_process(training: bool | None) -> bool:
-    from keras_quasiattn.ops.backend.tensorflow import stays_in_this_process
+def _may_call_python(training: bool | None) -> bool:
+    from keras_quasiattn.ops.backend.tensorflow import may_call_python
 
-    return stays_in_this_process(bool(training))
+    return may_call_python(bool(training))
 
 
 def _obstacle(factors_along_keys: bool) -> str | None:

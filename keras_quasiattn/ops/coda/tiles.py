@@ -12,7 +12,7 @@ from keras_quasiattn.ops.coda.tile_masks import TileMasks
 from keras_quasiattn.ops.l1.tiles import DistanceTiles
 from keras_quasiattn.ops.masking import zero_masked
 from keras_quasiattn.ops.random import dropout_keep
-from keras_quasiattn.ops.tiling import joined, no_tiles, pad_axis, put, take, take_columns
+from keras_quasiattn.ops.tiling import empty_tiles, joined, pad_axis, put, take, take_columns
 
 Tensor = Any
 
@@ -173,7 +173,7 @@ def _sums(tiles: Tiles) -> list[Tensor]:
     totals = [ops.zeros((batch, tiles.masks.target, features), dtype=value.dtype)]
     if other is not None:
         shape = (batch, tiles.masks.size, other.shape[-1])
-        totals.append(no_tiles(tiles.masks.count, shape, value.dtype))
+        totals.append(empty_tiles(tiles.masks.count, shape, value.dtype))
 
     def add(index: Any, totals: list[Tensor]) -> list[Tensor]:
         weights = tiles.weigh(tiles.tile(index), index)
@@ -204,7 +204,7 @@ def _gradients(
         else:
             shape[axis] = tiles.masks.size
             key_axes[name], shapes[name] = axis, (shape[0], shape[1], shape[2])
-            start[name] = no_tiles(tiles.masks.count, shapes[name], tensor.dtype)
+            start[name] = empty_tiles(tiles.masks.count, shapes[name], tensor.dtype)
 
     def add(index: Any, totals: dict[str, Tensor]) -> dict[str, Tensor]:
         shares = None if other_upstream is None else take(other_upstream, index, tiles.masks.size)

@@ -11,10 +11,10 @@ from keras_quasiattn.ops.l1.tiles import DistanceTiles
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.tiling import (
     broadcast_leading,
+    empty_tiles,
     flatten_leading,
     joined,
-    keys_a_tile,
-    no_tiles,
+    keys_per_tile,
     pad_axis,
     put,
     tile_count,
@@ -101,7 +101,7 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
     """
     lead = broadcast_leading([x, y])
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
-    size = keys_a_tile(target, source)
+    size = keys_per_tile(target, source)
     count = tile_count(source, size)
     # (1, count · size, 1), 0 for keys that only fill the last tile.
     real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
@@ -123,7 +123,7 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
 
         shape = (ops.shape(arguments[0])[0], target, size)
         # Tiles (B, T, size) are joined to (B, T, count · size), then cut to (B, T, S).
-        room = no_tiles(count, shape, arguments[0].dtype)
+        room = empty_tiles(count, shape, arguments[0].dtype)
         return joined(loop(0, count, add, room), shape, 2)[..., :source], gradient
 
     flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]

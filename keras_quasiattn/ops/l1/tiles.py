@@ -10,8 +10,8 @@ from keras import ops
 
 from keras_quasiattn.ops.backend import add_all, loop, maximum, runs_op_by_op
 from keras_quasiattn.ops.tiling import (
+    empty_tiles,
     joined,
-    no_tiles,
     pad_axis,
     put,
     take,
@@ -111,7 +111,7 @@ def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Ten
     # The loop limits how many (T, s) tensors exist at once; a graph of all features would make all.
     count = x.shape[1] // step
     shapes = [(ops.shape(side)[0], step, ops.shape(side)[2]) for side in (x, y)]
-    sums = loop(0, count, add, tuple(no_tiles(count, shape, x.dtype) for shape in shapes))
+    sums = loop(0, count, add, tuple(empty_tiles(count, shape, x.dtype) for shape in shapes))
     of_x, of_y = (joined(tiles, shape, 1) for tiles, shape in zip(sums, shapes, strict=True))
     return ops.transpose(of_x, (0, 2, 1)), ops.transpose(of_y, (0, 2, 1))
 
@@ -189,7 +189,7 @@ class DistanceTiles:
         x, y = self.x[..., : self.features], self.y[..., : self.features]
         count = tile_count(source, self.size)
         shape = (ops.shape(y)[0], self.size, self.features)
-        of_x, of_y = loop(0, count, add, (ops.zeros_like(x), no_tiles(count, shape, y.dtype)))
+        of_x, of_y = loop(0, count, add, (ops.zeros_like(x), empty_tiles(count, shape, y.dtype)))
         of_y = joined(of_y, shape, 1)[:, :source]
         if self.weights is None:
             return of_x, of_y, None
