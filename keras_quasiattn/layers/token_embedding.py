@@ -13,13 +13,14 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
 
     vectors = √D·table[ids];  logits = vectors·tableᵀ in float32; table drawn from N(0, 1/D)
 
-    The logits keep the mask of the vectors, so Keras losses and metrics leave padding out.
+    The logits keep the mask of the vectors, so Keras losses and metrics leave padding out. With
+    `mask_zero=True` id 0 is padding, as in `keras.layers.Embedding`, unless the ids bring a mask.
 
     Args:
         input_dim: positive integer, number of token ids.
         output_dim: positive integer, width D.
         **kwargs: `name`, `dtype`, `trainable`, `embeddings_regularizer` and the like of
-            `keras.layers.Embedding`.
+            `keras.layers.Embedding`. `reverse_dtype` is always float32.
 
     Call arguments:
         inputs: integer ids (B, T), or vectors (B, T, D) with `reverse=True`.
@@ -50,7 +51,9 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         return outputs if reverse else outputs * self.output_dim**0.5
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor | None:
-        """Returns the mask of the inputs."""
+        """Returns the mask of the inputs, or of the ids that are not 0 with `mask_zero`."""
+        if mask is None and self.mask_zero and keras.backend.is_int_dtype(inputs.dtype):
+            return keras.ops.not_equal(inputs, 0)
         return mask
 
     def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> Any:

@@ -166,7 +166,8 @@ class TransformerDecoder(TransformerBlock):
         """
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
         encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
-        decoder = ops.cast(decoder, self.compute_dtype)
+        real = None if decoder_mask is None else ops.take(decoder_mask, [index], axis=1)  # (B, 1)
+        decoder = ops.cast(zero_padding(decoder, real), self.compute_dtype)
         x, self_cache = attend_from_cache(
             self.self_attention,
             self.self_attention_norm(decoder),

@@ -35,3 +35,13 @@ def test_configuration_survives():
     assert copy.get_config() == layer.get_config()
     copy(np.zeros((1, 1), "int32"))
     np.testing.assert_array_equal(copy.get_weights()[0], np.ones((7, 4)))
+
+
+def test_mask_zero_was_taken_and_had_no_effect():
+    layer = TokenEmbedding(5, 3, mask_zero=True)
+    vectors = layer(np.array([[2, 0, 1]]))
+    for tensor in (vectors, layer(vectors, reverse=True)):
+        assert ops.convert_to_numpy(tensor._keras_mask).tolist() == [[True, False, True]]
+    ids = ops.convert_to_tensor(np.array([[2, 0, 1]]))
+    ids._keras_mask = ops.convert_to_tensor(np.array([[True, True, False]]))
+    assert ops.convert_to_numpy(layer(ids)._keras_mask).tolist() == [[True, True, False]]
