@@ -1,6 +1,7 @@
 """Multi-head compositional de-attention, a drop-in for `keras.layers.MultiHeadAttention`."""
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -31,6 +32,16 @@ class CoDAOptions(Mechanism):
     takes: ClassVar[tuple[str, ...]] = ("center_per_query", "training")
     uses_feature_differences: ClassVar[bool] = True
     pair_score_count: ClassVar[int] = 1
+    # The compositions, ranges and centrings of Tay et al. 2019, sections 2.2 and 4.
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "alpha": (0.5, 1.0, 2.0),
+        "beta": (0.5, 1.0, 2.0),
+        "scaling": ("mean", "paper", "none"),
+        "similarity": ("tanh", "sigmoid"),
+        "gate": ("sigmoid", "tanh", "arctan", "algebraic"),
+        "gate_range": ("scaled", "centered", "raw"),
+        "center_similarity": (False, True),
+    }
 
     alpha: Temperature = 1.0
     beta: Temperature = 1.0

@@ -4,25 +4,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
 from keras_quasiattn.tasks import Task
 
 # The papers' values, where they give any: GA-Net (Xue et al. 2019, "Experiment Setup"); the
-# compositions, ranges and centrings of CoDA (Tay et al. 2019, sections 2.2 and 4); the differences
-# of Conflict (Mitra 2019, section 3).
+# differences of Conflict (Mitra 2019, section 3); and those that each mechanism names.
 CHOICES: Mapping[str, Sequence[Any]] = {
     "training.learning_rate": (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2),
     "training.batch_size": (8, 16, 32, 64, 128),
     "model.gate_temperature": (0.5, 1.0, 1.5, 2.0),
     "model.gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
-    "model.coda_alpha": (0.5, 1.0, 2.0),
-    "model.coda_beta": (0.5, 1.0, 2.0),
-    "model.coda_scaling": ("mean", "paper", "none"),
-    "model.coda_similarity": ("tanh", "sigmoid"),
-    "model.coda_gate": ("sigmoid", "tanh", "arctan", "algebraic"),
-    "model.coda_gate_range": ("scaled", "centered", "raw"),
-    "model.coda_center_similarity": (False, True),
     "model.num_heads": (1, 2, 4, 8),
     "model.difference": ("absolute", "squared", "signed"),
+    **{
+        f"model.{name}_{option}": values
+        for name, mechanism in MECHANISMS.items()
+        for option, values in mechanism.search_space.items()
+    },
 }
 
 

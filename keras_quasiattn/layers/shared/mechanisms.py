@@ -6,7 +6,7 @@ mechanism's name.
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import keras
@@ -48,16 +48,18 @@ class Mechanism:
     Attributes:
         op: the function of `keras_quasiattn.ops` that computes the attention.
         takes: which of "center_per_query" and "training" `op` accepts.
-        compares_by_distance: whether features are subtracted from each other. If so, both sequences
-            need the same projection, and dropout before it would create a distance between equal
-            words.
+        uses_feature_differences: whether features are subtracted from each other. If so, both
+            sequences need the same projection, and dropout before it would create a distance
+            between equal words.
         pair_score_count: number of weight matrices that `pair` returns.
+        search_space: for a search of hyperparameters, the values of each option that is worth it.
     """
 
     op: ClassVar[Callable[..., Any]]
     takes: ClassVar[tuple[str, ...]] = ()
     uses_feature_differences: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
     @property
     def sees_all_pairs(self) -> bool:
