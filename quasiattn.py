@@ -47,6 +47,10 @@ def main() -> None:
             from keras_quasiattn import cli
     except KeyboardInterrupt:
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        if error.name not in ("click", "tensorflow"):
+            raise
+        sys.exit(f"quasiattn: {error.name} is not installed: pip install 'keras-quasiattn[tasks]'")
     cli.main()
 
 

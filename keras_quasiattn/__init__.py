@@ -1,19 +1,43 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
-`keras_quasiattn.ops` and `keras_quasiattn.layers` need only Keras. `models`, `tasks` and `report`
-are imported on first use, because `tasks` brings in TensorFlow Text and TensorFlow Datasets.
+`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. The
+other packages are imported on first use, because they need extras.
 """
 
-import importlib
 from types import ModuleType
 
-from keras_quasiattn import layers, ops
 from keras_quasiattn._version import __version__
+from keras_quasiattn.extras import require
 
-__all__ = ["__version__", "layers", "models", "ops", "report", "tasks"]
+try:
+    from keras_quasiattn import layers, ops
+except ModuleNotFoundError as error:
+    backend = str(error.name).partition(".")[0]
+    if backend not in ("tensorflow", "jax", "torch"):
+        raise
+    raise ModuleNotFoundError(
+        f"Keras runs on {backend} here, which is not installed: pip install "
+        f"'keras-quasiattn[{backend}]', or set the environment variable KERAS_BACKEND to "
+        "tensorflow, jax or torch, whichever is installed",
+        name=backend,
+    ) from error
+
+# The extra that each package needs; none beyond a backend for models and metrics.
+_EXTRAS = {
+    "metrics": "tensorflow",
+    "models": "tensorflow",
+    "report": "report",
+    "serving": "tasks",
+    "tasks": "tasks",
+    "text": "tasks",
+    "training": "tasks",
+    "tuning": "tuning",
+}
+
+__all__ = ["__version__", "layers", "ops", *_EXTRAS]
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in ("models", "report", "tasks"):
-        return importlib.import_module(f"keras_quasiattn.{name}")
+    if name in _EXTRAS:
+        return require(f"keras_quasiattn.{name}", _EXTRAS[name])
     raise AttributeError(f"module 'keras_quasiattn' has no attribute {name!r}")

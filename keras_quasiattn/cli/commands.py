@@ -17,7 +17,6 @@ from keras_quasiattn.cli.arguments import (
     assignments,
     makes_task,
 )
-from keras_quasiattn.errors import UserError
 
 
 @click.group(
@@ -155,12 +154,7 @@ def tune(
     quiet: bool,
 ) -> None:
     """Search TASK's options, scored on the validation data, and keep the best run."""
-    try:
-        from keras_quasiattn import tuning
-    except ModuleNotFoundError as error:
-        raise UserError(
-            f"{error.name} is not installed: pip install 'keras-quasiattn[tuning]'"
-        ) from None
+    from keras_quasiattn import tuning
 
     chosen = dict(assignments("--try", wanted, "model.units=50,100")) if wanted else None
     best = tuning.search(

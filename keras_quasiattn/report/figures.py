@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_quasiattn.report.extras import needed
+from keras_quasiattn.extras import require
 from keras_quasiattn.report.heat_maps import HeatMap
 from keras_quasiattn.report.learning_curves import Curve
 from keras_quasiattn.training.attention_figures import shares
@@ -68,8 +68,11 @@ class Drawing:
                 temporary.write_bytes(data)
 
     def _drawn(self, sheet: str, ending: str) -> bytes:
-        matplotlib = needed("matplotlib")
-        style, figures = needed("matplotlib.style"), needed("matplotlib.figure")
+        matplotlib = require("matplotlib", "report")
+        style, figures = (
+            require("matplotlib.style", "report"),
+            require("matplotlib.figure", "report"),
+        )
         with style.context(sheet), matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
             # The PNG shows a box instead.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
@@ -105,7 +108,7 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
 
     Like figure 1 of the CoDA paper.
     """
-    colors = needed("matplotlib.colors")
+    colors = require("matplotlib.colors", "report")
 
     def draw(figure: Any) -> None:
         for axes, panel in zip(
@@ -158,7 +161,9 @@ def histograms(
 
     def draw(figure: Any) -> None:
         grid = figure.subplots(2, len(labels), squeeze=False)
-        colours = needed("matplotlib").colormaps["viridis"](np.linspace(0.1, 0.9, len(chosen)))
+        colours = require("matplotlib", "report").colormaps["viridis"](
+            np.linspace(0.1, 0.9, len(chosen))
+        )
         for column, (matrix, label) in enumerate(labels.items()):
             above, below = grid[0][column], grid[1][column]
             for row, colour in zip(chosen, colours, strict=True):

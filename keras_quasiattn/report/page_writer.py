@@ -7,7 +7,7 @@ import importlib.resources
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_quasiattn.report.extras import needed
+from keras_quasiattn.extras import require
 from keras_quasiattn.report.figures import Drawing
 from keras_quasiattn.report.heat_maps import Example, block_size, encoded, pooled
 
@@ -48,7 +48,7 @@ def page(
     Raises:
         UserError: jinja2 is not installed.
     """
-    jinja2 = needed("jinja2")
+    jinja2 = require("jinja2", "report")
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("keras_quasiattn.report", "page"),
         autoescape=True,

@@ -1,8 +1,7 @@
 """The tasks: each has its data, tokenizer, models, metrics and presets."""
 
-import importlib
-
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import require
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -36,4 +35,4 @@ def get(name: str) -> type[Task]:
     if name not in _TASKS:
         raise UserError.unknown("task", name, _TASKS)
     module, _, attribute = _TASKS[name].partition(":")
-    return getattr(importlib.import_module(module), attribute)
+    return getattr(require(module, "tasks"), attribute)

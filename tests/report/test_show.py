@@ -55,6 +55,6 @@ def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPa
     for module, use in (("jinja2", view.html), ("matplotlib", lambda: view.figure().png)):
         monkeypatch.setitem(sys.modules, module, None)
         with pytest.raises(
-            UserError, match=rf"{module} is not installed .*keras-quasiattn\[report\]"
+            UserError, match=rf"{module} is not installed: pip install 'keras-quasiattn\[report\]'"
         ):
             use()

@@ -1,0 +1,46 @@
+"""Packages that an extra installs: imported on first use, and named with the extra if missing."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+from keras_quasiattn.errors import UserError
+
+
+class MissingPackageError(UserError, ModuleNotFoundError):
+    """A package that an extra installs is missing; the message says how to install it."""
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Imports a module that needs an extra.
+
+    Raises:
+        MissingPackageError: a package is not installed.
+    """
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        package = str(error.name).partition(".")[0]
+        if package == __name__.partition(".")[0]:
+            raise
+        raise MissingPackageError(
+            f"{package} is not installed: pip install 'keras-quasiattn[{extra}]'", name=package
+        ) from error
+
+
+def lazy_attributes(package: str, homes: Mapping[str, str], extra: str) -> Callable[[str], Any]:
+    """A `__getattr__` for `package` that imports each name from its module on first use.
+
+    Args:
+        package: full name of the package.
+        homes: by public name, the module of the package that defines it.
+        extra: what the modules need.
+    """
+
+    def get(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(require(f"{package}.{homes[name]}", extra), name)
+
+    return get
