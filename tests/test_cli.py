@@ -285,7 +285,8 @@ def test_bad_arguments_are_one_line_and_change_nothing(
     outcome = run_cli(*(argument.format(**places) for argument in arguments))
     assert_one_line(outcome, message, code)
     after = tiny_mlu.contents(tmp_path)
-    # An empty folder is as good as none. A config.json in it would hold the next start to the refused options.
+    # An empty folder counts as none. With a config.json in it, the next start would have to keep to
+    # the refused options.
     after.pop("new", None)
     assert after == before
 

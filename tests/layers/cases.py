@@ -1,5 +1,6 @@
-"""Every layer the laws are checked on. A new layer adds one or more cases to CASES here, and one entry to
-NON_DEFAULT in non_default.py.
+"""Every layer that the laws are checked on.
+
+A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT in non_default.py.
 """
 
 import pytest
@@ -360,7 +361,10 @@ ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
 
 
 def one_of_each_first(cases):
-    """The cases as parameters, for laws whose check is dear: one of each class, the others in the long tests."""
+    """The cases as parameters, for laws whose check takes long.
+
+    One case of each class runs by default, the others in the long tests.
+    """
     return [
         pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
         for case in cases
