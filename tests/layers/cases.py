@@ -10,6 +10,10 @@ from keras_quasiattn import layers
 from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
 
 HEADS = {"num_heads": 2, "key_dim": 3}
+LEARNED = {"alpha": "learned", "beta": "learned"}
+CAUSAL = {"use_causal_mask": True}
+CENTERED = {"gate_range": "centered", "center_similarity": True}
+CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", **CENTERED}}
 OPEN_GATES = 30.0
 
 CASES = [
@@ -18,39 +22,31 @@ CASES = [
         "coda_learned",
         layers.CoDA,
         PAIR,
-        {
-            "units": 13,
-            "share_projections": False,
-            "use_bias": True,
-            "alpha": "learned",
-            "beta": "learned",
-        },
+        {"units": 13, "share_projections": False, "use_bias": True, **LEARNED},
     ),
     LayerCase(
         "coda_centered",
         layers.CoDA,
         PAIR,
-        {"gate_range": "centered", "center_similarity": True, "activation": "relu"},
+        {**CENTERED, "activation": "relu"},
         largest_input=OPEN_GATES,
     ),
     LayerCase("multi_head_coda", layers.MultiHeadCoDA, SELF, HEADS),
     LayerCase("multi_head_coda_cross", layers.MultiHeadCoDA, CROSS, HEADS),
-    LayerCase(
-        "multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, {"use_causal_mask": True}
-    ),
+    LayerCase("multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, CAUSAL),
     LayerCase(
         "multi_head_coda_centered",
         layers.MultiHeadCoDA,
         CROSS,
-        {**HEADS, "gate_range": "centered", "center_similarity": True},
+        {**HEADS, **CENTERED},
         largest_input=OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_centered_causal",
         layers.MultiHeadCoDA,
         SELF,
-        {**HEADS, "gate_range": "centered", "center_similarity": True},
-        {"use_causal_mask": True},
+        {**HEADS, **CENTERED},
+        CAUSAL,
         largest_input=OPEN_GATES,
     ),
     LayerCase(
@@ -64,13 +60,7 @@ CASES = [
         "multi_head_coda_learned",
         layers.MultiHeadCoDA,
         CROSS,
-        {
-            **HEADS,
-            "alpha": "learned",
-            "beta": "learned",
-            "scaling": "paper",
-            "similarity": "sigmoid",
-        },
+        {**HEADS, **LEARNED, "scaling": "paper", "similarity": "sigmoid"},
     ),
     LayerCase(
         "multi_head_coda_sizes",
@@ -109,14 +99,12 @@ CASES = [
         layers.MultiHeadSigmoid,
         SELF,
         HEADS,
-        {"use_causal_mask": True},
+        CAUSAL,
         largest_input=OPEN_GATES,
     ),
     LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
     LayerCase("multi_head_softmax_cross", layers.MultiHeadSoftmax, CROSS, HEADS),
-    LayerCase(
-        "multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, {"use_causal_mask": True}
-    ),
+    LayerCase("multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, CAUSAL),
     *(
         LayerCase(f"pooling_{mode}", layers.MaskedPooling, POOLED, {"mode": mode}, has_scores=False)
         for mode in ("mean", "sum", "max")
@@ -142,14 +130,7 @@ CASES += [
     ),
     LayerCase("multi_head_gated", layers.MultiHeadGated, SELF, HEADS, noisy=True),
     LayerCase("multi_head_gated_cross", layers.MultiHeadGated, CROSS, HEADS, noisy=True),
-    LayerCase(
-        "multi_head_gated_causal",
-        layers.MultiHeadGated,
-        SELF,
-        HEADS,
-        {"use_causal_mask": True},
-        noisy=True,
-    ),
+    LayerCase("multi_head_gated_causal", layers.MultiHeadGated, SELF, HEADS, CAUSAL, noisy=True),
 ]
 
 BLOCK = {"intermediate_dim": 13, **HEADS}
@@ -210,15 +191,7 @@ CASES += [
         "decomposable_coda_centered",
         layers.DecomposableAttention,
         PAIR,
-        {
-            **NETWORK,
-            "attention": "coda",
-            "attention_options": {
-                "alpha": "learned",
-                "gate_range": "centered",
-                "center_similarity": True,
-            },
-        },
+        {**NETWORK, **CENTERED_CODA},
         largest_input=OPEN_GATES,
         drops=False,
     ),
@@ -235,18 +208,7 @@ CASES += [
     LayerCase("dot", layers.DotAttention, ONE_WAY),
     LayerCase("dot_coda", layers.DotAttention, ONE_WAY, {"attention": "coda"}),
     LayerCase(
-        "dot_coda_centered",
-        layers.DotAttention,
-        ONE_WAY,
-        {
-            "attention": "coda",
-            "attention_options": {
-                "alpha": "learned",
-                "gate_range": "centered",
-                "center_similarity": True,
-            },
-        },
-        largest_input=OPEN_GATES,
+        "dot_coda_centered", layers.DotAttention, ONE_WAY, CENTERED_CODA, largest_input=OPEN_GATES
     ),
     LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
     LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
@@ -276,7 +238,7 @@ CASES += [
         layers.MultiHeadConflict,
         SELF,
         {**HEADS, "difference": "squared"},
-        {"use_causal_mask": True},
+        CAUSAL,
     ),
 ]
 
