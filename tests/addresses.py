@@ -1,4 +1,4 @@
-"""Addresses that are used again as soon as their object is gone, where Keras asks for an object's `id`."""
+"""Makes Keras see reused addresses: an `id` that gives a freed object's address to the next one."""
 
 import gc
 import weakref
@@ -11,7 +11,7 @@ import pytest
 
 
 class ReusedAddresses:
-    """`id`, as unlucky as it may be: a layer comes to lie where the last layer that was freed has lain.
+    """The worst possible `id`: a new layer gets the address of the layer that was freed last.
 
     >>> address, first = ReusedAddresses(), keras.layers.Layer()
     >>> before = address(first)

@@ -1,4 +1,4 @@
-"""Shared by all tests: float64 where JAX would refuse it, and a clean dtype policy for each test."""
+"""Fixtures and hooks of all tests: float64 on JAX, shared runs, a clean dtype policy per test."""
 
 import fcntl
 import gc
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# XLA compiles for these tests what is run once: without its optimizations that takes much less time.
+# XLA compiles code that these tests run only once: without optimizations it takes much less time.
 os.environ["XLA_FLAGS"] = " ".join(
     [
         os.environ.get("XLA_FLAGS", ""),
@@ -28,7 +28,8 @@ if keras.backend.backend() == "jax":
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    # JAX compiles a loop's body whenever it is made anew: loops run in Python, except where a test asks for `jax.jit`.
+    # JAX compiles a loop's body whenever the loop is made anew. So loops run in Python, except
+    # where a test asks for `jax.jit`.
     jax.config.update("jax_disable_jit", True)
 
 # Law 8: these pass on every backend; everything else is of TensorFlow.
@@ -62,9 +63,10 @@ def pytest_ignore_collect(collection_path):
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """On JAX, which compiles every operation for every shape, a seeded sample of all tests runs by default.
+    """On JAX, runs only a seeded sample of the tests by default.
 
-    The laws of layers have a rule of their own, in tests/layers/conftest.py.
+    JAX compiles every operation for every shape, which takes long. The hook in
+    tests/layers/conftest.py chooses among the laws of layers.
     """
     of_test = defaultdict(list)
     for item in items:
@@ -80,14 +82,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What imports have made stays: Keras collects garbage often, and would search through all of it each time."""
+    """Freezes what imports have made: Keras collects garbage often and would search all of it."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def what_a_module_leaves_is_not_searched():
-    """What a module's tests keep, layers and runs, stays too: KerasTuner alone searched through it for 25 s."""
+    """Freezes what a module's tests keep, such as layers and runs.
+
+    KerasTuner alone spent 25 s on searching through it.
+    """
     yield
     gc.collect()
     gc.freeze()
@@ -102,7 +107,7 @@ def clean_keras_state():
 
 @pytest.fixture
 def jitted():
-    """On JAX compiles what is compiled for a user: for tests in which many steps are done of one graph."""
+    """On JAX, compiles what is compiled for a user: for tests that run many steps of one graph."""
     if keras.backend.backend() == "jax":
         with jax.disable_jit(False):
             yield
@@ -133,7 +138,7 @@ def eagerly():
 def shared(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str, Callable[[Path], Any]], Path]:
-    """Gives the folder of this name, which the process that needs it first has made for all of them."""
+    """Gives the folder of this name. The first process that needs it makes it for all processes."""
     base = tmp_path_factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
 

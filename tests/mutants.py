@@ -1,17 +1,19 @@
-"""How many mutants of a seeded sample the tests kill: a developer's command, run by hand, never by pytest.
+"""How many mutants of a seeded sample the tests kill. A developer runs this by hand, never pytest.
 
     pip install ".[mutants]"
-    python tests/mutants.py sample mutants.sqlite          # draws the mutants: cosmic-ray's session database
-    python tests/mutants.py map map.json                   # runs the suite once: which tests run which line
-    python tests/mutants.py run mutants.sqlite map.json    # judges each mutant; goes on where it was stopped
-    python tests/mutants.py report mutants.sqlite          # a table by room, then the survivors
+    python tests/mutants.py sample mutants.sqlite        # draws mutants: cosmic-ray's database
+    python tests/mutants.py map map.json                 # runs the suite: tests by line
+    python tests/mutants.py run mutants.sqlite map.json  # judges each mutant; can be resumed
+    python tests/mutants.py report mutants.sqlite        # a table by room, then the survivors
 
-The same mutants before another suite: `sample` them into a second database, `run` it with `--suite OTHER_CHECKOUT
---after mutants.sqlite`, `report mutants.sqlite second.sqlite`. With this suite's map, only functions that both suites
-have in the same file are run; `map --suite OTHER_CHECKOUT` makes a map that knows all tests of the other.
+To try the same mutants on another suite, `sample` them into a second database, `run` it with
+`--suite OTHER_CHECKOUT --after mutants.sqlite`, then `report mutants.sqlite second.sqlite`. With
+this suite's map, only test functions that both suites have in the same file are run. `map --suite
+OTHER_CHECKOUT` makes a map that knows all tests of the other suite.
 
-A changed source needs a new sample, changed tests a new map. `map` takes arguments for pytest after `--`. Everything
-runs in copies of the working tree in a temporary folder: the tree itself is only read.
+A changed source needs a new sample, and changed tests need a new map. `map` takes arguments for
+pytest after `--`. Everything runs in copies of the working tree in a temporary folder. The tree
+itself is only read.
 """
 
 import argparse
@@ -36,7 +38,7 @@ from mutation.workplace import Workplace, workplaces
 
 
 class Jury:
-    """Judges mutants in one of the copies each, and trusts no test that fails without a mutant too."""
+    """Judges each mutant in one of the copies, and ignores tests that fail without a mutant too."""
 
     def __init__(self, places: list[Workplace], limit: float, passing: Iterable[str]):
         self.limit = limit
@@ -47,7 +49,10 @@ class Jury:
         self.broken: set[str] = set()
 
     def judge(self, mutation: MutationSpec, tests: dict[str, float], first: str) -> WorkResult:
-        """Mutates the file in a free copy until the tests ended there: what came of it, and the one line's diff."""
+        """Mutates the file in a free copy and runs the tests there.
+
+        The result says how that ended, and has the diff of the changed line.
+        """
         operator = get_operator(mutation.operator_name)()
         compiled = is_compiled(str(mutation.module_path))
         place = self.free.get()
@@ -125,7 +130,10 @@ def run(
                 item, result = waiting[future], future.result()
                 database.set_result(item.job_id, result)
                 one, took = item.mutations[0], (time.monotonic() - begun) / done
-                outcome = f"{one.module_path}:{one.start_pos[0]} {result.test_outcome.value}: {result.output}"
+                outcome = (
+                    f"{one.module_path}:{one.start_pos[0]} "
+                    f"{result.test_outcome.value}: {result.output}"
+                )
                 print(f"[{done}/{len(waiting)}, {took:.0f} s each] {outcome}", flush=True)
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
@@ -167,7 +175,8 @@ def show(pairs: Iterable[tuple[WorkItem, WorkResult]]) -> None:
         found, key=lambda pair: (pair[0].module_path, pair[0].start_pos)
     ):
         print(
-            f"{mutation.module_path}:{mutation.start_pos[0]} {mutation.operator_name} ({result.output})"
+            f"{mutation.module_path}:{mutation.start_pos[0]} "
+            f"{mutation.operator_name} ({result.output})"
         )
         print("\n".join(f"    {line}" for line in result.diff.splitlines()), end="\n\n")
 

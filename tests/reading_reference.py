@@ -1,4 +1,4 @@
-"""What the layers of readers mean, in a few lines of float64 NumPy, an example (without padding) at a time."""
+"""What the readers' layers compute, in float64 NumPy, for one example without padding at a time."""
 
 import itertools
 
@@ -56,7 +56,10 @@ def attention_flow(p, q, kernel):
 
 
 def gru_step(x, h, kernel, recurrent_kernel, bias):
-    """Keras' form (Cho et al. 2014 with the reset behind the product); gates in the order update, reset, candidate."""
+    """Keras' form (Cho et al. 2014 with the reset behind the product).
+
+    The gates are in the order update, reset, candidate.
+    """
     of_x = np.split(x @ kernel + bias[0], 3)
     of_h = np.split(h @ recurrent_kernel + bias[1], 3)
     update, reset = sigmoid(of_x[0] + of_h[0]), sigmoid(of_x[1] + of_h[1])

@@ -25,7 +25,10 @@ def measure(command, output):
 @pytest.mark.complete
 def test_one_command_prints_writes_and_plots_and_compares_with_another_ref(tmp_path):
     output, picture = tmp_path / "run.json", tmp_path / "run.png"
-    command = "-m benchmarks.coda --heads 2 --lengths 8 16 --features 5 --repeats 1 --no-layers --memory-lengths 33"
+    command = (
+        "-m benchmarks.coda --heads 2 --lengths 8 16 --features 5 --repeats 1 --no-layers "
+        "--memory-lengths 33"
+    )
     result = subprocess.run(
         [
             sys.executable,
@@ -97,7 +100,10 @@ def test_long_problems_get_fewer_heads():
 @pytest.mark.complete
 def test_gated_inference_is_timed_beside_soft_attention(tmp_path):
     output = tmp_path / "gated.json"
-    command = "-m benchmarks.gated_inference --batch 2 --length 9 --width 8 --units 3 --repeats 1 --densities 0.5 0.2"
+    command = (
+        "-m benchmarks.gated_inference --batch 2 --length 9 --width 8 --units 3 --repeats 1 "
+        "--densities 0.5 0.2"
+    )
     measure(command, output)
     found = json.loads(output.read_text())
     assert [row["ratio"] for row in found["unit"]] == [
@@ -123,7 +129,10 @@ def test_pairs_step_beside_the_same_model_in_stock_layers(tmp_path):
 @pytest.mark.complete
 def test_summaries_are_timed_beside_epochs_without_them(tmp_path):
     output = tmp_path / "summaries.json"
-    command = "-m benchmarks.summaries --batch 2 --length 4 --width 8 --vocabulary 20 --steps 2 --repeats 1"
+    command = (
+        "-m benchmarks.summaries --batch 2 --length 4 --width 8 --vocabulary 20 --steps 2 "
+        "--repeats 1"
+    )
     measure(command, output)
     found = json.loads(output.read_text())["models"]
     assert set(found) == {"pairs", "transformer", "gated"}
@@ -149,7 +158,10 @@ def test_decoding_with_coda_beside_softmax(tmp_path):
 @pytest.mark.complete
 def test_workers_are_timed_beside_one(tmp_path):
     output = tmp_path / "workers.json"
-    command = "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 --repeats 1"
+    command = (
+        "-m benchmarks.workers --model bilstm_none --batch 4 --length 4 --steps 2 --periods 2 "
+        "--repeats 1"
+    )
     measure(command, output)
     found = json.loads(output.read_text())
     rates = found["steps_per_second"]

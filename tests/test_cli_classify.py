@@ -107,7 +107,8 @@ def ask(model: Path, texts: list[str]) -> dict[str, Any]:
         ("text\tlabel\na\tb\nc\n", "mine.tsv, line 3: 1 fields: 2 would be right"),
         (
             "text\tlabel\na\tb\nc\td\n",
-            "data.validation_share is 0.1 and data.validation_fold 0: it leaves|training.batch_size is 8",
+            "data.validation_share is 0.1 and data.validation_fold 0: it leaves"
+            "|training.batch_size is 8",
         ),
     ],
 )

@@ -1,6 +1,8 @@
-"""Every command that writes, with the n-th thing that it does to a file failing, or killing it, for every n.
+"""Every command that writes, for every n: its n-th change of a file fails, or ends the process.
 
-python -m pytest -m "" tests/test_cli_faulty_writes.py    # all of them; CI takes one write of three commands
+CI tries one write each of two commands. This tries every write of all of them:
+
+python -m pytest -m "" tests/test_cli_faulty_writes.py
 """
 
 import json
@@ -18,9 +20,10 @@ import tiny_mlu
 from keras_quasiattn.training.files import is_temporary
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes
 
-# A double of the functions that change files, seen from where Python reports them: what is asked for below the folder
-# is noted in a file outside, and the n-th thing fails or is where the process ends. C++ (the variables of a SavedModel,
-# curves) is not seen; a disk that is full there is in test_cli_interrupted.py.
+# This audit hook sees the functions that change files. It notes each change that the process asks
+# for below the folder in a file outside. The n-th change fails, or the process ends there. The hook
+# does not see C++ (the variables of a SavedModel, curves); test_cli_interrupted.py has a disk that
+# is full there.
 DOUBLE = """
 import errno, os, signal, sys
 root, note, number, fault = {root!r}, {note!r}, {number}, {fault!r}
@@ -120,7 +123,10 @@ COMMANDS = {
 
 
 def start(name: str, folder: Path, number: int = 0, fault: str = "") -> tuple[int, str, list[str]]:
-    """Runs the command with a fault at this thing it asks for: how it ended, what it said, all that it asked for."""
+    """Runs the command, with a fault at the change of this number.
+
+    Returns the exit code, the lines of standard error, and all changes that the process asked for.
+    """
     note = folder.with_suffix(".note")
     note.unlink(missing_ok=True)
     toy = str(tiny_mlu.ROOT / "tests/training")

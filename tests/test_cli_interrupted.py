@@ -42,7 +42,8 @@ def errors_of_several(commands: list[list[str]], before: str) -> list[str]:
 LIMITED = (
     "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))"
 )
-# Root too may then write only where the mode of a folder says so: it loses CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH.
+# Without CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, root too may write only where the mode of a
+# folder allows it.
 WITHOUT_ROOT_POWER = """
 import ctypes
 libc, version_3 = ctypes.CDLL(None), 0x20080522

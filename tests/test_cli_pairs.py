@@ -32,7 +32,7 @@ def train(run_cli: Any, folder: Path, task: str, model: str) -> str:
 
 
 def ask(folder: Path, *texts: str) -> list[str]:
-    """The lines that an exported model answers in a process without this package and without Keras."""
+    """The lines that an exported model answers, in a process without this package and Keras."""
     ended = warm.run([sys.executable, ASK, folder, *texts], text=True, before=warm.WITHOUT_KERAS)
     return ended.stdout.splitlines() if ended.returncode == 0 else ended.stderr.splitlines()[-1:]
 
@@ -77,7 +77,8 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     assert scores == pytest.approx(expected["scores"], abs=1e-3) and scores[-1] == 0
     assert_one_line(
         run_cli("predict", run, "the cat"),
-        "number of texts in the input 'the cat': 1, not 2 or more: question, candidate, separated by tabs",
+        "number of texts in the input 'the cat': 1, not 2 or more: "
+        "question, candidate, separated by tabs",
     )
 
 

@@ -1,4 +1,7 @@
-"""The documentation: its code runs, everything public is in it, links lead somewhere, it builds without a warning."""
+"""The documentation: its code runs, and everything public is in it.
+
+Its links lead somewhere, and it builds without a warning.
+"""
 
 import importlib
 import os

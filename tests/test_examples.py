@@ -30,7 +30,8 @@ SCRIPTS = {
     "tune.py": (("--to", "here", "--trials", "1", "--steps", "6"), r'"model.units": \d+'),
     "workers.py": (("--to", "here", "--steps", "4"), r"2 workers: \d\.\d+ of the validation texts"),
 }
-# Scripts that other tests run: the tables' in test_tables.py, the page in test_results_page.py, clients in serving/.
+# Scripts that other tests run: test_tables.py those of the tables, test_results_page.py the page,
+# and the tests in serving/ the clients.
 ELSEWHERE = {
     "ask.py",
     "loss_curves.py",

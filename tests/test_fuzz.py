@@ -57,7 +57,10 @@ STRANGE = [
 
 
 def mutated(content: bytes, draw: random.Random) -> bytes:
-    """The content with a few changes: cut, doubled, exchanged, strange bytes put in, a bit turned."""
+    """The content with up to three changes.
+
+    A change cuts, doubles or replaces a part, flips a bit, or inserts strange bytes.
+    """
     for _ in range(draw.randint(1, 3)):
         start, end = sorted(draw.randint(0, len(content)) for _ in range(2))
         part = content[start : min(end, start + draw.choice([1, 5, 100, 10_000]))]

@@ -1,4 +1,6 @@
-"""The defaults of everything public are a promise: who changes one says so in public_defaults.json, and in CHANGELOG.md.
+"""The defaults of everything public are a promise.
+
+Whoever changes one says so in CHANGELOG.md, and in public_defaults.json with this command:
 
 python tests/test_public_defaults.py > tests/public_defaults.json
 """

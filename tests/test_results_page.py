@@ -1,4 +1,4 @@
-"""The page of results: what it prints of rows made up for the purpose, and that the committed page is up to date."""
+"""The page of results: what it prints for made-up rows, and that the committed page is current."""
 
 import importlib
 from pathlib import Path
@@ -22,7 +22,10 @@ def record(
     model: str, seed: int, accuracy: float, steps: int = 300, preset: str = "trec", **changed: Any
 ) -> dict:
     """A run of today, but for options that it had and its command does not name."""
-    command = f"quasiattn train classify --preset {preset} --model {model} --seed {seed} --run runs/{seed}"
+    command = (
+        f"quasiattn train classify --preset {preset} --model {model} --seed {seed} "
+        f"--run runs/{seed}"
+    )
     options = get("classify").presets[preset].for_model(model).options()
     return {
         "task": "classify",
@@ -60,7 +63,8 @@ def test_committed_page_is_what_the_records_make(results_page: ModuleType) -> No
 def test_every_recorded_run_is_on_the_page(results_page: ModuleType) -> None:
     records = results_page.all_records(ROOT / "results")
     page = results_page.page(records)
-    # Of two seeds of a row one command is shown: every row has at least one run whose folder is there.
+    # If a row has two seeds, the page shows one command. So every row has at least one run whose
+    # folder is there.
     shown = {results_page.key_of(record) for record in records if folder(record) in page}
     others = section(page, "Other runs on record") if "## Other runs" in page else ""
     for record in records:

@@ -62,7 +62,10 @@ def imports(path, nodes=None):
 
 
 def importing(paths, names):
-    """Those files that import one of the modules, or of their parts. Only what names one at all is parsed."""
+    """The files that import one of the modules, or a part of one.
+
+    Only files that contain one of the names are parsed.
+    """
     named = re.compile("|".join(map(re.escape, names)))
     found = re.compile(rf"({named.pattern})(\.|$)")
     return [
@@ -91,7 +94,7 @@ def test_ops_and_layers_name_no_backend():
 
 
 def test_no_condition_names_a_mechanism():
-    """A mechanism is known in its home alone; everywhere else it is an entry of a table, or an argument."""
+    """Only a mechanism's own code knows it. Elsewhere it is an entry of a table, or an argument."""
     from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
     names = MECHANISMS.keys() | MULTI_HEAD_LAYERS.keys()
@@ -141,7 +144,7 @@ def run_at_import(tree):
 
 
 def loaded_with(module):
-    """All modules that importing one of ours loads, itself among them, as far as the sources say."""
+    """All modules that importing `module` loads, itself included, as far as the sources tell."""
     loaded, waiting = set(), [module]
     while waiting:
         name = waiting.pop()

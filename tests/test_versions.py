@@ -1,6 +1,8 @@
-"""The wheel beside the versions of Keras and of its backends that people have, each in an environment of its own.
+"""The wheel beside the versions of Keras and its backends that people have.
 
-python tests/test_versions.py    # the table of docs/support.md
+Each combination has an environment of its own. This command prints the table of docs/support.md:
+
+python tests/test_versions.py
 """
 
 import json
@@ -34,7 +36,7 @@ print(json.dumps({"keras": keras.__version__, "seconds": [middle - begun, ended 
 
 
 class Environment(NamedTuple):
-    """What is there before the package comes, the extra that it is installed with, and the backend."""
+    """What is installed before the package, the extra it is installed with, and the backend."""
 
     before: tuple[str, ...]
     extra: str

@@ -61,7 +61,7 @@ def quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedPr
 
 
 def warm_quasiattn(*arguments: str | bytes, **options: Any) -> subprocess.CompletedProcess[bytes]:
-    """The same in a process that has imported TensorFlow already; the options are those of `warm.run`."""
+    """The same, with the options of `warm.run`, in a process that has TensorFlow imported."""
     command = [
         sys.executable,
         "-c",

@@ -1,4 +1,4 @@
-"""Tasks over two texts that train in seconds: a pair is right where both texts name the same animal."""
+"""Tasks over two texts that train in seconds: a pair is right if both name the same animal."""
 
 import random
 from pathlib import Path
@@ -42,7 +42,7 @@ def pairs(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
 
 
 def questions(count: int, seed: int = 0) -> list[tuple[str, str, str]]:
-    """(question, candidate, label) of questions with four candidates, one of them right; rows of all mixed."""
+    """Shuffled rows (question, candidate, label): each question has four candidates, one right."""
     draw = random.Random(seed)
     made = []
     for number in range(count):
@@ -75,7 +75,7 @@ def files(folder: Path, task: str) -> Path:
 
 
 def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
-    """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
+    """Settings of a small run on the folder's files; `model__units=4` overrides `model.units`."""
     settings = {
         **COMMON,
         **{

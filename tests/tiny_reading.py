@@ -1,4 +1,4 @@
-"""Reading that is learned in seconds: the name behind the animal that is asked for, in any script."""
+"""Reading that is learned in seconds: the name behind the animal asked for, in any script."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Tasks from one text to another that train in seconds: every word has one translation, in its place."""
+"""Tasks from text to text that train in seconds: every word has one translation, in its place."""
 
 import json
 import random
@@ -69,7 +69,7 @@ def files(folder: Path) -> Path:
 
 
 def overrides(folder: Path, task: str, model: str, **changed: Any) -> dict[str, Any]:
-    """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
+    """Settings of a small run on the folder's files; `model__units=4` overrides `model.units`."""
     kind = "{0}.en,{0}.de" if task == "translate" else "{0}.jsonl"
     data = {
         f"data.{split}": kind.format(folder / split) for split in ("train", "validation", "test")

@@ -48,7 +48,7 @@ def write(file: Path, made: list[tuple[str, str]]) -> Path:
 
 
 def overrides(folder: Path, model: str, **changed: Any) -> dict[str, Any]:
-    """Settings of a small run on the files in the folder; `model__units=4` for an override of `model.units`."""
+    """Settings of a small run on the folder's files; `model__units=4` overrides `model.units`."""
     names = (
         ("embedding_dim", "units", "embedding_dropout") if model.startswith("transformer") else ()
     )

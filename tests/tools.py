@@ -1,4 +1,4 @@
-"""What tests on every backend share: samples of a product of options, arrays in and out, and gradients."""
+"""For tests on every backend: samples of a product of options, arrays in and out, gradients."""
 
 import importlib.util
 import itertools
@@ -18,10 +18,11 @@ CODA_IMPLEMENTATIONS = tuple(
 
 
 def sampled(rows, count, seed=0):
-    """`rows`, tuples of options, as parameters: all but a sample of `count` are left to the ring `complete`.
+    """`rows`, tuples of options, as parameters: all but a sample of `count` are in ring `complete`.
 
-    The sample follows from `rows` and `seed` alone. Every value of every option is in it, even where that takes more
-    than `count`, and as many pairs of values as there is room for. Of a dictionary the items are the options.
+    The sample follows from `rows` and `seed` alone. It has every value of every option, even where
+    that takes more than `count` rows, and as many pairs of values as it has room for. The items of
+    a dictionary count as options.
     """
     rows = list(rows)
     facts = [_facts(row) for row in rows]
@@ -52,7 +53,7 @@ def to_numpy(structure):
 
 
 def run_with_gradients(function, inputs, cotangents):
-    """Outputs of `function(*inputs)` and the gradients of Σ output·cotangent for every input, as arrays.
+    """Outputs of `function(*inputs)` and gradients of Σ output·cotangent for each input, as arrays.
 
     `function` returns a list; a cotangent of None leaves that output out of the sum.
     """

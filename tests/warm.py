@@ -1,6 +1,7 @@
-"""Processes that begin with TensorFlow and Keras imported, for tests in which a fresh start is not the point.
+"""Processes that begin with TensorFlow and Keras imported, for tests that need no fresh start.
 
-A template (warm_template.py) imports them once, runs no operation, and forks a child for every command.
+A template (warm_template.py) imports them once, runs no operation, and forks a child for every
+command.
 """
 
 import array

@@ -1,4 +1,7 @@
-"""The process from which warm.py's commands are forked; its argument is the descriptor that it is asked through."""
+"""The process from which warm.py forks its commands.
+
+Its argument is the descriptor through which it is asked.
+"""
 
 import array
 import atexit
@@ -18,7 +21,7 @@ from typing import Any
 
 
 def serve(control: socket.socket) -> dict[str, Any]:
-    """In the template: forks until nobody can ask any more. In a child: returns what it shall do."""
+    """In the template, forks until nobody can ask any more. In a child, returns what it must do."""
     while True:
         _, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(5 * 4))
         with contextlib.suppress(ChildProcessError):
@@ -56,7 +59,9 @@ def become(words: list[str], env: dict[str, str], cwd: str, before: str) -> None
     )  # whatever the one who started us ignores
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         mode, errors = "w" if number else "r", "backslashreplace" if number == 2 else None
-        stream = open(number, mode, 1 if number == 2 else -1, errors=errors, closefd=False)  # noqa: SIM115
+        stream = open(  # noqa: SIM115
+            number, mode, 1 if number == 2 else -1, errors=errors, closefd=False
+        )
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     sys.modules["numpy"].random.seed()
@@ -77,7 +82,7 @@ def become(words: list[str], env: dict[str, str], cwd: str, before: str) -> None
 
 
 def end(error: BaseException | None) -> None:
-    """As an interpreter ends, but for taking all its modules down, which takes a forked one seconds."""
+    """Ends as an interpreter does, but keeps its modules: taking them down costs a fork seconds."""
     code: Any = 0
     if isinstance(error, SystemExit):
         code = error.code or 0

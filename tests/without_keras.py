@@ -1,7 +1,7 @@
-"""SavedModels as a server has them: in a process without the Python of Keras, tensorflow-text and this package.
+"""SavedModels as a server has them, without the Python of Keras, tensorflow-text and this package.
 
-One such process serves all the tests of a pytest worker. It is asked in a line of JSON on its standard input; arrays
-travel in npz files without pickle.
+One process without these serves all the tests of a pytest worker. It is asked in a line of JSON on
+its standard input; arrays travel in npz files without pickle.
 """
 
 import atexit
@@ -28,7 +28,7 @@ def ask(
 
     Args:
         folder: the SavedModel.
-        inputs: those of a signature by name, or those of a function in their order. Strings are bytes or str.
+        inputs: by name for a signature, in order for a function. Strings are bytes or str.
         function: the name of a signature, or that of a `tf.function` of the saved module.
     """
     named = (

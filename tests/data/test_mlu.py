@@ -169,7 +169,7 @@ def test_pieces_of_the_order_join_to_the_whole():
 def test_memory_does_not_grow_with_the_range():
     def peak_bytes(config):
         tracemalloc.start()
-        # One of many blocks costs as much as the next: the test split formats few rows and visits all.
+        # All blocks cost alike. The test split visits all of them and formats few rows.
         count = sum(1 for _ in generate_examples(config, "test"))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -251,18 +251,23 @@ def test_every_missing_file_is_named(tmp_path: Path) -> None:
     ("config", "pairs", "positive"),
     [
         ("scitail_part", {"validation": 1_304, "test": 2_126}, {}),
-        ("trecqa_clean", {"train": 4_718, "validation": 1_117, "test": 1_442}, {"validation": 65, "test": 68}),
+        ("trecqa_clean", {"train": 4_718, "validation": 1_117, "test": 1_442},
+         {"validation": 65, "test": 68}),
         *(
             pytest.param(*counts, marks=pytest.mark.long)
             for counts in (
                 ("snli_part", {"train": 18_000, "validation": 9_842, "test": 9_824}, {}),
                 ("quora_part", {"train": 18_991, "validation": 10_000, "test": 10_000}, {}),
-                ("wikiqa", {"train": 20_360, "validation": 2_733, "test": 6_165}, {"validation": 126, "test": 243}),
+                ("wikiqa", {"train": 20_360, "validation": 2_733, "test": 6_165},
+                 {"validation": 126, "test": 243}),
                 ("trecqa", {"train": 4_718, "validation": 1_148, "test": 1_517}, {}),
             )
         ),
         pytest.param(
-            "trecqa_all", {"train": 53_417, "validation": 1_148, "test": 1_517}, {}, marks=pytest.mark.complete
+            "trecqa_all",
+            {"train": 53_417, "validation": 1_148, "test": 1_517},
+            {},
+            marks=pytest.mark.complete,
         ),
         pytest.param(
             "ubuntu_irc",

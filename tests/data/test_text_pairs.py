@@ -212,7 +212,8 @@ class PremisesWithGaps(tfds.core.GeneratorBasedBuilder):
         return tfds.core.DatasetInfo(builder=self, features=features)
 
     def _split_generators(self, dl_manager: Any) -> dict[str, Any]:
-        return {"train": self._generate_examples([0, 1, -1, 1]), "validation_matched": self._generate_examples([1]),
+        return {"train": self._generate_examples([0, 1, -1, 1]),
+                "validation_matched": self._generate_examples([1]),
                 "test": self._generate_examples([-1])}  # fmt: skip
 
     def _generate_examples(self, labels: list[int]) -> Any:

@@ -1,5 +1,6 @@
-"""Every layer the laws are checked on. A new layer adds one or more cases to CASES here, and one entry to
-NON_DEFAULT in non_default.py.
+"""Every layer that the laws are checked on.
+
+A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT in non_default.py.
 """
 
 import pytest
@@ -9,6 +10,10 @@ from keras_quasiattn import layers
 from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
 
 HEADS = {"num_heads": 2, "key_dim": 3}
+LEARNED = {"alpha": "learned", "beta": "learned"}
+CAUSAL = {"use_causal_mask": True}
+CENTERED = {"gate_range": "centered", "center_similarity": True}
+CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", **CENTERED}}
 OPEN_GATES = 30.0
 
 CASES = [
@@ -17,39 +22,31 @@ CASES = [
         "coda_learned",
         layers.CoDA,
         PAIR,
-        {
-            "units": 13,
-            "share_projections": False,
-            "use_bias": True,
-            "alpha": "learned",
-            "beta": "learned",
-        },
+        {"units": 13, "share_projections": False, "use_bias": True, **LEARNED},
     ),
     LayerCase(
         "coda_centered",
         layers.CoDA,
         PAIR,
-        {"gate_range": "centered", "center_similarity": True, "activation": "relu"},
+        {**CENTERED, "activation": "relu"},
         largest_input=OPEN_GATES,
     ),
     LayerCase("multi_head_coda", layers.MultiHeadCoDA, SELF, HEADS),
     LayerCase("multi_head_coda_cross", layers.MultiHeadCoDA, CROSS, HEADS),
-    LayerCase(
-        "multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, {"use_causal_mask": True}
-    ),
+    LayerCase("multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, CAUSAL),
     LayerCase(
         "multi_head_coda_centered",
         layers.MultiHeadCoDA,
         CROSS,
-        {**HEADS, "gate_range": "centered", "center_similarity": True},
+        {**HEADS, **CENTERED},
         largest_input=OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_centered_causal",
         layers.MultiHeadCoDA,
         SELF,
-        {**HEADS, "gate_range": "centered", "center_similarity": True},
-        {"use_causal_mask": True},
+        {**HEADS, **CENTERED},
+        CAUSAL,
         largest_input=OPEN_GATES,
     ),
     LayerCase(
@@ -63,13 +60,7 @@ CASES = [
         "multi_head_coda_learned",
         layers.MultiHeadCoDA,
         CROSS,
-        {
-            **HEADS,
-            "alpha": "learned",
-            "beta": "learned",
-            "scaling": "paper",
-            "similarity": "sigmoid",
-        },
+        {**HEADS, **LEARNED, "scaling": "paper", "similarity": "sigmoid"},
     ),
     LayerCase(
         "multi_head_coda_sizes",
@@ -108,14 +99,12 @@ CASES = [
         layers.MultiHeadSigmoid,
         SELF,
         HEADS,
-        {"use_causal_mask": True},
+        CAUSAL,
         largest_input=OPEN_GATES,
     ),
     LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
     LayerCase("multi_head_softmax_cross", layers.MultiHeadSoftmax, CROSS, HEADS),
-    LayerCase(
-        "multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, {"use_causal_mask": True}
-    ),
+    LayerCase("multi_head_softmax_causal", layers.MultiHeadSoftmax, SELF, HEADS, CAUSAL),
     *(
         LayerCase(f"pooling_{mode}", layers.MaskedPooling, POOLED, {"mode": mode}, has_scores=False)
         for mode in ("mean", "sum", "max")
@@ -141,14 +130,7 @@ CASES += [
     ),
     LayerCase("multi_head_gated", layers.MultiHeadGated, SELF, HEADS, noisy=True),
     LayerCase("multi_head_gated_cross", layers.MultiHeadGated, CROSS, HEADS, noisy=True),
-    LayerCase(
-        "multi_head_gated_causal",
-        layers.MultiHeadGated,
-        SELF,
-        HEADS,
-        {"use_causal_mask": True},
-        noisy=True,
-    ),
+    LayerCase("multi_head_gated_causal", layers.MultiHeadGated, SELF, HEADS, CAUSAL, noisy=True),
 ]
 
 BLOCK = {"intermediate_dim": 13, **HEADS}
@@ -209,15 +191,7 @@ CASES += [
         "decomposable_coda_centered",
         layers.DecomposableAttention,
         PAIR,
-        {
-            **NETWORK,
-            "attention": "coda",
-            "attention_options": {
-                "alpha": "learned",
-                "gate_range": "centered",
-                "center_similarity": True,
-            },
-        },
+        {**NETWORK, **CENTERED_CODA},
         largest_input=OPEN_GATES,
         drops=False,
     ),
@@ -234,18 +208,7 @@ CASES += [
     LayerCase("dot", layers.DotAttention, ONE_WAY),
     LayerCase("dot_coda", layers.DotAttention, ONE_WAY, {"attention": "coda"}),
     LayerCase(
-        "dot_coda_centered",
-        layers.DotAttention,
-        ONE_WAY,
-        {
-            "attention": "coda",
-            "attention_options": {
-                "alpha": "learned",
-                "gate_range": "centered",
-                "center_similarity": True,
-            },
-        },
-        largest_input=OPEN_GATES,
+        "dot_coda_centered", layers.DotAttention, ONE_WAY, CENTERED_CODA, largest_input=OPEN_GATES
     ),
     LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
     LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
@@ -275,7 +238,7 @@ CASES += [
         layers.MultiHeadConflict,
         SELF,
         {**HEADS, "difference": "squared"},
-        {"use_causal_mask": True},
+        CAUSAL,
     ),
 ]
 
@@ -360,7 +323,10 @@ ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
 
 
 def one_of_each_first(cases):
-    """The cases as parameters, for laws whose check is dear: one of each class, the others in the long tests."""
+    """The cases as parameters, for laws whose check takes long.
+
+    One case of each class runs by default, the others in the long tests.
+    """
     return [
         pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
         for case in cases

@@ -1,4 +1,7 @@
-"""On JAX, which compiles every operation for every shape, a law takes a seeded third of the classes by default."""
+"""On JAX, each law runs by default on a seeded third of the classes.
+
+JAX compiles every operation for every shape, which takes long.
+"""
 
 import random
 

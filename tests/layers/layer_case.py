@@ -21,7 +21,8 @@ class Style:
 
     Args:
         call: (layer, sequences, masks, **options) → whatever the layer returns.
-        build_arguments: shapes of the sequences → positional arguments of `build` and `compute_output_shape`.
+        build_arguments: shapes of the sequences → positional arguments of `build` and of
+            `compute_output_shape`.
         mask_names: how an error names the mask of each sequence.
         lengths: length of each sequence.
         owners: for each output, the sequence whose positions it has; None = pooled.
@@ -82,12 +83,13 @@ class LayerCase:
         has_scores: whether `return_attention_scores=True` is understood and appends the weights.
         empty_rows_are_zero: False for layers with a residual path, whose rows are then only finite.
         stacks: whether the layer takes its own output in the place of the sequence that it is of.
-        positions_matter: True if deleting positions in the middle moves the others with respect to what the
-            layer sees, so that only padding at the end can be deleted.
-        largest_input: the scale of normal inputs whose sums over 512 positions still fit float16. Gates that
-            close at a distance allow more than those that do not.
-        longest: the length at which sums over positions are tried; a recurrent layer takes a step for each.
-        noisy: whether the layer draws random numbers in training without being told to drop anything.
+        positions_matter: True if deleting positions in the middle changes where the layer sees the
+            others. Then only padding at the end can be deleted.
+        largest_input: the scale of normal inputs whose sums over 512 positions still fit float16.
+            Gates that close at a distance allow more than those that do not.
+        longest: the length at which sums over positions are tried. It is less for a recurrent
+            layer, which takes a step for each position.
+        noisy: whether the layer draws random numbers in training even without dropout.
         drops: False for a layer whose `dropout` has no effect with these arguments.
         extra_outputs: what comes between the output and the weights where those are asked for.
         implementations: what `implementation` may be, for a layer that has it.
@@ -144,7 +146,10 @@ class LayerCase:
         ]
 
     def masks(self) -> list:
-        """A mask with holes, a mask of lengths, and a last example whose last sequence is all padding."""
+        """One mask a sequence: example 0 has holes, example 1 is short, and the last is padded.
+
+        In the last sequence, the last example is all padding.
+        """
         masks = []
         for length in self.style.lengths:
             mask = np.ones((BATCH, length), "bool")
@@ -160,7 +165,10 @@ class LayerCase:
 
 
 def constructor_parameters(layer: type) -> set[str]:
-    """Every named argument of every `__init__` from `layer` up to `keras.layers.Layer`, and the base's own."""
+    """Every named argument of every `__init__` from `layer` up to `keras.layers.Layer`.
+
+    The arguments of `keras.layers.Layer` itself are among them.
+    """
     names = {"name", "dtype", "trainable", "activity_regularizer"}
     for base in layer.__mro__[: layer.__mro__.index(keras.layers.Layer)]:
         if "__init__" in vars(base):

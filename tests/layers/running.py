@@ -42,7 +42,7 @@ def detach(x):
 
 
 def pure(case, layer, masks=None, **options):
-    """A function of (sequences..., weights...) that gives the outputs of `layer` with those weights."""
+    """A function of (sequences..., weights...): the outputs of `layer` with those weights."""
     count = len(case.style.lengths)
 
     def function(*tensors):

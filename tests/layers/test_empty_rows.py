@@ -1,4 +1,4 @@
-"""Rows that a causal mask, a window or a length of 0 leaves with nothing: zeros, whatever the biases are."""
+"""A row to which a causal mask, a window or a length of 0 leaves no key is zero for any bias."""
 
 import numpy as np
 import pytest

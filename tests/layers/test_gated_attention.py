@@ -1,4 +1,7 @@
-"""What is particular to GatedAttention and to the gates of MultiHeadGated: draws, cost, metrics, networks, equality."""
+"""What only GatedAttention and the gates of MultiHeadGated have.
+
+Draws, cost, metrics, networks and equality.
+"""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Keys of their own have a mask of their own, which hides them and their values in every multi-head layer."""
+"""In every multi-head layer, separate keys have their own mask, which hides keys and values."""
 
 import keras
 import numpy as np

@@ -1,4 +1,4 @@
-"""Laws 4 and 5: configurations survive, `build` makes every weight, symbolic shapes are the true ones."""
+"""Laws 4 and 5: configurations survive, `build` makes every weight, symbolic shapes are true."""
 
 import warnings
 

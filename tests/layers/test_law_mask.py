@@ -1,4 +1,7 @@
-"""Law 1: masks. True = attend; masked is deleted; padding never matters; empty rows are exact zeros."""
+"""Law 1: masks. True = attend, and what is masked is deleted.
+
+Padding never matters, and empty rows are exact zeros.
+"""
 
 import keras
 import numpy as np
@@ -17,7 +20,7 @@ cases_with_sequences = pytest.mark.parametrize("case", SEQUENCE_CASES, ids=str)
 
 
 def real_rows(case, results, masks):
-    """What may be looked at: the rows of real positions, or all of a pooled output, example by example."""
+    """The rows of real positions, or all of a pooled output, example by example."""
     return [
         output[b] if owner is None else output[b][masks[owner][b]]
         for output, owner in zip(results, case.style.owners, strict=True)
@@ -143,7 +146,10 @@ def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
 )
 @pytest.mark.parametrize("case", one_of_each_first(CASES))
 def test_sizes_that_coincide_mean_nothing(case, size):
-    """Heads, their size, batch and lengths alike: between unequal primes a bias of one axis is never another's."""
+    """Heads, their size, batch and lengths may be equal without changing the result.
+
+    Elsewhere these are unequal primes, so that a bias of one axis cannot fit another axis.
+    """
     layer, lengths = shared_layer(case), [size] * len(case.style.lengths)
     sequences = case.sequences(lengths=lengths, batch=size)
     padded = [np.pad(x, ((0, 4), (0, 5 + place), (0, 0))) for place, x in enumerate(sequences)]
@@ -216,7 +222,10 @@ def test_implicit_masks_are_used_and_explicit_masks_win(case):
 
 
 def two_layers_and_pooling(case, source):
-    """A function of tokens, 0 for padding, and the tokens: masks travel from the embedding to the pooling."""
+    """A function of tokens, and the tokens: masks travel from the embedding to the pooling.
+
+    Token 0 is padding.
+    """
     random = np.random.default_rng(3)
     tokens = [np.where(mask, random.integers(1, 13, mask.shape), 0) for mask in case.masks()]
     table = random.normal(size=(13, FEATURES)).astype("float32")

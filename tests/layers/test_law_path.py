@@ -107,7 +107,7 @@ def outputs_in_training(case, layer, sequences, masks, **options):
 
 
 def drawing(case, seed, **overrides):
-    """A layer with dropout or noise, seeded by its argument where it has one and by Keras' global seed otherwise."""
+    """A layer with dropout or noise, seeded by its argument `seed` or by Keras' global seed."""
     keras.utils.set_random_seed(seed)
     seeds = {"seed": seed} if "seed" in case.parameters else {}
     return case.make(**case.random_arguments, **seeds, **overrides)
@@ -146,7 +146,8 @@ def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
     sequences, masks = case.sequences(), case.masks()
     expected = outputs_in_training(case, drawing(case, 5), sequences, masks)
     layer = drawing(case, 5)
-    # `keras.layers.Dropout`, which blocks without a seed of their own use, draws other numbers under XLA.
+    # Blocks without a seed of their own use `keras.layers.Dropout`, which draws other numbers under
+    # XLA.
     compiled = tf.function(
         lambda *x: case.run(layer, x, masks, training=True), jit_compile="seed" in case.parameters
     )
@@ -167,7 +168,8 @@ def test_global_random_state_is_left_alone(case):
     states = {variable.path: to_numpy(detach(variable.value)) for variable in seeds}
     assert len(states) == len(layer.variables) - len(layer.weights)
     # Recurrent layers have a generator for a dropout that they do not have here.
-    # On PyTorch `keras.layers.Dropout`, in blocks without a seed of their own, leaves its generator unused.
+    # On PyTorch, `keras.layers.Dropout` in blocks without a seed of their own leaves its generator
+    # unused.
     if "seed" in case.parameters or (
         "dropout" in case.parameters and keras.backend.backend() != "torch"
     ):

@@ -15,8 +15,8 @@ every_case = pytest.mark.parametrize("case", CASES, ids=str)
 # The unit roundoff of each compute dtype.
 POLICIES = {"mixed_float16": 2.0**-11, "mixed_bfloat16": 2.0**-8}
 every_policy = pytest.mark.parametrize("policy", POLICIES)
-# How much worse than exact arithmetic on rounded inputs, weights and outputs a layer may be: it rounds at its
-# projections too.
+# How many times the error of exact arithmetic on rounded inputs, weights and outputs a layer may
+# have: it also rounds at its projections.
 FACTOR = 4
 
 
@@ -28,7 +28,10 @@ def rounded(array, policy):
 
 @functools.cache
 def exact(case: LayerCase, policy=None):
-    """The case in float64, with the inputs and weights of its shared layer, rounded as `policy` rounds them."""
+    """The case in float64, on the inputs and weights of its shared layer.
+
+    With a `policy`, these are rounded as it rounds them.
+    """
     reference = case.make(dtype="float64")
     for weight, source in zip(
         reference.weights, to_numpy(weights(shared_layer(case))), strict=True
@@ -70,7 +73,8 @@ def test_float64_is_computed_in_float64(case):
         isinstance(x, recurrent) for x in sublayers(layer)
     ):
         pytest.skip(
-            "Keras' LSTM and GRU multiply by `keras.ops.matmul`, which rounds float64 on JAX and PyTorch"
+            "Keras' LSTM and GRU multiply by `keras.ops.matmul`, "
+            "which rounds float64 on JAX and PyTorch"
         )
     arrays = [*(x.astype("float64") for x in case.sequences()), *to_numpy(weights(layer))]
     function = pure(case, layer, case.masks())
@@ -86,7 +90,8 @@ def test_float64_is_computed_in_float64(case):
 
     for one, middle, other in zip(moved(-1), moved(0), moved(1), strict=True):
         assert one.dtype == "float64"
-        # What is smooth bends by the square of a step; what was rounded to float32 somewhere jumps by 1e-7.
+        # A smooth function bends by the square of a step. If something was rounded to float32, the
+        # function jumps by 1e-7.
         scale = max(1.0, np.abs(middle).max(initial=0.0))
         np.testing.assert_allclose(one + other, 2 * middle, rtol=0, atol=2e-9 * scale)
 

@@ -131,7 +131,8 @@ def test_dot_product_heads_are_those_of_softmax_attention():
         ),
         (
             lambda: layers.DecomposableAttention(attention_options={"alpha": 2.0}),
-            r"`attention_options` of attention='softmax' may have no entries. Received: \['alpha'\]",
+            r"`attention_options` of attention='softmax' may have no entries. "
+            r"Received: \['alpha'\]",
         ),
         (
             lambda: layers.DecomposableAttention(attention="coda", attention_options={"units": 3}),
@@ -198,7 +199,8 @@ def test_dropout_is_in_the_network(layer_type):
 
 @pytest.mark.parametrize("make", [layers.DecomposableAttention, layers.GatedContextQueryAttention])
 def test_dropout_makes_no_distance_between_equal_words(make):
-    # Of each word another draw, the gate of equal words would be shut in training and open afterwards.
+    # If dropout drew anew for each word, the gate of equal words would be closed in training and
+    # open afterwards.
     options = {"scaling": "none", "similarity": "sigmoid"}
     layer = made(make(200, dropout=0.5, attention="coda", attention_options=options), [A, A])
     weights = arrays(layer([A, A], training=True, return_attention_scores=True))[-1]

@@ -6,7 +6,10 @@ from keras_quasiattn.layers.shared.projection_initializer import ProjectionIniti
 
 
 def test_projections_start_at_the_scale_of_a_dense_layer():
-    """Keras takes the heads for the window of a convolution, and its kernels come out four times too small."""
+    """A plain Keras initializer would make kernels four times too small.
+
+    It takes the heads for the window of a convolution.
+    """
     layer = MultiHeadCoDA(num_heads=4, key_dim=32)
     layer.build((None, None, 128), (None, None, 128))
     bound = (6 / (128 + 128)) ** 0.5

@@ -26,8 +26,8 @@ many = settings(
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-# Few of them, so that many coincide with each other and with the two heads of three features; fewer still on JAX, which
-# compiles every operation for every shape.
+# Few sizes, so that many coincide with each other and with the two heads of three features. There
+# are even fewer on JAX, which compiles every operation for every shape.
 ON_JAX = keras.backend.backend() == "jax"
 SIZES = some.sampled_from([0, 2] if ON_JAX else [0, 1, 2, 3, 5])
 
@@ -48,7 +48,10 @@ def masks_of(draw, sequences, only_ends):
 
 
 def rows(case, results, size=None, length=None):
-    """The first examples and, of an output that has positions, the first of each of its sequence's."""
+    """The first `size` examples of each output.
+
+    An output that has positions is also cut to the `length` of its sequence.
+    """
     return [
         x[:size] if owner is None else x[:size, : length[owner]]
         for x, owner in zip(results, case.style.owners, strict=True)

@@ -1,4 +1,4 @@
-"""What the laws do not say of the layers of readers: what they compute, with its gradient, and what they refuse."""
+"""Beyond the laws: what the readers' layers compute, with its gradient, and what they refuse."""
 
 import keras
 import numpy as np

@@ -1,7 +1,7 @@
 """Models that an earlier version saved load, and answer as they did then.
 
-`saved/` was written by commit 8e497b7, before `ops` had rooms: two functional models with weights of their own, made
-of layers of every kind, and arrays of what went in and came out.
+Commit 8e497b7 wrote `saved/` before `ops` was split into rooms. It holds two functional models with
+weights of their own, made of layers of every kind, and arrays of their inputs and outputs.
 """
 
 from pathlib import Path

@@ -16,7 +16,10 @@ def numpy(x):
 
 
 def random_model(rows, seed, vocabulary=V, length=L, spread=2.0):
-    """A step whose logits depend on the row, the position and the last two tokens (the cache remembers one)."""
+    """A step whose logits depend on the row, the position and the last two tokens.
+
+    The cache remembers the first of these two tokens.
+    """
     generator = np.random.default_rng(seed)
     shape = (rows, length, vocabulary, vocabulary, vocabulary)
     table = spread * generator.normal(size=shape).astype("float32")
@@ -85,7 +88,10 @@ def test_the_length_penalty_prefers_longer_answers():
 
 
 def test_the_length_penalty_counts_from_another_number_than_five():
-    """1 token and 7 tokens score alike at log-probabilities of 1 to (5 + 7)/(5 + 1); these are just beside that."""
+    """1 token and 7 tokens score alike if their log-probabilities are as 1 to (5 + 7)/(5 + 1).
+
+    The two ratios tried here lie just above and just below that.
+    """
     probabilities = np.full((2, 7, 14), 1e-9)
     probabilities[:, 0, [END, 2]] = 0.5
     probabilities[:, 2:6, 2] = probabilities[:, 6, END] = 1
@@ -119,7 +125,10 @@ def test_an_end_that_ranks_below_the_beams_completes_nothing():
 
 
 def test_an_end_among_the_best_leaves_every_beam_a_beginning():
-    """Of two beams none is lost to the end, which comes first: the third token, certain from then on, wins."""
+    """An end that comes first takes neither of the two beams.
+
+    The third token, which is certain from then on, wins.
+    """
     probabilities = np.full((6, 6), 1e-9)
     probabilities[0, [END, 2, 3]] = 0.4, 0.35, 0.25
     probabilities[2, 2:] = 0.25

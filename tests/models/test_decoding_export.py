@@ -1,4 +1,4 @@
-"""The searches inside one TensorFlow graph: `tf.function`, XLA, and a SavedModel in a process of its own."""
+"""The searches in one TensorFlow graph: `tf.function`, XLA, a SavedModel in its own process."""
 
 import functools
 

@@ -50,7 +50,7 @@ def test_a_certain_q_is_finite() -> None:
 
 @pytest.mark.usefixtures("tensorflow_only")
 def test_one_component_gives_value_and_gradient_of_all_in_expectation() -> None:
-    """Each component in turn, weighted by its probability: the expectation itself, not an average of draws."""
+    """Weighs each component by its probability: this is the expectation, not a mean of draws."""
     import tensorflow as tf
 
     logits = tf.constant(RANDOM.normal(size=(BATCH, COMPONENTS)).astype("float32"))

@@ -62,7 +62,10 @@ def test_keras_still_mistakes_a_layer_for_one_that_is_gone(tmp_path: Path) -> No
     ],
 )
 def test_a_model_loads_though_its_parts_lie_where_others_have_lain(make, tmp_path: Path) -> None:
-    """Keras takes what it serializes at one address, while it loads, for one object, even if the first is long gone."""
+    """While Keras loads, it takes everything that it serializes at one address for one object.
+
+    It does so even if the first object is long gone.
+    """
     model = make()
     model.save(tmp_path / "model.keras")
     with addresses.used_again():

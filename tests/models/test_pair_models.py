@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from pair_kinds import CLASSES, FIRST, KINDS, LABELS, SECOND, answer, lively, make, pair, to_numpy
 
-# Of the others every part is in one of these: "both" has what "none", "attention" and "conflict" have.
+# Every part of the other kinds is in one of these: "both" has what "none", "attention" and
+# "conflict" have.
 CHOSEN = ("coda", "intra", "no_projection", "both", "mixture")
 MIXTURES = ("mixture", "elbo", "reinforce")
 

@@ -29,7 +29,10 @@ class Own(keras.layers.MultiHeadAttention):
 
 
 def build(attention: type, **options: Any) -> keras.Model:
-    """Self-attention under masks, a causal one in a nested model that is called twice, and one across."""
+    """Attends to itself under masks, to itself causally in a nested model, and across.
+
+    The nested model is called twice.
+    """
     ids, states = (
         keras.Input((None,), dtype="int32", name="ids"),
         keras.Input((None, 8), name="states"),

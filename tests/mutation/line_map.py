@@ -1,4 +1,4 @@
-"""Which tests run which line: what `tests/mutants.py map` writes, and what it says about a mutant."""
+"""The map of `tests/mutants.py map`: which tests run which line, and so may kill a mutant."""
 
 import ast
 import json
@@ -23,7 +23,7 @@ def is_compiled(path: str) -> bool:
 
 
 def make_map(target: Path, suite: Path | None, processes: int, arguments: list[str]) -> None:
-    """Runs the suite once in a copy, and writes how long its tests took and which lines of which file each ran."""
+    """Runs the suite once in a copy, and writes each test's time and which lines it ran."""
     from coverage import CoverageData
 
     with workplaces(1, suite) as (place,):
@@ -50,7 +50,8 @@ def make_map(target: Path, suite: Path | None, processes: int, arguments: list[s
             for row, contexts in measured.contexts_by_lineno(str(file)).items():
                 tests = set()
                 for test, _, when in (context.rpartition("|") for context in contexts if context):
-                    # A shared fixture runs in the test that asks first; those that only look at it answer for it too.
+                    # A shared fixture runs in the test that asks first. The other tests that use it
+                    # answer for its lines too.
                     tests |= {test}.union(
                         *(users[name] for name in found["shared"][test] if when == "setup")
                     )
@@ -62,9 +63,10 @@ def make_map(target: Path, suite: Path | None, processes: int, arguments: list[s
 
 
 def covering(mutation: MutationSpec, seen: dict[str, Any]) -> dict[str, float]:
-    """The tests that may notice, with their seconds: those of its line, else its statement, function, class, file.
+    """The tests that may notice the mutation, with their seconds.
 
-    Only lines inside functions count: others run once, at import, in whichever test comes first.
+    They are the tests of its line, or else of its statement, function, class or file. Only lines
+    inside functions count: others run once, at import, in whichever test comes first.
     """
     path, row = str(mutation.module_path), mutation.start_pos[0]
     by_numba = is_compiled(path)

@@ -1,4 +1,7 @@
-"""What `tests/mutants.py` has pytest do: `-p mutation.plugin` notes what tests take, or judges a mutant with them."""
+"""What `tests/mutants.py` adds to pytest with `-p mutation.plugin`.
+
+One plugin notes how long tests take, the other judges a mutant with them.
+"""
 
 import faulthandler
 import json
@@ -35,9 +38,10 @@ def function_of(test: str) -> str:
 
 
 def shared_fixtures(item: pytest.Item) -> list[str]:
-    """Fixtures of this suite that the test shares with others, as one that trains a model for a whole module.
+    """Fixtures of this suite that tests share, such as one that trains a model for a whole module.
 
-    Those that every test has unasked make nothing: by them, every line that some setup runs would belong to all tests.
+    Fixtures that every test has without asking make nothing and are left out: through them, every
+    line that some setup runs would belong to all tests.
     """
     found = getattr(item, "_fixtureinfo").name2fixturedefs.items()  # noqa: B009, private to pytest
     return sorted(
@@ -48,7 +52,7 @@ def shared_fixtures(item: pytest.Item) -> list[str]:
 
 
 class Timekeeper:
-    """Notes, while the map is made, how long each passing test took and which fixtures it shares."""
+    """While the map is made, notes each passing test's time and which fixtures it shares."""
 
     def __init__(self, config: pytest.Config):
         self.is_worker = hasattr(config, "workerinput")
@@ -78,7 +82,7 @@ class Timekeeper:
 
 
 class Judge:
-    """Runs the planned tests in the planned order until one fails or time is up, and notes how far it came."""
+    """Runs the planned tests in order until one fails or time is up, and notes its progress."""
 
     def __init__(self, plan: dict[str, Any]):
         self.plan = plan
@@ -100,7 +104,10 @@ class Judge:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Iterator[None]:
-        """Each function once, cheap files first; then the rest, shuffled; before all, the test expected to fail."""
+        """Puts the test that is expected to fail first, then each function once, then the rest.
+
+        Functions of cheap files come early. The rest is shuffled.
+        """
         yield
         planned = sorted((item for item in items if self.price(item) is not None), key=self.price)
         once = {function_of(item.nodeid): item for item in reversed(planned)}

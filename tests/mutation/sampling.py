@@ -18,7 +18,8 @@ from cosmic_ray.work_db import use_db
 from cosmic_ray.work_item import MutationSpec, WorkItem
 from mutation.workplace import ROOT
 
-# Room: its sources, the tests that answer for lines no test was seen to run, and how many mutants are drawn.
+# Room: its sources, the tests that answer for lines that no test was seen to run, and how many
+# mutants are drawn.
 ROOMS = {
     "ops": ("keras_quasiattn/ops", "tests/ops", 75),
     "layers": ("keras_quasiattn/layers", "tests/layers", 55),
@@ -36,7 +37,7 @@ def room_of(path: str | Path) -> str:
 
 
 class Behaviour(ast.NodeTransformer):
-    """Takes out of a syntax tree what does not run or does not matter: types for readers, texts of errors."""
+    """Removes what does not run or does not matter: type annotations and the texts of errors."""
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
         return ast.arg(node.arg)
@@ -72,7 +73,7 @@ class Behaviour(ast.NodeTransformer):
 
 
 def mutated(mutation: MutationSpec) -> str | None:
-    """The file with the mutation, or None if it is not Python any more or cannot behave differently."""
+    """The mutated file, or None if it is no longer Python or cannot behave differently."""
     source = (ROOT / mutation.module_path).read_text()
     try:
         code = mutate_code(source, get_operator(mutation.operator_name)(), mutation.occurrence)
@@ -88,9 +89,11 @@ def mutated(mutation: MutationSpec) -> str | None:
 
 
 def drawn(mutations: Iterable[MutationSpec], count: int, seed: str) -> Iterable[MutationSpec]:
-    """At most `count`: first a place in the source and a kind of mutation, each as likely, then one of that kind.
+    """Draws at most `count` mutations.
 
-    Else the operators that can be replaced by a dozen others would be most of the sample.
+    It first draws a place in the source and a kind of mutation, all with equal chance, then one
+    mutation of that kind. Otherwise operators that a dozen others can replace would be most of the
+    sample.
     """
     draw, places = random.Random(seed), defaultdict(list)
     order = attrgetter("module_path", "start_pos", "operator_name", "occurrence")
@@ -122,7 +125,7 @@ def sample(session: Path, seed: int) -> None:
             of_room[room_of(item.mutations[0].module_path)].append(item.mutations[0])
         for room, (_, _, count) in ROOMS.items():
             kept = list(drawn(of_room[room], count, f"{seed} {room}"))
-            # Named after what is mutated, so that the same mutant has the same name in every session.
+            # A mutant is named after what it mutates, so its name is the same in every session.
             names = [f"{one.module_path} {one.operator_name} {one.occurrence}" for one in kept]
             keys = [hashlib.sha256(name.encode()).hexdigest()[:32] for name in names]
             database.add_work_items(map(WorkItem.single, keys, kept))

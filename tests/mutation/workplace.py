@@ -22,7 +22,7 @@ ALONE = "import os, sys; os.setsid(); sys.dont_write_bytecode = True"
 
 
 class Workplace:
-    """A private copy of the working tree, with this suite or another, in which one pytest at a time runs."""
+    """A private copy of the working tree, with this or another suite, for one pytest at a time."""
 
     def __init__(self, folder: Path, suite: Path | None):
         self.tree, self.scratch = folder / "tree", folder / "scratch"
@@ -112,9 +112,10 @@ class Workplace:
     def judge(
         self, tests: dict[str, float], first: str, limit: float, is_compiled: bool = False
     ) -> dict[str, Any]:
-        """Runs tests, that one `first`, until one fails; the notes of the plugin with the "killer" or None, and "how".
+        """Runs the tests, beginning with `first`, until one fails.
 
-        The killer is a test, a file of tests that cannot be imported, or "pytest" where that itself did not start.
+        Returns the notes of the plugin, with the "killer" and with "how" it ended. The killer is a
+        test, a file of tests that cannot be imported, "pytest" if pytest did not start, or None.
         """
         plan, notes, arguments, log = (
             self.scratch / name for name in ("plan", "notes", "arguments", "log")
@@ -135,7 +136,7 @@ class Workplace:
             return {**found, "killer": None, "how": "no test"}
         variables = {PLAN: str(plan), NOTES: str(notes)}
         if is_compiled:
-            # Numba looks whether the file that holds a function changed, not what that function calls.
+            # Numba checks whether the file of a function changed, but not what the function calls.
             variables["NUMBA_CACHE_DIR"] = str(self.scratch / "numba")
         with log.open("w") as output:
             code = self.pytest(

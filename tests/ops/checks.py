@@ -1,4 +1,7 @@
-"""Inputs of odd, unequal and degenerate sizes, and comparison with plain NumPy; gradients by differences."""
+"""Inputs of odd, unequal and degenerate sizes, and comparison with plain NumPy.
+
+Gradients are compared with differences.
+"""
 
 import numpy as np
 import pytest

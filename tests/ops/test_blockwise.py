@@ -1,4 +1,7 @@
-"""Tiles give what the definition gives: at tile edges, with ties, dropout, learned factors, and no large tensor."""
+"""Attention in tiles gives what the definition gives, without a large tensor.
+
+It is tried at tile edges, with ties, with dropout and with learned factors.
+"""
 
 import json
 import subprocess

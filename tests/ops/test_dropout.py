@@ -1,4 +1,4 @@
-"""Dropout patterns: their rate, their independence, and that a tile of one is the same as the whole."""
+"""Dropout patterns: their rate, their independence, and that a tile is a part of the whole."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_heads_rows_and_columns_are_independent(seed):
 
 @pytest.mark.parametrize("other", [(4, 0), (2, 0), (3, 1), (0, 3)])
 def test_other_seeds_share_no_pattern(other):
-    """Not that of another head either: a seed one higher must not shift the patterns by one head."""
+    """Nor between heads: a seed higher by one must not shift the patterns by one head."""
     mine, theirs = pattern((3, 0), rate=0.5), pattern(other, rate=0.5)
     assert max(agreement(one, two) for one in mine for two in theirs) < 5
 
@@ -60,7 +60,10 @@ def test_a_tile_is_a_part_of_the_whole():
 
 
 def test_backends_agree():
-    """The pattern is integer arithmetic, so it is the same everywhere: these are the first decisions of seed 3."""
+    """The pattern is integer arithmetic, so it is the same on every backend.
+
+    EXPECTED holds the first decisions of seed 3.
+    """
     mixed = np.array(
         [int("".join(map(str, row.astype(int))), 2) for row in pattern(batch_size=1)[0, :8, :16]]
     )

@@ -1,4 +1,4 @@
-"""Gates and pooling against their NumPy definitions and the independent vectors, gradients included."""
+"""Gates and pooling against NumPy definitions and independent vectors, gradients included."""
 
 import gating
 import numpy as np
@@ -137,7 +137,10 @@ def test_uniform_thresholds_draw_from_the_bernoulli_distribution():
 
 
 def test_the_same_seed_draws_the_same_everywhere():
-    """Integer arithmetic again, in another stream than dropout's: the first draws of seed 5, in steps of 2⁻²⁴."""
+    """The noise is integer arithmetic like dropout, but another stream.
+
+    The expected numbers are the first draws of seed 5, in steps of 2⁻²⁴.
+    """
     uniform = to_numpy(uniform_noise(np.array([5, 0], "int32"), (2, 3), draws=2))
     first = [[13240995, 12180635, 15196437], [5706039, 4432465, 15921075]]
     second = [[2669087, 16090239, 2722907], [5875547, 3821081, 15848295]]

@@ -1,4 +1,4 @@
-"""Attention over the open positions alone: the same numbers, from fewer rows, wherever that is possible."""
+"""Attention over the open positions alone: the same numbers, from fewer rows where possible."""
 
 import gating
 import keras

@@ -57,7 +57,8 @@ def test_no_gradient_holds_an_outer_product_at_every_position(made, inputs):
 
     operations = step.get_concrete_function(given).graph.get_operations()
     shapes = [one.shape for operation in operations for one in operation.outputs]
-    # 2 texts of 30 positions: the widest that is needed has 4·32 features; an outer product 24·32 and more.
+    # For 2 texts of 30 positions, the widest tensor that is needed has 4·32 features. An outer
+    # product has 24·32 or more.
     largest = max(shape.num_elements() for shape in shapes if shape.is_fully_defined())
     assert 2 * 30 * 32 <= largest <= 2 * 30 * 4 * 32
     assert all(shape.rank is None or shape.rank < 4 for shape in shapes)

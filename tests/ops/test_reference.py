@@ -1,4 +1,7 @@
-"""The ops against the plain NumPy definitions, at odd, unequal and degenerate sizes; gradients by differences."""
+"""The ops against plain NumPy definitions, at odd, unequal and degenerate sizes.
+
+Gradients are compared with differences.
+"""
 
 import itertools
 
@@ -39,7 +42,10 @@ def name_of(option):
 
 
 def some_options(seed):
-    """A third of the product of options and implementations, with every option on every implementation."""
+    """A third of the product of options and implementations.
+
+    Every implementation is tried with every option.
+    """
     product = itertools.product(OPTIONS, CODA_IMPLEMENTATIONS)
     return pytest.mark.parametrize(
         "options,implementation", sampled(product, 36, seed), ids=name_of

@@ -1,4 +1,4 @@
-"""Sigmoid attention against its definition, and that its name is enough wherever an attention is chosen."""
+"""Sigmoid attention against its definition, and by its name wherever an attention is chosen."""
 
 import keras
 import numpy as np

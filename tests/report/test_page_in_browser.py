@@ -1,4 +1,4 @@
-"""The page as a browser shows it: Debian's Chromium, driven by Playwright through its executable path."""
+"""The page in a browser: Debian's Chromium, which Playwright drives by its executable path."""
 
 import os
 import re
@@ -116,7 +116,7 @@ class Opened:
         self.file = file
 
     def check_quiet(self) -> None:
-        """Nothing but the file and what it holds was asked for, and nothing was said on the console."""
+        """Checks that the page requested only its own file, and that the console stayed silent."""
         assert [url for url in self.requests if not url.startswith("data:")] == [self.file.as_uri()]
         assert self.trouble == []
 
@@ -179,7 +179,8 @@ def test_keyboard(browser: Any, small: Path) -> None:
         tab.keyboard.press("Tab")
         visited.append(
             tab.evaluate(
-                "document.activeElement.id || document.activeElement.className || document.activeElement.tagName"
+                "document.activeElement.id || document.activeElement.className "
+                "|| document.activeElement.tagName"
             )
         )
     assert visited[:5] == ["SUMMARY", "example", "layer", "head", "stretch"]
@@ -259,7 +260,10 @@ def test_readable_in_both_schemes(browser: Any, plain: Path, scheme: str) -> Non
     ):
         assert opened.page.evaluate(CONTRAST, selector) >= 4.5, selector
     # Zero has the colour of the page, and the figures have one of their own for either scheme.
-    middle = "[...document.querySelector('#scale').getContext('2d').getImageData(100, 6, 1, 1).data].slice(0, 3)"
+    middle = (
+        "[...document.querySelector('#scale').getContext('2d')"
+        ".getImageData(100, 6, 1, 1).data].slice(0, 3)"
+    )
     paper = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
     np.testing.assert_allclose(opened.page.evaluate(middle), opened.page.evaluate(paper), atol=3)
     source = opened.page.evaluate("document.querySelector('picture img').currentSrc")

@@ -191,7 +191,7 @@ def test_what_the_c_library_refuses(mlu_saved_model: Path, tmp_path: Path) -> No
 
 
 def printing(text: str, folder: Path) -> Path:
-    """A SavedModel of stock ops that says back what it is asked, and prints `text` whenever it is."""
+    """A SavedModel of stock ops that echoes its input, and prints `text` whenever it is called."""
 
     class Parrot(tf.Module):
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])

@@ -124,7 +124,10 @@ def test_runtime_answers_as_the_model_does(
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Stands for the converter and the runtime of "onnx": `change` is what the runtime does to an answer."""
+    """A double of the converter and the runtime of "onnx".
+
+    `change` is what the runtime does to an answer.
+    """
     given: dict[str, Any] = {"change": lambda logits: logits, "written": lambda: None}
 
     def write(model: keras.Model, path: Path) -> None:

@@ -1,4 +1,7 @@
-"""A server answers what clients ask: tensorflow_model_server where it is on the PATH, else the double of it."""
+"""A server answers what clients ask.
+
+It is tensorflow_model_server if that is on the PATH, or else the double of it.
+"""
 
 import contextlib
 import json
@@ -120,8 +123,10 @@ IDS = {"text_ids": np.ones((2, 3), np.int32), "text_lengths": np.ones((3,), np.i
 @pytest.mark.parametrize(
     ("model", "inputs", "signature", "code", "message"),
     [
-        ("other", {"text": ["x"]}, "serving_default", "NOT_FOUND", r"Servable not found for request: Latest\(other"),
-        ("run", {"text": ["x"]}, "other", "FAILED_PRECONDITION", 'Serving signature key "other" not found'),
+        ("other", {"text": ["x"]}, "serving_default", "NOT_FOUND",
+         r"Servable not found for request: Latest\(other"),
+        ("run", {"text": ["x"]}, "other", "FAILED_PRECONDITION",
+         'Serving signature key "other" not found'),
         ("run", {"txt": ["x"]}, "serving_default", "INVALID_ARGUMENT", "text"),
         ("run", {"text": np.array([1.5])}, "serving_default", "INVALID_ARGUMENT", "string"),
         ("run", IDS, "token_ids", "INVALID_ARGUMENT", "must have as many rows|equal 0th-dimension"),

@@ -1,4 +1,4 @@
-"""The two signatures, on a task made of almost nothing: a text's ids are its bytes, an answer their sum."""
+"""The two signatures, on a minimal task: a text's ids are its bytes, an answer is their sum."""
 
 from typing import Any
 

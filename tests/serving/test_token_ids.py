@@ -1,4 +1,7 @@
-"""Every task answers ids as it answers strings, and a server that joins requests to a batch changes no answer."""
+"""Every task answers ids as it answers strings.
+
+A server that joins requests to a batch changes no answer.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -39,7 +42,7 @@ def make(name: str, folder: Path) -> Task:
 
 
 def joined(requests: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """One batch of several requests, each padded with its own first element, as TensorFlow Serving does it."""
+    """Joins requests as TensorFlow Serving does: it pads each with its own first element."""
     batch = {}
     for name in requests[0]:
         arrays = [request[name] for request in requests]

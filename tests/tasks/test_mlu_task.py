@@ -103,7 +103,8 @@ def test_log_probability_is_that_of_the_answer(trained: tuple[Task, keras.Model]
 def test_answer_that_is_not_utf8_is_text(
     trained: tuple[Task, keras.Model], monkeypatch: Any
 ) -> None:
-    # A model that has learned little answers with any bytes; the export compares this text with its own.
+    # A model that has learned little answers with any bytes. The export compares this text with its
+    # own.
     task, model = trained
     output = {"answer": tf.constant([b"\xff1"]), "log_probability": tf.constant([-1.0])}
     monkeypatch.setattr(type(task), "_answer_function", lambda self, model: lambda text: output)

@@ -19,7 +19,8 @@ EVERY_MODEL = [
     for task, models in MODELS.items()
     for model in models
 ]
-# One of each family: what sets the others apart is tested with the models, and a graph trains in the runs below.
+# One model of each family. The tests of the models cover what sets the others apart, and a graph
+# trains in the runs below.
 FAMILIES = [
     pytest.param("pairs", "mixture", marks=pytest.mark.long),
     ("pairs", "siamese_both"),
@@ -134,7 +135,8 @@ def test_inputs_that_are_no_pair(task: str, text: str, pairs: Any, rank: Any) ->
     made = {"pairs": pairs, "rank": rank}[task][0]
     with pytest.raises(
         UserError,
-        match=r"number of texts in the input .*: [13], not 2( or more)?: \w+, \w+, separated by tabs",
+        match=r"number of texts in the input .*: [13], not 2( or more)?: "
+        r"\w+, \w+, separated by tabs",
     ):
         made.check_input(text)
 

@@ -33,7 +33,7 @@ def task(folder: Path) -> Task:
 
 
 def answering(task: Task, programs: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """The figures where a model answers the first texts of the training split with these programs."""
+    """The figures if a model answers the first texts of the training split with these programs."""
     rows = [{"answer": program.encode()} for program in programs]
     monkeypatch.setattr(type(task), "_answers", lambda self, model, texts: rows)
     return dict(task.evaluate(task.build_model(), "train", limit=len(programs)))

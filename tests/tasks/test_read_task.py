@@ -104,7 +104,8 @@ def test_figures_are_of_the_answers(prepared: Task) -> None:
     [
         (
             "Which cat?",
-            "number of texts in the input 'Which cat.': 1, not 2 or more: question, passage, separated by tabs",
+            "number of texts in the input 'Which cat.': 1, not 2 or more: "
+            "question, passage, separated by tabs",
         ),
         (" \tthe cat", "the question of the input .* is empty"),
         ("Which big old white cat is it?\tthe cat", "has 8 words: at most 6 are right"),

@@ -176,7 +176,10 @@ def test_every_task_of_the_registry_is_there() -> None:
 
 @pytest.mark.parametrize("name", tasks.available())
 def test_no_preset_compiles_dropout(name: str) -> None:
-    """XLA on CPUs computes dropout's random bits again for every use: a step of MLU took 17 times as long."""
+    """XLA on CPUs computes dropout's random bits again for every use.
+
+    A step of MLU took 17 times as long.
+    """
     task = tasks.get(name)
     for preset in task.presets.values():
         for model in task.models:

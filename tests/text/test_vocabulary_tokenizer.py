@@ -76,7 +76,8 @@ def test_vocabulary_of_another_form(vocabulary: list[str], tmp_path: Path) -> No
 def test_unknown_cleaning() -> None:
     with pytest.raises(
         ValueError,
-        match="cleaning must be one of questions, treebank, words, pieces, cased_pieces; got 'none'",
+        match="cleaning must be one of questions, treebank, words, pieces, cased_pieces; "
+        "got 'none'",
     ):
         WordTokenizer(WORDS, "none")
 

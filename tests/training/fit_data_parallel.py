@@ -1,4 +1,4 @@
-"""Fit one model with JAX on one device and shared by two; prints what `test_data_parallel` compares."""
+"""Fits a model with JAX on one device and on two; prints what `test_data_parallel` compares."""
 
 import json
 

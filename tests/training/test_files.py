@@ -37,7 +37,7 @@ def test_failure_keeps_the_old_content(tmp_path: Path, error: Exception) -> None
 def test_power_failure_after_the_renaming_loses_neither_content_nor_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The content reaches the disk before the file takes its place, and the folder that has its name after it."""
+    """The content reaches the disk before the file is renamed, and the folder's entry after it."""
     done: list[tuple[Any, ...]] = []
     fsync, replace = os.fsync, os.replace
 

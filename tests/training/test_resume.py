@@ -34,7 +34,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Killed in a period, halfway through writing a checkpoint, and with only the model left to write."""
+    """A run killed in a period, halfway through a checkpoint, and with only the model to write."""
     folder = tmp_path_factory.mktemp("killed")
     moments = [
         ("step:6", 4),

@@ -186,7 +186,8 @@ from keras_quasiattn.training import train
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
-    train(toy_task.make(sys.argv[1] + "/data", model__width=16), sys.argv[1] + "/run", progress=False)
+    train(toy_task.make(sys.argv[1] + "/data", model__width=16), \
+sys.argv[1] + "/run", progress=False)
 except UserError as error:
     print("UserError:", error)
 """

@@ -48,7 +48,7 @@ def test_overflow_on_one_replica_skips_the_update_on_all(result: dict[str, Any])
 
 
 def test_keras_still_believes_the_first_replica_alone(result: dict[str, Any]) -> None:
-    """Why ReplicaLossScaleOptimizer exists: once this fails, Keras has mended its own and ours can go."""
+    """Why ReplicaLossScaleOptimizer exists. Once this fails, Keras is fixed and ours can go."""
     weight, _ = result["keras"]
     assert not math.isfinite(weight)
 
@@ -62,7 +62,8 @@ def test_each_replica_draws_noise_of_its_own(result: dict[str, Any]) -> None:
 
 def test_settings_that_replicas_cannot_keep_are_refused(result: dict[str, Any]) -> None:
     assert result["refusals"] == {
-        "batch_size": "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas",
+        "batch_size": "training.batch_size is 7: strategy 'mirrored' needs "
+        "a multiple of its 2 replicas",
         "jit_compile": "training.jit_compile is True: strategy 'mirrored' needs it to be False",
         "clip_norm": "training.clip_norm is 1.0: strategy 'mirrored' needs it to be None",
     }

@@ -94,8 +94,9 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
         processes = start(command(texts, run.name, model, policy), workers, quiet_gates=True)
         assert [code for code, _ in ends(processes)] == [0] * workers
     histories = [RunFolder.open(run).history() for run in runs]
-    # The workers add up the halves of a batch, and bfloat16 rounds what each of them adds. What is left of a gradient
-    # that should be nothing differs then, and Adam makes a whole step of it: the losses are alike, not the weights.
+    # The workers add up the halves of a batch, and bfloat16 rounds what each of them adds. A
+    # gradient that should be zero then keeps a difference, of which Adam makes a whole step. So the
+    # losses are alike, but not the weights.
     is_exact = policy == "float32"
     if is_exact:
         assert largest_difference(*runs) < 1e-4
@@ -111,7 +112,10 @@ def test_two_workers_learn_what_one_process_does(texts: Path, model: str, policy
 @pytest.mark.complete
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_killed_worker_stops_the_other_and_nothing_is_lost(texts: Path, seed: int) -> None:
-    """At a random moment, the chief or not; whether dropout goes on as it was shows in the weights."""
+    """Kills a worker, the chief or the other, at a random moment.
+
+    The weights show whether dropout went on as it was.
+    """
     draw = np.random.default_rng(seed)
     arguments = command(
         texts, f"killed-{seed}", "bilstm_soft", model__dropout=0.3, training__steps=200

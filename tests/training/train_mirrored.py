@@ -40,7 +40,10 @@ def run(name: str, strategy: str, policy: str = "float32", **overrides: Any) -> 
 
 
 def largest_difference(one: RunFolder, other: RunFolder) -> float:
-    """Over all weights but the keys' bias: softmax cancels it, and Adam scales its rounding errors up."""
+    """Over all weights but the keys' bias.
+
+    Softmax cancels that bias, and Adam scales its rounding errors up.
+    """
     pairs = zip(one.load_model().weights, other.load_model().weights, strict=True)
     compared = [(left, right) for left, right in pairs if not left.path.endswith("key/bias")]
     return float(max(np.abs(left.numpy() - right.numpy()).max() for left, right in compared))
@@ -62,7 +65,7 @@ def stopped_and_resumed(name: str) -> RunFolder:
 def overflow_on_the_second_replica(
     optimizer_class: type[keras.optimizers.LossScaleOptimizer],
 ) -> list[float]:
-    """The weight and the loss scale after an update in which one replica's gradient alone is infinite."""
+    """The weight and loss scale after an update with an infinite gradient on one replica only."""
     strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
     with strategy.scope():
         weight = keras.Variable(1.0)
@@ -104,7 +107,10 @@ def refusals() -> dict[str, str]:
 
 
 def learning(folder: RunFolder) -> dict[str, Any]:
-    """The same run on one device, what replicas refuse, and the noise and the overflow of a replica alone."""
+    """Compares the run with the same run on one device.
+
+    Also gathers what replicas refuse, and the noise and the overflow of a replica alone.
+    """
     one = run("one", "one")
     return {
         "replicas": folder.config["options"]["replicas"],

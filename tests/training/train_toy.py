@@ -1,4 +1,4 @@
-"""Trains the toy task in a process of its own; the second argument says where the process kills itself.
+"""Trains the toy task in its own process. The second argument says where the process kills itself.
 
 "step:N" ends it after N updates; "half:NAME" in the middle of writing the first file of that name;
 "whole:NAME" when that file is wholly written and about to take its place; "none" lets it finish.

@@ -1,7 +1,7 @@
 """The command line as one worker runs it, under a test's conditions.
 
-The first argument is JSON: `arguments` of the command; `quiet_gates`, to draw no noise for gates, which every replica
-draws for its own rows; `mended`, false to leave Keras' `fit` as it is.
+The first argument is JSON: `arguments` of the command; `quiet_gates`, to draw no noise for gates,
+which every replica draws for its own rows; `mended`, false to leave Keras' `fit` as it is.
 """
 
 import json

@@ -31,7 +31,7 @@ def task(texts: Path) -> Task:
 
 
 class Trainings:
-    """Stands in for `train`: notes what it is asked, and makes a run folder with figures that follow from the options."""
+    """A double of `train`: notes its arguments, and makes a run whose figures follow from them."""
 
     def __init__(self, figure: Callable[[Mapping[str, Any]], float]) -> None:
         self.figure = figure
@@ -145,7 +145,7 @@ def test_a_search_goes_on_where_it_stopped(
 def test_a_trial_begun_in_one_file_alone_is_drawn_again(
     task: Task, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """KerasTuner writes a trial's file before its own, and takes every file it finds for a trial that was counted."""
+    """KerasTuner writes a trial's file before its own, and counts every trial that has a file."""
     search(task, SPACE, tmp_path / "whole", trials=3, progress=False)
     whole, trainings.asked = tried(trainings), []
     save = oracles._AtomicOracle.save

@@ -187,7 +187,8 @@ def test_seed_fixes_the_problems_and_longer_streams_begin_alike(problems):
 def test_another_process_makes_the_same_problems(problems):
     code = (
         "from keras_quasiattn.data.algolisp.generator import generate_problems\n"
-        "print(*[p.program + p.tests.to_json() for p in generate_problems('validation', 20)], sep='\\n')"
+        "print(*[p.program + p.tests.to_json() for p in generate_problems('validation', 20)], "
+        "sep='\\n')"
     )
     environment = {
         "PYTHONHASHSEED": "7",

@@ -8,7 +8,10 @@ from keras_quasiattn.data.algolisp.interpreter import MAX_DEPTH, Program
 from keras_quasiattn.data.algolisp.trees import ProgramError
 
 TYPES = {"a": "int[]", "b": "int[]", "c": "int[][]", "n": "int", "s": "string", "p": "bool"}
-FIBONACCI = "[ invoke1 [ lambda1 [ if [ < arg1 2 ] 1 [ + [ self [ - arg1 2 ] ] [ self [ - arg1 1 ] ] ] ] ] n ]"
+FIBONACCI = (
+    "[ invoke1 [ lambda1 [ if [ < arg1 2 ] 1 "
+    "[ + [ self [ - arg1 2 ] ] [ self [ - arg1 1 ] ] ] ] ] n ]"
+)
 ARITIES = {
     **{name: len(function.kinds) for name, function in FUNCTIONS.items()},
     **{
@@ -56,11 +59,15 @@ def run(program, max_steps=100_000, **inputs):
         ("[ filter a [ combine [ combine ! is_prime ] square ] ]", {"a": [1, 2]}, [1, 2]),
         ("[ map c [ lambda1 [ map arg1 square ] ] ]", {"c": [[1, 2], [3]]}, [[1, 4], [9]]),
         # A name means what it means where the function stands.
-        ("[ map a [ lambda1 [ reduce b arg1 [ lambda2 [ + arg1 arg2 ] ] ] ] ]", {"a": [3, 4], "b": [1, 2]}, [6, 7]),
-        ("[ map a [ lambda1 [ + arg1 [ head [ map b [ lambda1 arg1 ] ] ] ] ] ]", {"a": [3, 4], "b": [1, 2]}, [4, 5]),
-        ("[ reduce a 0 [ lambda2 [ + arg1 [ invoke1 [ lambda1 [ + arg1 arg2 ] ] 10 ] ] ] ]", {"a": [1, 2]}, 23),
+        ("[ map a [ lambda1 [ reduce b arg1 [ lambda2 [ + arg1 arg2 ] ] ] ] ]",
+         {"a": [3, 4], "b": [1, 2]}, [6, 7]),
+        ("[ map a [ lambda1 [ + arg1 [ head [ map b [ lambda1 arg1 ] ] ] ] ] ]",
+         {"a": [3, 4], "b": [1, 2]}, [4, 5]),
+        ("[ reduce a 0 [ lambda2 [ + arg1 [ invoke1 [ lambda1 [ + arg1 arg2 ] ] 10 ] ] ] ]",
+         {"a": [1, 2]}, 23),
         (FIBONACCI, {"n": 10}, 89),
-        ("[ reduce [ map [ range 0 [ strlen s ] ] [ partial1 s str_index ] ] \"\" [ lambda2 [ str_concat arg2 arg1 ] ] ]",
+        ("[ reduce [ map [ range 0 [ strlen s ] ] [ partial1 s str_index ] ] \"\" "
+         "[ lambda2 [ str_concat arg2 arg1 ] ] ]",
          {"s": "abc"}, "cba"),
     ],
 )  # fmt: skip
@@ -106,7 +113,8 @@ def test_programs_that_cannot_be_right_are_refused_before_they_run(program, comp
         ("[ map a [ partial2 1 + ] ]", "partial2 of a function that is given 1"),
         ("[ map a [ lambda1 abs ] ]", "an array cannot hold this: function"),
         (
-            "[ map [ range 0 1 ] [ lambda1 [ append [ array-new int ] [ append [ array-new int ] a ] ] ] ]",
+            "[ map [ range 0 1 ] [ lambda1 [ append [ array-new int ] "
+            "[ append [ array-new int ] a ] ] ] ]",
             "nested",
         ),
         ("[ filter a square ]", "the condition of filter must be truth value, not number"),
@@ -137,13 +145,16 @@ def test_programs_that_fail(program, complaint):
         ("[ invoke1 [ lambda1 [ head [ map [ range 0 1 ] self ] ] ] 1 ]", "more than 110 deep"),
         ("[ invoke1 [ combine [ lambda1 [ self arg1 ] ] abs ] 1 ]", "more than 110 deep"),
         (FIBONACCI.replace(" n ]", " 40 ]"), "more than 100000 steps"),
-        (f"[ map {THOUSAND} [ lambda1 [ map {THOUSAND} [ lambda1 {THOUSAND} ] ] ] ]", "steps|nested"),
+        (f"[ map {THOUSAND} [ lambda1 [ map {THOUSAND} [ lambda1 {THOUSAND} ] ] ] ]",
+         "steps|nested"),
         (f"[ reduce {THOUSAND} 0 [ lambda2 [ reduce {THOUSAND} 0 + ] ] ]", "steps"),
         (f'[ reduce {THOUSAND} "z" [ lambda2 [ str_concat arg1 arg1 ] ] ]', "steps"),
         (f"[ reduce {THOUSAND} {THOUSAND} append ]", "steps"),
         (f"[ reduce {THOUSAND} 10 [ lambda2 [ * arg1 arg1 ] ] ]", "4096 bits"),
-        (f"[ reduce {THOUSAND} {THOUSAND} [ lambda2 [ append [ array-new int ] arg1 ] ] ]", "nested array"),
-        (f"[ reduce {THOUSAND} 0 [ lambda2 [ len [ map {THOUSAND} [ lambda1 arg1 ] ] ] ] ]", "steps"),
+        (f"[ reduce {THOUSAND} {THOUSAND} [ lambda2 [ append [ array-new int ] arg1 ] ] ]",
+         "nested array"),
+        (f"[ reduce {THOUSAND} 0 [ lambda2 [ len [ map {THOUSAND} [ lambda1 arg1 ] ] ] ] ]",
+         "steps"),
     ],
 )  # fmt: skip
 def test_programs_without_end_are_given_up_soon(program, complaint):
@@ -164,7 +175,10 @@ def test_functions_made_of_functions_leave_pythons_stack_alone():
     partial = "[ lambda2 [ if [ == arg2 0 ] abs [ partial0 1 [ combine arg1 + ] ] ] ]"
     assert run(f"[ invoke1 [ reduce {THOUSAND} 0 {partial} ] n ]", n=-4) == 995
     # Ever more of them, held and let go, until the limit.
-    nested = f"[ lambda2 [ reduce {THOUSAND} arg2 [ lambda2 [ combine [ lambda1 arg1 ] [ lambda1 arg1 ] ] ] ] ]"
+    nested = (
+        f"[ lambda2 [ reduce {THOUSAND} arg2 "
+        "[ lambda2 [ combine [ lambda1 arg1 ] [ lambda1 arg1 ] ] ] ] ]"
+    )
     with pytest.raises(ProgramError, match="steps"):
         run(f"[ reduce {THOUSAND} 0 {nested} ]")
     with pytest.raises(ProgramError, match="steps"):

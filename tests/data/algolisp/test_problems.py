@@ -35,8 +35,8 @@ DIGITS = {
     ],
     "tags": [],
     "text": _words(
-        "given a number a , find how many times you can replace a with sum of its digits before it becomes "
-        "a single digit number"
+        "given a number a , find how many times you can replace a with sum of its digits "
+        "before it becomes a single digit number"
     ),
     "return_type": "int",
     "args": {"a": "int"},

@@ -1,0 +1,277 @@
+"""Bad arguments, bad questions and damaged files: a command says one line and changes nothing."""
+
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_mlu
+
+Outcome = tuple[int, str, str]
+
+
+def assert_one_line(outcome: Outcome, message: str, code: int = 1) -> None:
+    assert outcome[0] == code, outcome
+    assert outcome[1] == ""
+    (line,) = outcome[2].splitlines()
+    assert re.match(f"quasiattn: .*{message}", line), line
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("hello", "cannot read 'hello' as an expression: expected 'x=INTEGER,y=INTEGER,OPERATION'"),
+        ("", "cannot read '' as an expression"),
+        ("x=1,y=2,x*y", r"operator '\*' in .* is not known: .*operators \+ -"),
+        ("x=99,y=2,x+y", "the value of x in .* is not an integer from -20 to 19"),
+        ("x" * 10_000, r"cannot read 'x{40}'... \(10000 characters\) as an expression"),
+        ("\udcff\udcfe", r"cannot read '\\udcff\\udcfe' as an expression"),
+        ("x=1,y=2,x+y\n", r"cannot read 'x=1,y=2,x\+y\\n' as an expression"),
+    ],
+)
+def test_question_that_the_model_cannot_know(
+    question: str, message: str, run_cli: Any, mlu_run: Path
+) -> None:
+    assert_one_line(run_cli("predict", str(mlu_run), tiny_mlu.QUESTION, question), message)
+
+
+@pytest.mark.parametrize(
+    "typed", [b"\xff\xfe\n", b"", b"x=1,y=2,x+y\n\n", b"x=1,y=2,x+y\r\n", b"z" * 10_000]
+)
+def test_standard_input_that_the_model_cannot_know(
+    typed: bytes, run_cli: Any, mlu_run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+    assert_one_line(run_cli("predict", str(mlu_run), "-"), "cannot read .* as an expression")
+
+
+TRAIN = (
+    "train",
+    "mlu",
+    "--quiet",
+    "--run",
+    "{tmp}/new",
+    "--data-dir",
+    "{data}",
+    *tiny_mlu.settings(),
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "code"),
+    [
+        (
+            ("train", "mlv", "--run", "{tmp}/new"),
+            r"unknown task 'mlv' \(did you mean 'mlu'\?\): choose from classify, mlu",
+            1,
+        ),
+        (
+            ("train", "\udcff", "--run", "{tmp}/new"),
+            r"unknown task '\\udcff': choose from classify, mlu",
+            1,
+        ),
+        ((*TRAIN, "--preset", "dem"), r"unknown preset of task mlu 'dem' \(did you mean 'demo'", 1),
+        (
+            (*TRAIN, "--model", "lstm"),
+            "unknown model of task mlu 'lstm': choose from coda, softmax, ",
+            1,
+        ),
+        ((*TRAIN, "--set", "model.with=3"), "unknown option 'model.with'", 1),
+        (
+            (*TRAIN, "--model", "softmax", "--set", "model.coda_scaling=paper"),
+            "unknown option 'model.coda",
+            1,
+        ),
+        (
+            (*TRAIN, "--set", "model.hidden_dim=wide"),
+            "model.hidden_dim is 'wide': it must be of type int",
+            1,
+        ),
+        (
+            (*TRAIN, "--set", "model.hidden_dim=\udcff"),
+            "model.hidden_dim is .*: it must be of type int",
+            1,
+        ),
+        (
+            (*TRAIN, "--set", "model.hidden_dim"),
+            "--set 'model.hidden_dim': it must be NAME=VALUE",
+            1,
+        ),
+        ((*TRAIN, "--set", "data.low=30"), "low must be less than high; got low=30, high=20", 1),
+        (
+            (*TRAIN, "--set", "model.num_heads=5"),
+            "`num_heads` must divide the width .* num_heads=5, width 32",
+            1,
+        ),
+        ((*TRAIN, "--set", "training.steps=15"), "training.steps is 15: it must be a multiple", 1),
+        (
+            (*TRAIN, "--set", "training.schedule=step"),
+            "unknown training.schedule 'step': choose from",
+            1,
+        ),
+        ((*TRAIN, "--policy", "float8"), "unknown precision policy 'float8'", 1),
+        (
+            (*TRAIN, "--strategy", "both"),
+            "unknown strategy 'both': choose from mirrored, multi-worker, one",
+            1,
+        ),
+        (
+            (*TRAIN, "--strategy", "mirrored"),
+            "found no GPU and one CPU device: use the strategy 'one'",
+            1,
+        ),
+        ((*TRAIN, "--seed", "-1"), "seed is -1: it must be at least 0", 1),
+        ((*TRAIN, "--seed", "one"), "Invalid value for '--seed': 'one' is not a valid integer", 2),
+        ((*TRAIN, "--sed", "1"), "No such option.*--sed.*--seed", 2),
+        (("train", "mlu"), "Missing option '--run'", 2),
+        (
+            ("train", "mlu", "--run", "{tmp}/\udcff"),
+            r"Invalid value for '--run': the path .*\\udcff' must be UTF-8",
+            2,
+        ),
+        (("trane",), "No such command 'trane'", 2),
+        (("evaluate", "{tmp}/none"), "none is not there: name the folder of a training run", 1),
+        (("evaluate", ""), "is not a run folder: it has no config.json", 1),
+        (("evaluate", "n" * 10_000), "File name too long", 1),
+        (
+            ("evaluate", "{run}", "--limit", "0"),
+            "Invalid value for '--limit': 0 is not in the range x>=1",
+            2,
+        ),
+        (
+            ("evaluate", "{run}", "--split", "tset", "--data-dir", "{data}"),
+            "unknown split 'tset' .*did you mean",
+            1,
+        ),
+        (("predict", "{run}"), r"Missing argument 'INPUTS\.\.\.'", 2),
+        (("predict", "{run}", "--", "-x"), "cannot read '-x' as an expression", 1),
+        (
+            ("export", "{run}", "--to", "{tmp}/saved", "--name", "a/b"),
+            "the model's name is 'a/b'",
+            1,
+        ),
+        (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
+        (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*config.json/run/1: ", 1),
+        (("export", "{tmp}/none", "--to", "{tmp}/saved"), "none is not there", 1),
+        (
+            ("serve-check", "{run}"),
+            "run is not a SavedModel: it has no saved_model.pb; name the folder of",
+            1,
+        ),
+    ],
+)
+def test_bad_arguments_are_one_line_and_change_nothing(
+    arguments: tuple[str, ...],
+    message: str,
+    code: int,
+    run_cli: Any,
+    run: Path,
+    mlu_data: Path,
+    tmp_path: Path,
+) -> None:
+    places = {"tmp": str(tmp_path), "run": str(run), "data": str(mlu_data)}
+    before = tiny_mlu.contents(tmp_path)
+    outcome = run_cli(*(argument.format(**places) for argument in arguments))
+    assert_one_line(outcome, message, code)
+    after = tiny_mlu.contents(tmp_path)
+    # An empty folder counts as none. With a config.json in it, the next start would have to keep to
+    # the refused options.
+    after.pop("new", None)
+    assert after == before
+
+
+def cut_short(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[: len(content) // 2])
+
+
+def garbage_within(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 4 : len(content) * 3 // 4] = bytes(len(content) // 2)
+    file.write_bytes(content)
+
+
+def set_in_config(**values: Any) -> Callable[[Path], None]:
+    def change(file: Path) -> None:
+        file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
+
+    return change
+
+
+DAMAGES = {
+    "no config": ("config.json", Path.unlink, "is not a run folder: it has no config.json"),
+    "config cut short": ("config.json", cut_short, "config.json is damaged"),
+    "config of nothing": (
+        "config.json",
+        lambda file: file.write_text(""),
+        "config.json is damaged",
+    ),
+    "task half there": (
+        "config.json",
+        set_in_config(task_config={"options": {}}),
+        "config.json is damaged",
+    ),
+    "options no table": (
+        "config.json",
+        set_in_config(task_config={"options": 3}),
+        "config.json is damaged",
+    ),
+    "newer format": (
+        "config.json",
+        set_in_config(format=2),
+        "has format 2 and this version .* reads up to 1",
+    ),
+    "newer task": ("config.json", set_in_config(task="later"), "unknown task 'later'"),
+    "no model": (
+        "model.keras",
+        Path.unlink,
+        r"is not finished \(step 20 of 20\): run the train command again",
+    ),
+    "empty model": (
+        "model.keras",
+        lambda file: file.write_bytes(b""),
+        "model.keras is not the file that ",
+    ),
+    "model cut short": ("model.keras", cut_short, "model.keras is not the file that "),
+    "garbage in the model": ("model.keras", garbage_within, "model.keras is not the file that "),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_run_is_one_line_and_stays_as_it_is(
+    damage: str, run_cli: Any, run: Path, mlu_data: Path, tmp_path: Path
+) -> None:
+    name, spoil, message = DAMAGES[damage]
+    spoil(run / name)
+    before = tiny_mlu.contents(tmp_path)
+    for command in (
+        ("evaluate", str(run), "--data-dir", str(mlu_data), "--limit", "1"),
+        ("predict", str(run), tiny_mlu.QUESTION),
+        ("export", str(run), "--to", str(tmp_path / "saved")),
+    ):
+        assert_one_line(run_cli(*command), message)
+        assert tiny_mlu.contents(tmp_path) == before
+
+
+def test_training_in_a_folder_with_another_run(run_cli: Any, run: Path, mlu_data: Path) -> None:
+    before = tiny_mlu.contents(run)
+    arguments = ("train", "mlu", "--run", str(run), "--data-dir", str(mlu_data), "--seed=3")
+    outcome = run_cli(*arguments, *tiny_mlu.settings(model__hidden_dim=64))
+    assert_one_line(
+        outcome, "was begun with model.hidden_dim 32, not 64: give the same options again or name"
+    )
+    assert tiny_mlu.contents(run) == before
+
+
+def test_data_that_were_damaged(run_cli: Any, run: Path, mlu_data: Path, tmp_path: Path) -> None:
+    data = shutil.copytree(mlu_data, tmp_path / "data")
+    (file,) = data.rglob("*-test.tfrecord*")
+    garbage_within(file)
+    before = tiny_mlu.contents(tmp_path)
+    assert_one_line(run_cli("evaluate", str(run), "--data-dir", str(data)), "TensorFlow stopped: ")
+    assert tiny_mlu.contents(tmp_path) == before
