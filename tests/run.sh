@@ -19,6 +19,8 @@ environment=${QUASIATTN_VENV:-.venv}
 [ -x "$environment/bin/python" ] || "${PYTHON:-python3}" -m venv "$environment"
 python="$environment/bin/python"
 "$python" -m pip install --quiet --upgrade pip
+# The versions that the tests were passed with: the extras of setup.cfg allow newer ones.
+"$python" -m pip install --quiet --require-hashes --requirement .ci/requirements.txt
 "$python" -m pip install --quiet --editable ".[test]"
 "$python" -m ruff check .
 "$python" -m ruff format --check .
