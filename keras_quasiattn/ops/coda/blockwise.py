@@ -10,7 +10,7 @@ from keras_quasiattn.ops.coda.composition import Composition, WeightRule
 from keras_quasiattn.ops.coda.pairs import Pairs
 from keras_quasiattn.ops.coda.tile_masks import TileMasks
 from keras_quasiattn.ops.coda.tiles import TiledWeights, tiled_sums
-from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.ops.masking import combine_masks, zero_padding
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.random import dropout_keys
 from keras_quasiattn.ops.tiling import (
@@ -108,9 +108,9 @@ def _masks(
     full = None
     if mask is not None:
         if mask.shape[-2] == 1:
-            key_mask = mask
+            key_mask = combine_masks(key_mask, mask)
         elif mask.shape[-1] == 1:
-            row_mask = mask
+            row_mask = combine_masks(row_mask, mask)
         else:
             # `TileMasks` needs the rank of (*lead, T, S): add leading axes of length 1.
             full = ops.reshape(
