@@ -45,7 +45,7 @@ def hash_to_unit_interval(key: int, texts: Iterable[bytes]) -> np.ndarray:
         key: Any integer of at most 64 bits; another key gives unrelated numbers.
         texts: Equal texts get equal numbers.
 
-    >>> bool(text_shares(1, [b"a", b"b"])[1] == text_shares(1, [b"b"])[0])
+    >>> bool(hash_to_unit_interval(1, [b"a", b"b"])[1] == hash_to_unit_interval(1, [b"b"])[0])
     True
     """
     digests = [hashlib.blake2b(text, digest_size=8).digest() for text in texts]

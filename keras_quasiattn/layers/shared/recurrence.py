@@ -17,7 +17,7 @@ def with_one_real_position(mask: Tensor) -> Tensor:
     cuDNN rejects rows without real positions. The caller must discard what is computed at the added
     positions.
 
-    >>> readable(np.array([[False, True], [False, False]])).numpy().tolist()
+    >>> with_one_real_position(np.array([[False, True], [False, False]])).numpy().tolist()
     [[False, True], [True, False]]
     """
     first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
