@@ -39,8 +39,8 @@ def main() -> None:
     backend = os.environ.get("KERAS_BACKEND", "tensorflow")
     if backend != "tensorflow":
         sys.exit(
-            f"quasiattn: KERAS_BACKEND is {backend!r}: the commands run on TensorFlow, "
-            "unset it or set 'tensorflow'"
+            f"quasiattn: KERAS_BACKEND is {backend!r}: the commands run on TensorFlow only; "
+            "unset it or set it to 'tensorflow'"
         )
     try:
         with _silent_unless_it_fails():

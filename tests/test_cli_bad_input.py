@@ -105,7 +105,7 @@ TRAIN = (
         ((*TRAIN, "--set", "data.low=30"), "low must be less than high; got low=30, high=20", 1),
         (
             (*TRAIN, "--set", "model.num_heads=5"),
-            "`num_heads` must divide the width .* num_heads=5, width 32",
+            "divisible by `num_heads` .* num_heads=5, width=32",
             1,
         ),
         ((*TRAIN, "--set", "training.steps=15"), "training.steps is 15: it must be a multiple", 1),
@@ -122,7 +122,7 @@ TRAIN = (
         ),
         (
             (*TRAIN, "--strategy", "mirrored"),
-            "found no GPU and one CPU device: use the strategy 'one'",
+            "found no GPU and only one CPU device: use strategy 'one'",
             1,
         ),
         ((*TRAIN, "--seed", "-1"), "seed is -1: it must be at least 0", 1),
@@ -135,7 +135,7 @@ TRAIN = (
             2,
         ),
         (("trane",), "No such command 'trane'", 2),
-        (("evaluate", "{tmp}/none"), "none is not there: name the folder of a training run", 1),
+        (("evaluate", "{tmp}/none"), "none does not exist: name the folder of a training run", 1),
         (("evaluate", ""), "is not a run folder: it has no config.json", 1),
         (("evaluate", "n" * 10_000), "File name too long", 1),
         (
@@ -157,7 +157,7 @@ TRAIN = (
         ),
         (("export", "{run}", "--to", "{tmp}/saved", "--version", "0"), "the version is 0", 1),
         (("export", "{run}", "--to", "{run}/config.json"), "cannot write .*config.json/run/1: ", 1),
-        (("export", "{tmp}/none", "--to", "{tmp}/saved"), "none is not there", 1),
+        (("export", "{tmp}/none", "--to", "{tmp}/saved"), "none does not exist", 1),
         (
             ("serve-check", "{run}"),
             "run is not a SavedModel: it has no saved_model.pb; name the folder of",
@@ -263,7 +263,8 @@ def test_training_in_a_folder_with_another_run(run_cli: Any, run: Path, mlu_data
     arguments = ("train", "mlu", "--run", str(run), "--data-dir", str(mlu_data), "--seed=3")
     outcome = run_cli(*arguments, *tiny_mlu.settings(model__hidden_dim=64))
     assert_one_line(
-        outcome, "was begun with model.hidden_dim 32, not 64: give the same options again or name"
+        outcome,
+        "was started with model.hidden_dim 32, not 64: use the same options or a new folder",
     )
     assert tiny_mlu.contents(run) == before
 

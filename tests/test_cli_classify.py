@@ -104,10 +104,10 @@ def ask(model: Path, texts: list[str]) -> dict[str, Any]:
     [
         ("text\tclass\na\tb\n", "mine.tsv, line 1: the columns are 'text', 'class'"),
         ("text\tlabel\na\tb\nc\t\n", "mine.tsv, line 3: the label is empty"),
-        ("text\tlabel\na\tb\nc\n", "mine.tsv, line 3: 1 fields: 2 would be right"),
+        ("text\tlabel\na\tb\nc\n", "mine.tsv, line 3: 1 fields, expected 2"),
         (
             "text\tlabel\na\tb\nc\td\n",
-            "data.validation_share is 0.1 and data.validation_fold 0: it leaves"
+            "data.validation_share is 0.1 and data.validation_fold 0: this leaves"
             "|training.batch_size is 8",
         ),
     ],
@@ -144,7 +144,7 @@ def test_label_of_the_test_file_that_was_never_seen(
     outcome = run_cli(*words, "--set", f"data.test={tmp_path / 'test.tsv'}")
     assert_one_line(
         outcome,
-        "test.tsv, line 3: no text of .* has the label 'ABBR': HUM, LOC, NUM would be right",
+        "test.tsv, line 3: no text of .* has the label 'ABBR': expected one of HUM, LOC, NUM",
     )
 
 
@@ -153,11 +153,11 @@ def test_label_of_the_test_file_that_was_never_seen(
     [
         (
             ["mlu", "--data", "x.tsv"],
-            "--data 'x.tsv': task mlu makes its own data and takes no file",
+            "--data 'x.tsv': task mlu generates its own data and accepts no file",
         ),
         (
             ["classify", "--data", "x.tsv", "--preset", "trec"],
-            "'x.tsv' goes with the preset 'own', not 'trec'",
+            "'x.tsv' needs the preset 'own', not 'trec'",
         ),
         (["classify", "--data", "x.tsv"], "cannot read x.tsv: No such file"),
         (["classify", "--preset", "own"], "data.train is '': name a file, with --data FILE"),

@@ -102,8 +102,8 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
         ["export", str(run), f"--to={place}/saved"],
     ]
     messages = [
-        f"cannot make the run folder {place}/new: Permission denied",
-        f"{place}/thesis holds other files .such as thesis.tex. and no run: name a new folder",
+        f"cannot create the run folder {place}/new: Permission denied",
+        f"{place}/thesis holds other files .such as thesis.tex. but no run: name a new folder",
         f"cannot write {run}/metrics.json: Permission denied",
         f"cannot write the data to {place}/other: .*Permission denied",
         f"cannot write {place}/saved/run/1: Permission denied",
@@ -175,7 +175,7 @@ def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
     assert code == 130
     assert (
         err
-        == "quasiattn: stopped; a training goes on from its last checkpoint when started again\n"
+        == "quasiattn: stopped; a training continues from its last checkpoint when started again\n"
     )
 
 
@@ -202,7 +202,7 @@ def test_killed_run_ends_with_the_weights_of_an_undisturbed_one(
 ) -> None:
     run, (_, (code, _, _), (last_code, out, err)) = disturbed
     assert (code, last_code, err) == (-signal.SIGKILL, 0, "")
-    assert out.startswith(f"{run}: going on from step 8 of 12\n")
+    assert out.startswith(f"{run}: continuing from step 8 of 12\n")
     assert_same_model_and_figures(run, undisturbed, monkeypatch)
 
 

@@ -57,7 +57,7 @@ def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
     ]
     assert_one_line(
         run_cli("predict", run, "no tab"),
-        "number of texts in the input 'no tab': 1, not 2: first, second, separated by tabs",
+        "number of texts in the input 'no tab': 1, expected 2 separated by tabs: first, second",
     )
     assert_one_line(run_cli("show", run, "a\tb"), "have no tokens to show: use predict")
 
@@ -77,8 +77,8 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     assert scores == pytest.approx(expected["scores"], abs=1e-3) and scores[-1] == 0
     assert_one_line(
         run_cli("predict", run, "the cat"),
-        "number of texts in the input 'the cat': 1, not 2 or more: "
-        "question, candidate, separated by tabs",
+        "number of texts in the input 'the cat': 1, expected 2 or more "
+        "separated by tabs: question, candidate",
     )
 
 
@@ -86,11 +86,11 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     ("task", "content", "message"),
     [
         ("pairs", "first\tlabel\na\tb\n", "mine.tsv, line 1: the columns are 'first', 'label'"),
-        ("pairs", "first\tsecond\tlabel\na\tb\n", "mine.tsv, line 2: 2 fields: 3 would be right"),
+        ("pairs", "first\tsecond\tlabel\na\tb\n", "mine.tsv, line 2: 2 fields, expected 3"),
         (
             "rank",
             "question\tcandidate\tlabel\na\tb\t2\n",
-            "mine.tsv, line 2: the label is '2': 0 or 1 would be right",
+            "mine.tsv, line 2: the label is '2': expected 0 or 1",
         ),
         ("rank", "question\tcandidate\tlabel\n", "mine.tsv has no rows"),
     ],

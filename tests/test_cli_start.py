@@ -15,7 +15,7 @@ def test_another_backend_ended_in_a_traceback(tmp_path: Path) -> None:
         ended = tiny_mlu.quasiattn("tasks", cwd=tmp_path, env=environment)
         line = (
             f"quasiattn: KERAS_BACKEND is '{backend}': "
-            "the commands run on TensorFlow, unset it or set 'tensorflow'\n"
+            "the commands run on TensorFlow only; unset it or set it to 'tensorflow'\n"
         )
         assert (ended.returncode, ended.stdout, ended.stderr) == (1, b"", line.encode())
 

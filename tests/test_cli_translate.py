@@ -38,15 +38,19 @@ def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
     served = ask(tmp_path / "run" / "1", "a dog runs")
     assert served == [expected["answer"], f"log-probability {expected['log_probability']:.4f}"]
     assert_one_line(
-        run_cli("predict", run, "dog " * 10_000), "has 10001 tokens: at most 12 would be right"
+        run_cli("predict", run, "dog " * 10_000), "has 10001 tokens; data.max_length allows 12"
     )
 
 
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("a\nb\n", "c\n", "the numbers of lines differ: .*mine.en has 2, .*mine.de has 1"),
-        ("\n\n", "a\nb\n", "has no pair: in each, a side is empty"),
+        (
+            "a\nb\n",
+            "c\n",
+            "the files have different numbers of lines: .*mine.en has 2, .*mine.de has 1",
+        ),
+        ("\n\n", "a\nb\n", "has no usable pair: in every pair, a text is empty"),
         ("", "a\n", "mine.en has no rows"),
     ],
 )
@@ -64,16 +68,19 @@ def test_files_that_cannot_be_trained_on_are_one_line(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["translate", "--source", "a.en"], "--source FILE and --target FILE go together"),
-        (["translate", "--source=a", "--target=b", "--data=c"], "go together, and not with --data"),
+        (["translate", "--source", "a.en"], "give --source FILE and --target FILE together"),
+        (["translate", "--source=a", "--target=b", "--data=c"], "together, and not with --data"),
         (
             ["translate", "--data", "a.en"],
-            "data.train is 'a.en': two files of one text a line, SOURCE,TARGET",
+            "data.train is 'a.en': give two files with one text per line, as SOURCE,TARGET",
         ),
-        (["translate", "--preset", "own"], "data.train is '': two files of one text a line"),
+        (
+            ["translate", "--preset", "own"],
+            "data.train is '': give two files with one text per line",
+        ),
         (
             ["mlu", "--source=a", "--target=b"],
-            "--data 'a,b': task mlu makes its own data and takes no file",
+            "--data 'a,b': task mlu generates its own data and accepts no file",
         ),
     ],
 )

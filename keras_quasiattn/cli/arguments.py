@@ -34,7 +34,7 @@ DATA_DIR = click.option(
     show_default=True,
     envvar="QUASIATTN_DATA_DIR",
     type=TensorFlowPath(),
-    help="Folder in which the data lie or will be made.",
+    help="Folder of the data; created if missing.",
 )
 RUN = click.argument("run", type=TensorFlowPath())
 POLICY = click.option(
@@ -52,15 +52,15 @@ _TASK = (
         "--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL."
     ),
     click.option(
-        "--source", type=TensorFlowPath(), help="Train on this file of texts, one a line, and ..."
+        "--source", type=TensorFlowPath(), help="Train on this file of texts, one per line, and ..."
     ),
     click.option(
-        "--target", type=TensorFlowPath(), help="... this file of what they are to become."
+        "--target", type=TensorFlowPath(), help="... this file of what they should become."
     ),
     click.option(
         "--vectors",
         type=TensorFlowPath(),
-        help="Word vectors to begin with: GloVe's text form, or an .npz.",
+        help="Word vectors to start with: GloVe's text form, or an .npz.",
     ),
     click.option(
         "--seed",
@@ -137,7 +137,7 @@ class _Command(click.Command):
             return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _Stopped(
-                "stopped; a training goes on from its last checkpoint when started again"
+                "stopped; a training continues from its last checkpoint when started again"
             ) from None
 
 
@@ -152,7 +152,7 @@ def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Pa
     if source is None and target is None:
         return data
     if data is not None or source is None or target is None:
-        raise UserError("--source FILE and --target FILE go together, and not with --data")
+        raise UserError("give --source FILE and --target FILE together, and not with --data")
     return Path(f"{source},{target}")
 
 
@@ -162,11 +162,11 @@ def _own_data_preset(
     """The preset for the user's own file; also writes the file's path into `settings`."""
     if task.own_data is None:
         raise UserError(
-            f"--data {str(file)!r}: task {task.name} makes its own data and takes no file"
+            f"--data {str(file)!r}: task {task.name} generates its own data and accepts no file"
         )
     own, option = task.own_data
     if preset not in (None, own):
-        raise UserError(f"--data {str(file)!r} goes with the preset {own!r}, not {preset!r}")
+        raise UserError(f"--data {str(file)!r} needs the preset {own!r}, not {preset!r}")
     settings[option] = str(file)
     return own
 

@@ -75,7 +75,7 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "path",
     required=True,
     type=TensorFlowPath(),
-    help="Folder of the run; made if missing.",
+    help="Folder of the run; created if missing.",
 )
 @POLICY
 @click.option(
@@ -122,7 +122,7 @@ def train(
     "path",
     required=True,
     type=TensorFlowPath(),
-    help="Folder of the search; made if missing. The best run will be in its folder `best`.",
+    help="Folder of the search; created if missing. The best run will be in its folder `best`.",
 )
 @click.option(
     "--try",

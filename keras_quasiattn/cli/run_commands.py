@@ -73,7 +73,7 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
 
     for answer in _answers(run, inputs):
         if "tokens" not in answer:
-            raise UserError(f"the answers of {run} have no tokens to show: use predict")
+            raise UserError(f"the answers of {run} have no tokens to show: use predict instead")
         click.echo(token_table(answer))
 
 

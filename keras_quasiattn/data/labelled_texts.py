@@ -95,9 +95,9 @@ class LabelledTextSet(Generic[Examples]):
         held_out = (fold * share <= shares) & (shares < (fold + 1) * share)
         if not 0 < held_out.sum() < len(train):
             raise UserError(
-                f"data.validation_share is {share} and data.validation_fold {fold}: it leaves "
-                f"{held_out.sum()} of {len(train)} texts for validation; give a file of its own or "
-                "another share"
+                f"data.validation_share is {share} and data.validation_fold {fold}: this leaves "
+                f"{held_out.sum()} of {len(train)} texts for validation; name a validation file or "
+                "change data.validation_share"
             )
         splits = {
             **self.splits,
@@ -191,7 +191,7 @@ def number_labels(
     names = {label.strip() for _, label in labels["train"]}
     if len(names) < 2:
         raise UserError(
-            f"{train_file} has the label {names.pop()!r} alone: at least two must occur"
+            f"{train_file} has only the label {names.pop()!r}: expected at least two labels"
         )
     numeric = all(re.fullmatch(r"-?\d{1,18}", name) for name in names)
     classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
@@ -201,7 +201,7 @@ def number_labels(
             if label.strip() not in numbers:
                 raise UserError(
                     f"{place}: no text of {train_file} has the label {label.strip()!r}: "
-                    f"{', '.join(classes[:20])} would be right"
+                    f"expected one of {', '.join(classes[:20])}"
                 )
     return classes, {
         split: np.array([numbers[label.strip()] for _, label in rows], np.int64)

@@ -76,8 +76,8 @@ def _response_groups(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
             context, candidates, right = group["context"], group["candidates"], group.get("label")
             if type(right) is not int or not 0 <= right < len(candidates):
                 raise UserError(
-                    f"{file}, line {line}: the label is {right!r}: an index of its "
-                    f"{len(candidates)} candidates would be right"
+                    f"{file}, line {line}: the label is {right!r}: expected the index, from 0, "
+                    f"of one of its {len(candidates)} candidates"
                 )
             for row in _candidates(
                 str(group.get("id", line)), END_OF_TURN.join(context), candidates, right
@@ -292,6 +292,6 @@ class PairCorpus(tfds.core.GeneratorBasedBuilder):
             if row["label"] not in numbers:
                 raise UserError(
                     f"{file}, line {line}: the label is {row['label']!r}: "
-                    f"{', '.join(config.classes)} would be right"
+                    f"expected one of {', '.join(config.classes)}"
                 )
             yield key, {**row, "label": numbers[row["label"]]}

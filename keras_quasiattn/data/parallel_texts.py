@@ -113,7 +113,8 @@ def without_long_pairs(
     short = train.where(np.maximum(source_lengths, target_lengths) <= limit)
     if not len(short):
         raise UserError(
-            f"each of the {len(train)} training pairs has a side of more than {limit} tokens"
+            f"in each of the {len(train)} training pairs, a text has more than {limit} tokens: "
+            "use shorter texts or a larger data.max_length"
         )
     dropped = {**texts.dropped, "train": texts.dropped.get("train", 0) + len(train) - len(short)}
     return dataclasses.replace(texts, splits={**texts.splits, "train": short}, dropped=dropped)
@@ -127,6 +128,8 @@ def _without_empty_sides(read: Mapping[str, ParallelTexts], version: str) -> Par
             [all(side.decode("utf-8", "replace").strip() for side in pair) for pair in sides]
         )
         if not full.any():
-            raise UserError(f"the {split} split of {version} has no pair: in each, a side is empty")
+            raise UserError(
+                f"the {split} split of {version} has no usable pair: in every pair, a text is empty"
+            )
         splits[split], dropped[split] = pairs.where(full), int((~full).sum())
     return LabelledTextSet((), splits, version, dropped)

@@ -148,11 +148,14 @@ def training_batches(
             f"(see tf.data.experimental.assert_cardinality); got {num_examples}"
         )
     if num_examples < batch_size:
-        raise ValueError(f"examples must fill a batch of {batch_size}; got {num_examples}")
+        raise ValueError(
+            f"examples must fill at least one batch of {batch_size}; got {num_examples}"
+        )
     if length_key is not None and shuffle_buffer % batch_size and shuffle_buffer < num_examples:
         raise ValueError(
-            f"shuffle_buffer must be a multiple of batch_size ({batch_size}) or hold all "
-            f"{num_examples} examples where length_key is given; got {shuffle_buffer}"
+            f"shuffle_buffer must be a multiple of batch_size ({batch_size}) or at least "
+            f"the number of examples ({num_examples}) when length_key is given; "
+            f"got {shuffle_buffer}"
         )
     first_epoch, used_batches = divmod(first_step, num_examples // batch_size)
     used_windows, used_of_window = divmod(used_batches * batch_size, shuffle_buffer)

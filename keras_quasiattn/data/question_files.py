@@ -80,7 +80,7 @@ def read_squad(file: Path) -> Iterator[Question]:
                     )
     except (KeyError, TypeError) as error:
         raise UserError(
-            f"{file}, record {number or 1}: not of SQuAD's form: {type(error).__name__} {error}"
+            f"{file}, record {number or 1}: not in SQuAD's format ({type(error).__name__}: {error})"
         ) from None
 
 
@@ -127,14 +127,16 @@ def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
             place = f"record {line}"
             if row.get("uid") != found.get("uid"):
                 raise UserError(
-                    f"{contexts}, {place}: the uid is {found.get('uid')!r}: {row.get('uid')!r}, "
-                    f"as in {questions}, would be right"
+                    f"{contexts}, {place}: uid {found.get('uid')!r} does not match uid "
+                    f"{row.get('uid')!r} in {questions}"
                 )
             scored = found.get("contexts")
             if not isinstance(scored, list) or any(
                 not isinstance(pair, list) or len(pair) != 2 for pair in scored
             ):
-                raise UserError(f"{contexts}, {place}: 'contexts' must be a list of [score, text]")
+                raise UserError(
+                    f"{contexts}, {place}: 'contexts' must be a list of [score, text] pairs"
+                )
             context = _joined(contexts, place, [text for _, text in scored])
             yield _question(
                 questions, place, row["uid"], row.get("question"), context, [row.get("answer")]
@@ -150,7 +152,7 @@ def read_search_qa(folder: Path) -> Iterator[Question]:
     """
     files = sorted(folder.glob("*.json"))
     if not files:
-        raise UserError(f"{folder} has no .json files: one a question would be right")
+        raise UserError(f"{folder} has no .json files; expected one per question")
     for number, file in enumerate(files, 1):
         place = f"record {number}"
         with open_text(file) as stream:
@@ -160,9 +162,7 @@ def read_search_qa(folder: Path) -> Iterator[Question]:
         except (ValueError, RecursionError) as error:
             raise UserError(f"{file}, {place}: not JSON ({error})") from None
         if not isinstance(row, dict) or not isinstance(row.get("search_results"), list):
-            raise UserError(
-                f"{file}, {place}: an object with 'search_results', a list, would be right"
-            )
+            raise UserError(f"{file}, {place}: expected an object with a list 'search_results'")
         snippets = [
             result.get("snippet") for result in row["search_results"] if isinstance(result, dict)
         ]
@@ -174,7 +174,7 @@ def read_search_qa(folder: Path) -> Iterator[Question]:
 
 def _joined(file: Path, place: str, passages: Any) -> str:
     if not isinstance(passages, list) or not all(isinstance(text, str) for text in passages):
-        raise UserError(f"{file}, {place}: the passages must be texts")
+        raise UserError(f"{file}, {place}: the passages must be a list of texts")
     return "\n".join(passages)
 
 
@@ -191,30 +191,28 @@ def _question(
         raise UserError(f"{file}, {place}: the passage must be a text")
     if not isinstance(question, str) or not question.strip():
         raise UserError(
-            f"{file}, {place}: the question is {question!r}: a text that is not empty "
-            "would be right"
+            f"{file}, {place}: the question is {question!r}: expected a text that is not empty"
         )
     if (
         not isinstance(answers, list)
         or not answers
         or not all(isinstance(text, str) for text in answers)
     ):
-        raise UserError(
-            f"{file}, {place}: the answers are {answers!r}: a list of texts would be right"
-        )
+        raise UserError(f"{file}, {place}: the answers are {answers!r}: expected a list of texts")
     if starts is None:
         return Question(
             str(name), question, context, answers, [find_answer(context, a) for a in answers]
         )
     if not isinstance(starts, list) or len(starts) != len(answers):
         raise UserError(
-            f"{file}, {place}: the starts are {starts!r}: {len(answers)}, one an answer, "
-            "would be right"
+            f"{file}, {place}: answer_start must be a list of {len(answers)} numbers, "
+            f"one per answer; got {starts!r}"
         )
     for answer, start in zip(answers, starts, strict=True):
         if type(start) is not int or start < 0 or context[start : start + len(answer)] != answer:
             raise UserError(
-                f"{file}, {place}: the answer {answer!r} is not in the passage at {start!r}"
+                f"{file}, {place}: the answer {answer!r} is not in the passage "
+                f"at position {start!r}"
             )
     return Question(str(name), question, context, answers, starts)
 

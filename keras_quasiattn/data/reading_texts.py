@@ -113,7 +113,8 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
         )
         if reader is None:
             raise UserError(
-                f"{file} has a form that cannot be read: use .json, .jsonl (or .gz, .xz after it)"
+                f"{file} has an unsupported file extension: use .json or .jsonl "
+                "(.gz or .xz may follow)"
             )
         read[split] = reading_texts(reader(file))
         if not len(read[split]):
@@ -138,7 +139,7 @@ def _answerable(read: Mapping[str, ReadingTexts], version: str) -> LabelledTextS
     train = read["train"]
     kept = train.where(train.starts >= 0)
     if not len(kept):
-        raise UserError(f"no passage of the training split of {version} has its answer in it")
+        raise UserError(f"no training passage of {version} contains the answer to its question")
     return LabelledTextSet((), {**read, "train": kept}, version, {"train": len(train) - len(kept)})
 
 

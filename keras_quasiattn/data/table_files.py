@@ -52,8 +52,8 @@ def read_table(
             rows = _delimited_rows(file, plain, columns, optional)
         else:
             raise UserError(
-                f"{file} has a form that cannot be read: use {', '.join(_FORMS)} "
-                "(or .gz, .xz after it)"
+                f"{file} has an unsupported file extension: use {', '.join(_FORMS)} "
+                "(.gz or .xz may follow)"
             )
         yield from _at_least_one(file, rows)
 
@@ -74,7 +74,7 @@ def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[s
     for number, fields in enumerate(itertools.zip_longest(*columns), 1):
         if None in fields:
             counts = [f"{file} has {sum(1 for _ in _lines(Path(file)))}" for file in files.values()]
-            raise UserError(f"the numbers of lines differ: {', '.join(counts)}")
+            raise UserError(f"the files have different numbers of lines: {', '.join(counts)}")
         yield number, dict(zip(files, fields, strict=True))
 
 
@@ -122,7 +122,7 @@ def _delimited_rows(
             continue
         if len(fields) != len(header):
             raise UserError(
-                f"{file}, line {number}: {len(fields)} fields: {len(header)} would be right "
+                f"{file}, line {number}: {len(fields)} fields, expected {len(header)} "
                 f"({_listed(header)})"
             )
         yield number, {column: fields[place] for column, place in places.items()}
@@ -137,7 +137,7 @@ def _json_rows(
             if not isinstance(row.get(column), str | int) or isinstance(row.get(column), bool):
                 raise UserError(
                     f"{file}, line {number}: {column!r} is {json.dumps(row.get(column))}: "
-                    "a text would be right"
+                    "expected a text or an integer"
                 )
         yield number, {column: str(row[column]) for column in wanted}
 
@@ -161,14 +161,14 @@ def read_objects(
                 json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError:
             raise UserError(
-                f"{file}, line {number}: half a surrogate pair, which is no character"
+                f"{file}, line {number}: invalid Unicode escape: unpaired surrogate"
             ) from None
         except (ValueError, RecursionError) as error:
             raise UserError(f"{file}, line {number}: not JSON ({error})") from None
         for row in value if isinstance(value, list) else [value]:
             if not isinstance(row, dict):
                 raise UserError(
-                    f"{file}, line {number}: a JSON object with {_listed(columns)} would be right"
+                    f"{file}, line {number}: expected a JSON object with {_listed(columns)}"
                 )
             yield number, row
 

@@ -93,7 +93,7 @@ def pairs_from_tfds(
         if not len(read[split]):
             raise UserError(
                 f"the split {theirs} of {builder.info.full_name} has no gold labels: "
-                "use another one"
+                "use another split"
             )
     classes = tuple(builder.info.features[label_key].names)
     return LabelledTextSet(classes, read, builder.info.full_name, dropped)
@@ -154,11 +154,11 @@ def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[Te
         for place, row in _read(file, ("question", "candidate", "label"), ("question_id",)):
             label, question, name = row["label"].strip(), row["question"], row.get("question_id")
             if label not in RELEVANCE:
-                raise UserError(f"{place}: the label is {label!r}: 0 or 1 would be right")
+                raise UserError(f"{place}: the label is {label!r}: expected 0 or 1")
             if name is not None and questions.setdefault(name, question) != question:
                 raise UserError(
-                    f"{place}: question_id {name!r} has the question {question!r}, and above it "
-                    f"{questions[name]!r}: one question would be right"
+                    f"{place}: question_id {name!r} has two different questions: "
+                    f"{question!r} here, {questions[name]!r} above"
                 )
             rows.append((question, row["candidate"]))
             labels.append(RELEVANCE.index(label))
@@ -194,7 +194,7 @@ def pairs_from_click_log(files: Mapping[str, str | Path]) -> LabelledTextSet[Tex
             rows.append((row["query"], row["question"]))
             labels.append(int(rate > _OFTEN_CLICKED))
         if not rows:
-            raise UserError(f"{file} has no rate below {_RARELY_CLICKED} or above {_OFTEN_CLICKED}")
+            raise UserError(f"{file} has no ctr below {_RARELY_CLICKED} or above {_OFTEN_CLICKED}")
         return _pairs(rows, labels), dropped
 
     return _with_relevance(files, read)
@@ -206,7 +206,7 @@ def _rate(place: str, text: str) -> float:
     except ValueError:
         rate = -1.0
     if not 0 <= rate <= 1:
-        raise UserError(f"{place}: the ctr is {text!r}: a number from 0 to 1 would be right")
+        raise UserError(f"{place}: the ctr is {text!r}: expected a number from 0 to 1")
     return rate
 
 
@@ -229,7 +229,7 @@ def _read(
         rows = read_parallel(file)
     else:
         raise UserError(
-            f"there are files of {', '.join(file)}: {', '.join(columns)} would be right"
+            f"expected files for columns {', '.join(columns)}; got files for {', '.join(file)}"
         )
     return [(f"{_name(file)}, line {line}", row) for line, row in rows]
 

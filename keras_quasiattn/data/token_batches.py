@@ -164,7 +164,8 @@ def _padded(
     for key, column in columns.items():
         if len(column) != len(lengths):
             raise ValueError(
-                f"lengths must be one for each of {len(column)} in {key!r}; got {len(lengths)}"
+                f"lengths must have one entry for each of the {len(column)} examples in {key!r}; "
+                f"got {len(lengths)}"
             )
     return -(-np.asarray(lengths, np.int64) // length_multiple) * length_multiple
 

@@ -118,8 +118,8 @@ class GatedAttention(AttentionPooling):
         if isinstance(network, keras.layers.Layer):
             if units is not None:
                 raise ValueError(
-                    "`units` belongs to the layer passed as `network` and must be None beside it. "
-                    f"Received: units={units!r}"
+                    "`units` must be None when `network` is a layer, because the layer defines its "
+                    f"own size. Received: units={units!r}"
                 )
             self._network_name = None
             self.gate_network = network
@@ -157,8 +157,8 @@ class GatedAttention(AttentionPooling):
         told = tuple(self.gate_network.compute_output_shape(shape))
         if len(told) not in (2, 3) or (len(told) == 3 and told[-1] != 1):
             raise ValueError(
-                "`network` must yield one logit a position, shape (B, T) or (B, T, 1). "
-                f"Received a network with output shape {told}"
+                "`network` must return one logit per position, with shape (B, T) or (B, T, 1). "
+                f"Received: a network with output shape {told}"
             )
         self.gates.build(told[:2])
 

@@ -71,11 +71,11 @@ def answer_scores(
     """
     if len(predictions) != len(references) or not predictions:
         raise ValueError(
-            "predictions and references must be as many, at least one; "
+            "predictions and references must have the same length, at least 1; "
             f"got {len(predictions)} and {len(references)}"
         )
     if not all(references):
-        raise ValueError("every question must have a reference")
+        raise ValueError("references must have at least one answer for every question; got []")
 
     def mean(score: Callable[[str, str], float]) -> float:
         best = [

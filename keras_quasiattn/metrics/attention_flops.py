@@ -53,16 +53,15 @@ def attention_flops(
         if (value is None) == (ATTENTIONS[attention] == name):
             (owner,) = (one for one, needed in ATTENTIONS.items() if needed == name)
             raise ValueError(
-                f'`{name}` belongs to "{owner}" and is needed there. '
-                f"Received: attention={attention!r}, "
-                f"{name}={value!r}"
+                f"`{name}` must be given for attention={owner!r} and be None for all others. "
+                f"Received: attention={attention!r}, {name}={value!r}"
             )
     counts = np.asarray(lengths, "int64")
     if open_counts is not None:
         opened = np.asarray(open_counts, "int64")
         if opened.shape != counts.shape or (opened < 0).any() or (opened > counts).any():
             raise ValueError(
-                "`open_counts` must hold one number between 0 and its length for each text. "
+                "`open_counts` must have one number per text, from 0 to the length of that text. "
                 f"Received: open_counts={opened.tolist()[:5]} …, lengths={counts.tolist()[:5]} …"
             )
         counts = opened

@@ -44,7 +44,7 @@ def bleu(
     """
     if len(hypotheses) != len(references) or len(references) == 0:
         raise ValueError(
-            "hypotheses and references must be as many, and at least one; "
+            "hypotheses and references must have the same length, at least 1; "
             f"got {len(hypotheses)} and {len(references)}"
         )
     import sacrebleu  # part of the `tasks` extra and needed only here

@@ -32,7 +32,7 @@ def program_accuracy(programs: Sequence[str | bytes], tests: Sequence["ProgramTe
     """
     if len(programs) != len(tests) or len(programs) == 0:
         raise ValueError(
-            "programs and tests must be as many, and at least one; "
+            "programs and tests must have the same length, at least 1; "
             f"got {len(programs)} and {len(tests)}"
         )
     pairs = zip(programs, tests, strict=True)

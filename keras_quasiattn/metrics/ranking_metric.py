@@ -77,11 +77,11 @@ class RankingMetric(keras.metrics.Metric):
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Stores the scores of one batch."""
         if sample_weight is not None:
-            raise ValueError("examples of a ranking have no weights; sample_weight must be None")
+            raise ValueError("sample_weight must be None: rankings have no weights")
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) != 2 or y_true.shape[1] != 3:
             raise ValueError(
-                f"y_true must have shape (B, 3): label, question, number; got {y_true.shape}"
+                f"y_true must have shape (B, 3) (label, question, number); got {y_true.shape}"
             )
         if len(y_pred.shape) not in (1, 2) or (
             len(y_pred.shape) == 2 and y_pred.shape[1] not in (1, 2)

@@ -111,7 +111,7 @@ def exact_match(predictions: Sequence[str | bytes], references: Sequence[str | b
     """
     if len(predictions) != len(references) or len(references) == 0:
         raise ValueError(
-            "predictions and references must be as many, and at least one; "
+            "predictions and references must have the same length, at least 1; "
             f"got {len(predictions)} and {len(references)}"
         )
     pairs = zip(predictions, references, strict=True)

@@ -78,7 +78,10 @@ class PairNetwork(keras.layers.Layer):
         if projection_dim is not None:
             check_positive_integer(projection_dim, "projection_dim")
         if intra_options and not intra_attention:
-            raise ValueError("`intra_options` are options of `intra_attention`, which is off.")
+            raise ValueError(
+                "`intra_options` need `intra_attention=True`. "
+                f"Received: intra_options={intra_options}, intra_attention={intra_attention}"
+            )
         self.projection_dim = projection_dim
         self.intra_attention = intra_attention
         self.intra_options = intra_options

@@ -86,8 +86,8 @@ class Seq2Seq(FunctionalModel):
         check_rate(dropout, "dropout")
         if attention is None and attention_options:
             raise ValueError(
-                "`attention_options` say nothing without `attention`. "
-                f"Received: attention_options={attention_options}"
+                "`attention_options` need `attention`; set it or drop the options. "
+                f"Received: attention_options={attention_options}, attention=None"
             )
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(Seq2Seq.__init__, locals())

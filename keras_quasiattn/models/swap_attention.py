@@ -57,10 +57,12 @@ def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) 
     swappable = [layer for layer in found if type(layer) is keras.layers.MultiHeadAttention]
     kept = [f"{layer.name} ({type(layer).__name__})" for layer in found if _hides_attention(layer)]
     if kept:
-        warnings.warn(f"swap_attention leaves these as they are: {', '.join(kept)}", stacklevel=2)
+        warnings.warn(
+            f"swap_attention leaves these layers unchanged: {', '.join(kept)}", stacklevel=2
+        )
     if not swappable:
         raise ValueError(
-            f"`model` {model.name!r} has no keras.layers.MultiHeadAttention of its own to swap. "
+            f"`model` {model.name!r} contains no keras.layers.MultiHeadAttention to swap. "
             f"Its layers: {', '.join(layer.name for layer in found)}"
         )
     copies: dict[int, keras.Layer] = {}

@@ -110,8 +110,8 @@ class Transformer(FunctionalModel):
             )
         if halting_options and not adaptive:
             raise ValueError(
-                "`halting_options` say nothing without `adaptive=True`. "
-                f"Received: halting_options={halting_options}"
+                "`halting_options` need `adaptive=True`. "
+                f"Received: halting_options={halting_options}, adaptive=False"
             )
         policy = policy_of(kwargs.pop("dtype", None))
         # A layer given as `attention` becomes plain config once; every block copies it from there.

@@ -39,7 +39,7 @@ def check_lengths(
         None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
     ):
         raise ValueError(
-            f"`{value_name}` must have shape (..., length, features) with the length of "
+            f"`{value_name}` must have shape (..., length, features) with the same length as "
             f"`{key_name}`. Received {value_name}.shape={tuple(value.shape)} and "
             f"{key_name}.shape={tuple(key.shape)}."
         )

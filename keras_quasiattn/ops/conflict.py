@@ -73,7 +73,7 @@ def conflict_attention(
     score_kernel = ops.convert_to_tensor(score_kernel)
     if tuple(score_kernel.shape) != (u.shape[-1],):
         raise ValueError(
-            f"`score_kernel` must have shape ({u.shape[-1]},), one factor a feature of `u`. "
+            f"`score_kernel` must have shape ({u.shape[-1]},), one factor per feature of `u`. "
             f"Received score_kernel.shape={tuple(score_kernel.shape)}."
         )
     result = attend(
@@ -149,8 +149,8 @@ def multi_head_conflict_attention(
         or score_kernels.shape[1] > heads
     ):
         raise ValueError(
-            f"`score_kernels` must have shape ({features}, C), with C at most the {heads} heads. "
-            f"Received score_kernels.shape={tuple(score_kernels.shape)}."
+            f"`score_kernels` must have shape ({features}, C), with C at most {heads}, the number "
+            f"of heads. Received score_kernels.shape={tuple(score_kernels.shape)}."
         )
     products = heads - score_kernels.shape[1]
     scores = [dot_products(query[..., :products, :, :], key[..., :products, :, :], scale)]

@@ -51,8 +51,9 @@ def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Ten
         or factors.shape[0] != features
     ):
         raise ValueError(
-            f"`weights` (D,) and `factors` (D, K) must have the {features} features of `z`. "
-            f"Received shapes: {tuple(weights.shape)} and {tuple(factors.shape)}"
+            f"`weights` must have shape ({features},) and `factors` ({features}, K), because "
+            f"`z` has {features} features. Received: weights.shape={tuple(weights.shape)}, "
+            f"factors.shape={tuple(factors.shape)}"
         )
     result_dtype, z = z.dtype, ops.cast(z, dtype)
     sums = project(z, factors)  # (..., K)

@@ -53,8 +53,8 @@ def gumbel_gate_of_logits(logits: Tensor, noise: Tensor, temperature: float | Te
     noise = ops.convert_to_tensor(noise)
     if noise.shape[-1] != 2:
         raise ValueError(
-            "`noise` must have shape (..., 2), for closed and open. "
-            f"Received shape {tuple(noise.shape)}."
+            "`noise` must have shape (..., 2): one draw for the closed gate and one for the open "
+            f"gate. Received: noise.shape={tuple(noise.shape)}"
         )
     dtype = compute_dtype(logits, noise)
     noise = ops.cast(noise, dtype)

@@ -61,9 +61,11 @@ def intra_attention(
     bias = ops.convert_to_tensor(distance_bias)
     size = bias.shape[0] if len(bias.shape) == 1 else 0
     if size < 2 or (signed and (size < 3 or size % 2 == 0)):
-        form = "(2·m + 3,)" if signed else "(m + 2,)"
+        length = (
+            "an odd length of at least 3 (2·m + 3" if signed else "a length of at least 2 (m + 2"
+        )
         raise ValueError(
-            f"`distance_bias` must have shape {form} for distances up to m. "
+            f"`distance_bias` must be a vector with {length}, m the largest distance). "
             f"Received distance_bias.shape={tuple(bias.shape)}, signed={signed}."
         )
     scores = dot_products(features, features)  # (..., T, T)

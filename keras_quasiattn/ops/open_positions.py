@@ -66,9 +66,8 @@ def open_positions_attention(
     is_static = needs_static_shapes(open_positions)
     if implementation == "gathered" and is_static:
         raise ValueError(
-            '`implementation` "gathered" makes tensors as large as there are open positions, which '
-            'XLA and a traced JAX function cannot. Use "auto" or "reference" there. '
-            "Received: implementation='gathered'"
+            "`implementation='gathered'` cannot run under XLA or in a traced JAX function, because "
+            "the sizes of its tensors depend on the gates. Use 'auto' or 'reference' there."
         )
     if implementation == "reference" or is_static:
         return soft_attention(states, kernel, open_positions, return_scores=return_scores)

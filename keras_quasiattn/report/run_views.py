@@ -123,7 +123,7 @@ def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str])
         list(inputs) or [answers.about["example"]] if inputs or "example" in answers.about else []
     )
     if not texts:
-        view.notes.append(f"{name} brings no example: give an --input")
+        view.notes.append(f"{name} contains no example: pass --input")
     found = answers.predict(texts)
     view.add_answers(found)
     view.add_examples(
@@ -133,7 +133,7 @@ def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str])
         ]
     )
     if not view.texts and not view.examples:
-        view.notes.append(f"{name} answers without its weights: nothing to show of its attention")
+        view.notes.append(f"{name} returns no attention weights, so there are none to show")
     return view
 
 
@@ -183,7 +183,7 @@ def _over_training(name: str, told: str, rows: list[dict[str, Any]], titles: Tit
         for matrix, label in labels.items():
             last = shares(rows[-1]["matrices"][f"{layer}/{matrix}"]).values()
             table.append([layer, label, *(f"{share:.3f}" for share in last)])
-    text = f"Histograms {told}; the table is of the last, step {rows[-1]['step']}."
+    text = f"Histograms {told}; the table shows the last step, {rows[-1]['step']}."
     return Section(f"Matrices over training: {name}", drawings, text, table)
 
 

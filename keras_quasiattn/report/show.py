@@ -88,7 +88,7 @@ def show(
     _, seen = probe(layer, *args, **kwargs)
     if not seen:
         raise ValueError(
-            f"`layer` must have attention of this package inside. Received: {layer.name!r}"
+            f"`layer` must contain an attention layer of keras_quasiattn. Received: {layer.name!r}"
         )
     maps = heat_maps(seen, [(len(one), one) for one in tokens], index)
     return AttentionView(maps, layer.name if title is None else title)

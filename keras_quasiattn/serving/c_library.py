@@ -79,11 +79,11 @@ def run_c_session(
             result = dict(json.load(reply, object_hook=unpacked))
         except (ValueError, TypeError, RecursionError):
             raise UserError(
-                f"TensorFlow's C library gave no answer that can be read on {path}"
+                f"TensorFlow's C library gave an unreadable answer for {path}"
             ) from None
     if "error" in result:
         raise UserError(
-            f"TensorFlow's C library refuses {path}: {' '.join(result['error'].split())}"
+            f"TensorFlow's C library cannot run {path}: {' '.join(result['error'].split())}"
         )
     return result
 
@@ -107,7 +107,7 @@ def _last_line(file: IO[bytes]) -> str:
     """The last line of the file."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - 2000))
     said = file.read().decode("utf-8", "replace").strip().splitlines()
-    return said[-1] if said else "no word"
+    return said[-1] if said else "it printed no message"
 
 
 def _folder(package: str) -> Path:

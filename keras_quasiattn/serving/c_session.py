@@ -174,7 +174,7 @@ class Session:
             return array.reshape(shape)
         if code not in _DTYPES:
             raise RuntimeError(
-                f"an output has TensorFlow's type {code}, which this check does not read"
+                f"an output has TensorFlow's type {code}, which this check cannot read"
             )
         dtype = np.dtype(_DTYPES[code])
         raw = (
@@ -222,7 +222,7 @@ def unpacked(value: dict[str, Any]) -> Any:
     elif value["dtype"] in _CODES:
         array = np.frombuffer(value["data"], value["dtype"]).copy()
     else:
-        raise ValueError(f"no array has the type {value['dtype']!r}")
+        raise ValueError(f"unknown array type {value['dtype']!r}")
     return array.reshape(value["shape"])
 
 

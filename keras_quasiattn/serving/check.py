@@ -61,14 +61,15 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
     result = run_c_session(path, requests=requests, timed=list(timed.values()))
     if result["imported"]:
         raise UserError(
-            f"the process of the C library alone has imported {', '.join(result['imported'])}"
+            f"the C library process imported {', '.join(result['imported'])}, "
+            "but it must run without Python packages"
         )
     difference = max(
         _compare(path, record, answers)
         for record, answers in zip(records, result["answers"], strict=True)
     )
     yield (
-        f"answers: {len(records)} recorded requests answered alike, "
+        f"answers: {len(records)} recorded requests gave the recorded answers, "
         f"largest difference {difference:.2g}"
     )
     for (signature, batch), seconds in zip(timed, result["seconds"], strict=True):
@@ -94,7 +95,7 @@ def _read_graph(path: Path) -> Any:
     for graph in saved.meta_graphs:
         if "serve" in graph.meta_info_def.tags:
             return graph
-    raise UserError(f"{path} has no graph that is tagged 'serve'")
+    raise UserError(f"{path} has no graph with the tag 'serve'")
 
 
 def _check_ops(path: Path, graph: Any) -> Iterator[str]:
@@ -109,7 +110,9 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
         "_XlaMustCompile" in part.attr and part.attr["_XlaMustCompile"].b
         for part in [*nodes, *functions]
     ):
-        raise UserError(f"{path} has a function for XLA, which a stock server on CPUs leaves off")
+        raise UserError(
+            f"{path} has a function that needs XLA, which a stock server on CPUs disables"
+        )
     yield f"ops: {len(used)}, all of which a stock server links"
     for origin in sorted(set(linked.values())):
         names = sorted(name for name in used if linked[name] == origin)
@@ -123,7 +126,7 @@ def _request(
     if record.signature not in graph.signature_def:
         raise UserError(
             f"{path} has a recorded request for the signature {record.signature!r}, "
-            f"which is not there"
+            f"which the model does not have"
         )
     signature = graph.signature_def[record.signature]
     if (
@@ -131,7 +134,8 @@ def _request(
         or record.answer.keys() != signature.outputs.keys()
     ):
         raise UserError(
-            f"{path} has a recorded request that does not suit its signature {record.signature!r}"
+            f"{path} has a recorded request whose inputs or outputs are not those of its signature "
+            f"{record.signature!r}"
         )
     inputs = {signature.inputs[name].name: value for name, value in record.inputs.items()}
     return inputs, [signature.outputs[name].name for name in record.answer]
@@ -154,8 +158,7 @@ def _compare(path: Path, record: RecordedRequest, answers: Sequence[np.ndarray])
             alike = got.dtype == expected.dtype and np.array_equal(got, expected)
         if not alike:
             raise UserError(
-                f"{path} answers {name} {got.tolist()!r} "
-                f"to a recorded request for {record.signature!r}, "
-                f"and {expected.tolist()!r} was recorded"
+                f"{path} answers a recorded request for {record.signature!r} with {name} "
+                f"{got.tolist()!r}: expected the recorded {expected.tolist()!r}"
             )
     return largest

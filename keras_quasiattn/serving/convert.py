@@ -126,7 +126,7 @@ def _written(runtime: Runtime, model: keras.Model, file: Path) -> Answer:
     except OSError:
         raise
     except Exception as error:  # every converter raises its own errors
-        raise UserError(f"{runtime.name} cannot take this model: {_reason(error)}") from error
+        raise UserError(f"{runtime.name} cannot convert this model: {_reason(error)}") from error
 
 
 def _difference(
@@ -140,14 +140,14 @@ def _difference(
     shapes = {key: value.shape for key, value in inputs.items()}
     if got.shape != expected.shape:
         raise UserError(
-            f"{runtime.name} answers {shapes} with {OUTPUT} of shape {got.shape}, "
-            f"and the model itself with {expected.shape}: not exported"
+            f"not exported: for inputs of shapes {shapes}, {runtime.name} returns {OUTPUT} "
+            f"of shape {got.shape}, but the model returns {expected.shape}"
         )
     difference = float(np.max(np.abs(got - expected)) / max(1.0, float(np.max(np.abs(expected)))))
     if not difference <= _ROUNDING:  # NaN too
         raise UserError(
-            f"{runtime.name} answers {shapes} with {OUTPUT} "
-            f"that are {difference:.2g} from the model's own: not exported"
+            f"not exported: for inputs of shapes {shapes}, {runtime.name} returns {OUTPUT} that "
+            f"differ by {difference:.2g} from the model's (at most {_ROUNDING:g} is accepted)"
         )
     return difference
 

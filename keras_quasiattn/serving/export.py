@@ -130,8 +130,8 @@ def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> No
             got = _plain(value[0])
             if not _alike(got, expected[key]):
                 raise UserError(
-                    f"the exported model answers {key} {got!r} to {task.example!r}, "
-                    f"and the model itself {expected[key]!r}: not exported"
+                    f"not exported: for {task.example!r} the exported model returns {key} {got!r}, "
+                    f"but the model itself returns {expected[key]!r}"
                 )
 
 

@@ -45,7 +45,7 @@ def read_models(target: Path) -> Any:
             text_format.Parse(file.read_text(encoding="utf-8"), config)
         except (text_format.ParseError, UnicodeDecodeError) as error:
             raise UserError(
-                f"{file} is no ModelServerConfig ({error}): mend or remove it"
+                f"{file} is not a valid ModelServerConfig ({error}): fix or delete it"
             ) from error
     return config
 

@@ -67,7 +67,7 @@ def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> li
     rows = [tf.shape(tensor)[0] for tensor in shaped]
     checks = [
         tf.debugging.assert_equal(
-            count, rows[0], f"{spec.name} and {specs[0].name} must have as many rows"
+            count, rows[0], f"{spec.name} and {specs[0].name} must have the same number of rows"
         )
         for spec, count in list(zip(specs, rows, strict=True))[1:]
     ]

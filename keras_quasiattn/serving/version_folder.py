@@ -21,7 +21,8 @@ def new_version(target: str | Path, name: str, version: int | None) -> Path:
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
         raise UserError(
-            f"the model's name is {name!r}: it must be of letters, digits, '.', '_' and '-'"
+            f"the model's name is {name!r}: it must start with a letter or digit and contain only "
+            "letters, digits, '.', '_' and '-'"
         )
     place = Path(target) / name
     version = _next_version(place) if version is None else version
@@ -29,7 +30,7 @@ def new_version(target: str | Path, name: str, version: int | None) -> Path:
         raise UserError(f"the version is {version}: it must be from 1 to {_HIGHEST}")
     final = place / str(version)
     if final.exists():
-        raise UserError(f"{final} is there already: name another version, or none for the next")
+        raise UserError(f"{final} already exists: name another version, or none for the next one")
     return final
 
 

@@ -88,7 +88,7 @@ def read_warm_up(folder: Path) -> list[RecordedRequest]:
         raise UserError(f"{file} is damaged: {str(error).splitlines()[0]}") from error
     if not all(record.inputs and record.answer for record in records) or not records:
         raise UserError(
-            f"{file} holds a request without an answer, or none at all: export the run again"
+            f"{file} has no recorded request, or one without an answer: export the run again"
         )
     return records
 

@@ -56,7 +56,7 @@ def _with_learned(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             if arguments[temperature] != 1:
                 raise UserError(
                     f"model.{name}_{temperature} is {arguments[temperature]!r}: "
-                    f"it must be 1, where learning starts, while model.{name}_learned is true"
+                    f"it must be 1 when model.{name}_learned is true, because learning starts at 1"
                 )
             arguments[temperature] = "learned"
     return arguments

@@ -65,7 +65,7 @@ class Classify(VocabularyTask):
         if self.options.data["vectors"] and self.model not in RECURRENT_MODELS:
             raise UserError(
                 f"data.vectors is {self.options.data['vectors']!r}: "
-                f"vectors are of words, for the models bilstm_*"
+                f"word vectors work only with the models bilstm_*"
             )
 
     @property

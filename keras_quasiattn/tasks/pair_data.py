@@ -121,8 +121,8 @@ def _files(options: Mapping[str, Any], columns: str) -> dict[str, Any]:
         parts = given.split(",")
         if len(parts) not in (1, len(names)):
             raise UserError(
-                f"data.{split} is {given!r}: one table, or {len(names)} files of one text a line "
-                f"({columns}), would be right"
+                f"data.{split} is {given!r}: give one table, or {len(names)} comma-separated files "
+                f"with one text per line ({columns})"
             )
         files[split] = given if len(parts) == 1 else dict(zip(names, parts, strict=True))
     return files

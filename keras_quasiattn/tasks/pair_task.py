@@ -159,7 +159,7 @@ def split_input(text: str | bytes, names: Sequence[str], *, more: bool = False) 
     columns = line.split("\t")
     if len(columns) < len(names) or (len(columns) > len(names) and not more):
         raise UserError(
-            f"number of texts in the input {line!r}: {len(columns)}, not {len(names)}"
-            f"{' or more' if more else ''}: {', '.join(names)}, separated by tabs"
+            f"number of texts in the input {line!r}: {len(columns)}, expected {len(names)}"
+            f"{' or more' if more else ''} separated by tabs: {', '.join(names)}"
         )
     return columns

@@ -83,8 +83,7 @@ def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
             files[split] = (parts[0], parts[1])
         elif parts or split == "train":
             raise UserError(
-                f"data.{split} is {options[split]!r}: two files of one text a line, "
-                f"SOURCE,TARGET, would be right "
-                f"(--source and --target name those to train on)"
+                f"data.{split} is {options[split]!r}: give two files with one text per line, "
+                f"as SOURCE,TARGET (for training: --source and --target)"
             )
     return files

@@ -77,14 +77,11 @@ class Read(VocabularyTask):
         most = data["max_length"] - data["answer_length"] + 1
         if data["stride"] > most:
             raise UserError(
-                f"data.stride is {data['stride']}: at most {most}, data.max_length less "
-                f"data.answer_length and one more, leaves no answer between two windows"
+                f"data.stride is {data['stride']}: it must be at most {most} (data.max_length − "
+                f"data.answer_length + 1), or an answer may fit in no window"
             )
-        if self.options.training.label_smoothing:
-            raise UserError(
-                f"training.label_smoothing is {self.options.training.label_smoothing}: "
-                f"it must be 0 for spans"
-            )
+        if smoothing := self.options.training.label_smoothing:
+            raise UserError(f"training.label_smoothing is {smoothing}: task read supports only 0")
 
     @property
     def example(self) -> str:
@@ -135,7 +132,7 @@ class Read(VocabularyTask):
         texts, size = self._data.splits["validation"], self.options.training.batch_size
         texts = texts.where(texts.starts >= 0)
         if not len(texts):
-            raise UserError(f"no validation passage of {self._data.version} has its answer in it")
+            raise UserError(f"no validation passage of {self._data.version} contains the answer")
         order = np.argsort(self._lengths(texts.passages), kind="stable")
         missing = -len(order) % size
         filled = np.concatenate([order, np.resize(order, missing)])
@@ -252,13 +249,15 @@ class Read(VocabularyTask):
         question = split_input(text, _NAMES, more=True)[0]
         if not question.strip():
             raise UserError(
-                f"the question of the input {text!r} is empty: a question and passages are right"
+                f"the question of the input {text!r} is empty: "
+                f"give a question and at least one passage, separated by tabs"
             )
         most = self.options.data["question_length"]
         words = len(self.tokenizer.split(tf.constant(as_bytes([question]).tolist()))[0])
         if words > most:
             raise UserError(
-                f"the question {question[:60]!r}… has {words} words: at most {most} are right"
+                f"the question {question[:60]!r}… has {words} words; the maximum is {most} "
+                f"(data.question_length)"
             )
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:

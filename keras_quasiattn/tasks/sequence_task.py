@@ -278,9 +278,9 @@ class SequenceTask(Task):
         limit, tokens = self.options.data["max_length"], int(self._count(tf.constant([raw]))[0])
         shown = repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
         if tokens == 1:  # only the end
-            raise UserError(f"the text {shown} is empty: {self.example!r} would be right")
+            raise UserError(f"the text {shown} is empty: expected one such as {self.example!r}")
         if tokens > limit:
-            raise UserError(f"the text {shown} has {tokens} tokens: at most {limit} would be right")
+            raise UserError(f"the text {shown} has {tokens} tokens; data.max_length allows {limit}")
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """Takes `text`, truncated if too long; returns `answer`, `log_probability` and `score`."""

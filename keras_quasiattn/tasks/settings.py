@@ -73,19 +73,19 @@ class TrainingSettings:
         self._require(
             "average_checkpoints",
             self.average_checkpoints <= self.periods,
-            f"at most the {self.periods} checkpoints that training.steps / "
-            f"training.checkpoint_every give",
+            f"at most {self.periods}, the number of checkpoints (training.steps / "
+            f"training.checkpoint_every)",
         )
         self._require(
             "average_checkpoints",
             self.average_checkpoints == 1 or self.select == "last",
-            f"1 where training.select is {self.select!r}",
+            f"1 when training.select is {self.select!r}",
         )
         self._require("patience", self.patience is None or self.patience >= 1, "none or at least 1")
         self._require(
             "patience",
             self.patience is None or self.select != "last",
-            "none where training.select is 'last'",
+            "none when training.select is 'last'",
         )
         self._require(
             "warmup_steps",

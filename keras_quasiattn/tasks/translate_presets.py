@@ -102,7 +102,7 @@ PRESETS: dict[str, Preset] = {
         _tensor2tensor("small", steps=20_000),
     ),
     "own": sequence_preset(
-        "your own two files, one text a line: --source FILE --target FILE",
+        "your own two files, one text per line: --source FILE --target FILE",
         models=MODELS,
         data=OWN_DATA,
         transformer=_MULTI30K_SIZE,

@@ -66,7 +66,7 @@ class VocabularyTask(Task):
         if data["vectors"] and data["tokenizer"] == "subwords":
             raise UserError(
                 f"data.vectors is {data['vectors']!r}: "
-                f"vectors are of words, and the tokens are subwords"
+                f"word vectors do not work with the tokenizer 'subwords'"
             )
         self._classes: tuple[str, ...] = ()
         self._vocabulary: list[str] = []
@@ -102,7 +102,7 @@ class VocabularyTask(Task):
         elif self._classes != self._data.classes:
             raise UserError(
                 f"the data have the classes {', '.join(self._data.classes)} and the run has "
-                f"{', '.join(self._classes)}: bring back the data that the run was begun with"
+                f"{', '.join(self._classes)}: use the data that the run was started with"
             )
 
     def _learn(self, texts: list[bytes]) -> list[str]:
@@ -194,7 +194,7 @@ class VocabularyTask(Task):
             if made.get(name, len(ours)) != len(ours):
                 raise UserError(
                     f"the model has {name} {made[name]} and {file} has {len(ours)}: "
-                    f"they are of different runs"
+                    f"they come from different runs"
                 )
 
     @abc.abstractmethod

@@ -58,7 +58,7 @@ class SentencePieceTokenizer:
             raise ValueError(f"model is not a SentencePiece model: {error.message}") from None
         if names.tolist() != [b"<pad>", b"</s>", b"<0x00>"]:
             raise ValueError(
-                f"model must have the special pieces of learn_sentence_pieces; got {names.tolist()}"
+                f"model must come from learn_sentence_pieces; got special pieces {names.tolist()}"
             )
         self.vocabulary_size = int(self._pieces.vocab_size())
 
@@ -166,7 +166,7 @@ def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
     except RuntimeError as error:
         raise UserError(
             f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "
-            f"a larger size or other texts would be right"
+            f"increase the size or use other texts"
         ) from None
     # Protobuf creates the class at import, so type checkers do not see it.
     message = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]

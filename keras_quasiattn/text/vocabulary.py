@@ -91,7 +91,7 @@ def read_vocabulary(text: str, source: str) -> list[str]:
     vocabulary = text.removesuffix("\n").split("\n")
     if vocabulary[:2] != _SPECIAL or len(set(vocabulary)) != len(vocabulary):
         raise UserError(
-            f"{source} is damaged: it must begin with {' and '.join(_SPECIAL)}, a line each, "
-            "and hold no token twice"
+            f"{source} is damaged: it must begin with {' and '.join(_SPECIAL)}, one per line, "
+            "and have no token twice"
         )
     return vocabulary

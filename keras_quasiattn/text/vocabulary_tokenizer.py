@@ -31,7 +31,7 @@ class VocabularyTokenizer(abc.ABC):
                 f"got {list(vocabulary[:2])}"
             )
         if len(set(vocabulary)) != len(vocabulary):
-            raise ValueError("vocabulary must not hold a token twice")
+            raise ValueError("vocabulary must not have a token twice")
         self.vocabulary = list(vocabulary)
         # No text gives a special token but `UNKNOWN`: brackets are split off or removed.
         self._table = tf.lookup.StaticHashTable(

@@ -45,13 +45,12 @@ def read_word_vectors(
     for word, vector in vectors.items():
         if not np.isfinite(vector).all():
             raise UserError(
-                f"{file}: the vector of {word!r} has NaN or infinity: numbers would be right"
+                f"{file}: the vector of {word!r} contains NaN or infinity; "
+                "all values must be finite"
             )
     if not vectors:
-        asked = (
-            "no word" if chosen is None else f"none of the {len(chosen)} words that were asked for"
-        )
-        raise UserError(f"{file} has a vector of {asked}")
+        missing = "" if chosen is None else f" for any of the {len(chosen)} requested words"
+        raise UserError(f"{file} has no vector{missing}")
     return vectors
 
 
@@ -95,7 +94,7 @@ def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
     if vectors.ndim != 2 or len(vectors) != len(words):
         raise UserError(
             f"{file} has {len(words)} words and vectors of shape {vectors.shape}: "
-            "a row a word is right"
+            "expected one row per word"
         )
     _check_width(file, "", vectors.shape[1], width)
     return zip(words, vectors, strict=True)
@@ -116,13 +115,12 @@ def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tupl
                     yield word, np.array(fields[-width:], np.float32)
                 except ValueError:
                     raise UserError(
-                        f"{file}, line {number}: {word!r} is followed by other things than numbers"
+                        f"{file}, line {number}: expected only numbers after {word!r}"
                     ) from None
 
 
 def _check_width(file: Path, where: str, got: int, width: int) -> None:
     if got != width:
         raise UserError(
-            f"{file}{where}: the vectors have {got} numbers: "
-            f"model.embedding_dim ({width}) would be right"
+            f"{file}{where}: the vectors have {got} numbers, expected {width} (model.embedding_dim)"
         )

@@ -83,7 +83,9 @@ class Checkpoints:
                 count = sum(name.startswith(f"{group}/") for name in arrays.files)
                 return [arrays[f"{group}/{number}"] for number in range(count)]
         except FileNotFoundError:
-            raise UserError(f"the checkpoint {file} is gone: train again in a new folder") from None
+            raise UserError(
+                f"the checkpoint {file} is missing: train again in a new folder"
+            ) from None
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"{file} is damaged: train again in a new folder") from error
 
@@ -117,7 +119,9 @@ def assign(variables: list[keras.Variable], arrays: list[np.ndarray], source: Pa
         UserError: the shapes do not match.
     """
     if [tuple(variable.shape) for variable in variables] != [array.shape for array in arrays]:
-        raise UserError(f"{source} does not fit the model: it was written by another version of it")
+        raise UserError(
+            f"{source} does not fit the model: it was written by a different version of the model"
+        )
     for variable, array in zip(variables, arrays, strict=True):
         variable.assign(array)
 

@@ -51,6 +51,6 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
         if not same:
             raise UserError(
                 f"{file} is not the file that {manifest} lists: "
-                f"it is damaged or of another model, and the one "
-                f"that was written with the others would be right"
+                f"it is damaged or belongs to another model; "
+                f"restore the file that was written together with the others"
             )

@@ -71,12 +71,12 @@ class RunFolder:
             names = (entry.name for entry in path.iterdir() if not is_temporary(entry))
             found = sorted(name for name in names if name != LOCK)
         except OSError as error:
-            raise UserError(f"cannot make the run folder {path}: {error.strerror}") from error
+            raise UserError(f"cannot create the run folder {path}: {error.strerror}") from error
         if "config.json" in found:
             raise UserError(f"{path} already holds a run: name a new folder")
         if found:
             raise UserError(
-                f"{path} holds other files (such as {found[0]}) and no run: name a new folder"
+                f"{path} holds other files (such as {found[0]}) but no run: name a new folder"
             )
 
     @classmethod
@@ -129,8 +129,8 @@ class RunFolder:
         """
         path = Path(path)
         if not path.is_dir():
-            state = "no folder" if path.exists() else "not there"
-            raise UserError(f"{path} is {state}: name the folder of a training run")
+            state = "is not a folder" if path.exists() else "does not exist"
+            raise UserError(f"{path} {state}: name the folder of a training run")
         file = path / "config.json"
         try:
             config = json.loads(file.read_text(encoding="utf-8"))
@@ -194,7 +194,7 @@ class RunFolder:
             steps = self.config["task_config"]["options"].get("training.steps", "unknown")
             raise UserError(
                 f"{self.path} is not finished (step {step} of {steps}): "
-                f"run the train command again to go on"
+                f"run the train command again to continue"
             )
 
     def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
@@ -212,8 +212,8 @@ class RunFolder:
         ]
         if differences:
             raise UserError(
-                f"{self.path} was begun with {'; '.join(differences)}: "
-                f"give the same options again or name a new folder"
+                f"{self.path} was started with {'; '.join(differences)}: "
+                f"use the same options or a new folder"
             )
 
     def task(self, data_dir: str | Path) -> Task:
@@ -231,7 +231,7 @@ class RunFolder:
             made = task.from_config(self.config["task_config"], data_dir)
         except (KeyError, TypeError) as error:
             raise UserError(
-                f"{self.path / 'config.json'} is damaged: its task is not whole"
+                f"{self.path / 'config.json'} is damaged: its task entry is incomplete"
             ) from error
         if self.finished:
             check_hashes(self.path / MANIFEST, self.path, without=[self.model_file.name])
@@ -251,8 +251,8 @@ class RunFolder:
                     temporary.write_bytes(content)
             elif file.read_bytes() != content:
                 raise UserError(
-                    f"{file} is not what the data in {task.data_dir} give: "
-                    f"train in a new folder, or bring back the data that the run was begun with"
+                    f"{file} does not match the data in {task.data_dir}: "
+                    f"train in a new folder or restore the data that the run was started with"
                 )
 
     def history(self) -> list[dict[str, Any]]:
@@ -267,7 +267,7 @@ class RunFolder:
         for number, row in enumerate(rows, 1):
             known = isinstance(row, dict) and isinstance(row.get("step"), int)
             if not known or any(type(value) not in (int, float) for value in row.values()):
-                raise UserError(f"{file} is damaged: line {number} is not the figures of a period")
+                raise UserError(f"{file} is damaged: line {number} must hold numbers and a step")
         return rows
 
     def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -288,7 +288,7 @@ class RunFolder:
         if not isinstance(figures, dict) or not all(
             isinstance(one, dict) for one in figures.values()
         ):
-            raise UserError(f"{file} is damaged: it is not figures by split")
+            raise UserError(f"{file} is damaged: expected an object of metrics for each split")
         return figures
 
     def write_metrics(self, split: str, figures: Mapping[str, float | str]) -> None:

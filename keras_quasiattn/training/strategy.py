@@ -56,7 +56,7 @@ def _mirrored() -> tf.distribute.Strategy:
     devices = [device.name for device in tf.config.list_logical_devices("CPU")]
     if len(devices) < 2:
         raise UserError(
-            "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'"
+            "strategy 'mirrored' found no GPU and only one CPU device: use strategy 'one'"
         )
     # The default reduction on CPU uses collectives, which abort if a process makes a second
     # strategy.

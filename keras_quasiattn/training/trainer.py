@@ -154,11 +154,11 @@ def _fit(
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_readable()
     for file in damaged:
-        _say(progress, f"{file} is damaged: going on from the checkpoint before it")
+        _say(progress, f"{file} is damaged: continuing from the checkpoint before it")
     start = workers.broadcast_from_chief(last)
     if start:
         checkpoints.restore(start, model, model.optimizer)
-        _say(progress, f"{folder.path}: going on from step {start} of {settings.steps}")
+        _say(progress, f"{folder.path}: continuing from step {start} of {settings.steps}")
     if distribution.num_replicas_in_sync > 1:
         offset_replica_seeds(model, distribution)
     if workers.several:

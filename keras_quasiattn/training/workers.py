@@ -61,7 +61,7 @@ class Workers:
         """
         if not self.is_chief:
             if self.broadcast_from_chief(0) == _FAILED:
-                raise UserError("the chief worker has stopped: its own message says why")
+                raise UserError("the chief worker failed: see its log for the reason")
             return step()
         try:
             result = step()
@@ -85,7 +85,7 @@ class Workers:
                 raise
             raise UserError(
                 "another worker has stopped or cannot be reached: start all workers again "
-                "with the same arguments, and the run goes on from its last checkpoint"
+                "with the same arguments, and the run continues from its last checkpoint"
             ) from error
 
 

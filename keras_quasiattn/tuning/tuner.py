@@ -89,12 +89,12 @@ def search(
     if folds > 1 and "data.validation_fold" not in task.options.options():
         raise UserError(
             f"the number of folds is {folds}: "
-            f"the data of preset {task.preset} have a validation split, so 1"
+            f"preset {task.preset} has its own validation split, so it must be 1"
         )
     if method == "hyperband" and settings.average_checkpoints > 1:
         raise UserError(
             f"training.average_checkpoints is {settings.average_checkpoints}: "
-            f"Hyperband needs 1, for its short trials"
+            f"Hyperband needs 1, because its trials are short"
         )
     task.prepare()  # fails before anything is written to the folder if the data is missing
     _require_same(
@@ -175,11 +175,11 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         if not trials:
             messages = [trial.message for trial in self.oracle.trials.values() if trial.message]
             reason = (
-                messages[-1].strip().splitlines()[-1].partition(": ")[2]
+                f"the last one: {messages[-1].strip().splitlines()[-1].partition(': ')[2]}"
                 if messages
-                else "none was begun"
+                else "none was started"
             )
-            raise UserError(f"no trial of {self._path} succeeded; the last one: {reason}")
+            raise UserError(f"no trial of {self._path} succeeded; {reason}")
         best = self.oracle.get_best_trials(len(trials))
         # On a tie the first trial wins: a resumed search may have read the trials in another order.
         trial = min(
@@ -252,7 +252,7 @@ def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
     asked = json.loads(json.dumps({"task": task.name, **task.config(), **arguments}))
     if not file.exists():
         if path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
-            raise UserError(f"{path} holds other files and no search: name a new folder")
+            raise UserError(f"{path} holds other files but no search: name a new folder")
         write_json(file, asked)
     try:
         begun = json.loads(file.read_text(encoding="utf-8"))
@@ -261,6 +261,6 @@ def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
     differing = [name for name in asked if begun.get(name) != asked[name]]
     if differing:
         raise UserError(
-            f"{path} was begun with another {', '.join(differing)}: "
-            f"give the same again or name a new folder"
+            f"{path} holds a search with a different {', '.join(differing)}: "
+            f"use the same arguments or a new folder"
         )

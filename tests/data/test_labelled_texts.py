@@ -49,9 +49,9 @@ def test_numbers_are_classes_in_their_own_order(tmp_path: Path) -> None:
         (
             [("a", "x"), ("b", "y")],
             [("c", "x"), ("d", "z")],
-            "test.tsv, line 3: no text of .* has the label 'z': x, y",
+            "test.tsv, line 3: no text of .* has the label 'z': expected one of x, y",
         ),
-        ([("a", "x"), ("b", "x")], [("c", "x")], "train.tsv has the label 'x' alone"),
+        ([("a", "x"), ("b", "x")], [("c", "x")], "train.tsv has only the label 'x'"),
     ],
 )
 def test_labels_that_cannot_be(
@@ -89,7 +89,7 @@ def test_own_validation_split_is_kept() -> None:
 def test_share_that_leaves_one_side_empty(share: float) -> None:
     made = LabelledTextSet(("a",), {"train": texts("a", "b")}, "v")
     with pytest.raises(
-        UserError, match="data.validation_share is .*: it leaves . of 2 texts for validation"
+        UserError, match="data.validation_share is .*: this leaves . of 2 texts for validation"
     ):
         made.with_validation(share)
 

@@ -181,9 +181,9 @@ def test_ubuntu_groups(tmp_path: Path) -> None:
         ({"candidates": []}, "'candidates' must be a list of at least one text"),
         ({"context": "hi"}, "'context' must be a list of at least one text"),
         ({"candidates": ["a", 1, "c"]}, "'candidates' must be a list"),
-        ({"label": 3}, "the label is 3: an index of its 3 candidates would be right"),
-        ({"label": -1}, "the label is -1: an index"),
-        ({"label": True}, "the label is True: an index"),
+        ({"label": 3}, "the label is 3: expected the index, from 0, of one of its 3 candidates"),
+        ({"label": -1}, "the label is -1: expected the index"),
+        ({"label": True}, "the label is True: expected the index"),
     ],
 )
 def test_ubuntu_groups_that_cannot_be(
@@ -232,7 +232,7 @@ def test_labels_that_cannot_be(config: str, tmp_path: Path) -> None:
             ["question_id\tquestion\tsentence\tlabel", "1\tq\ta\t0", "1\tq\tb\t-"],
         )
         put(tmp_path, f"qqp/{split}.tsv", ["question1\tquestion2\tlabel", "q\ta\t0", "q\tb\t2"])
-    with pytest.raises(UserError, match=r"tsv, line 3: the label is '(-|2)': 0, 1 would be right"):
+    with pytest.raises(UserError, match=r"tsv, line 3: the label is '(-|2)': expected one of 0, 1"):
         read(tmp_path, config)
 
 

@@ -95,7 +95,7 @@ def test_what_is_missing_or_uneven_in_a_corpus_is_named(tmp_path: Path) -> None:
         for language, count in (("en", 3), ("de", 2)):
             put(tmp_path / "downloads" / "manual" / "multi30k", f"{name}.{language}", ["a"] * count)
     with pytest.raises(
-        UserError, match=r"numbers of lines differ: .*train\.en has 3, .*train\.de has 2"
+        UserError, match=r"different numbers of lines: .*train\.en has 3, .*train\.de has 2"
     ):
         read(tmp_path, "multi30k", "en", "de")
 
@@ -132,8 +132,8 @@ def test_two_files_of_ones_own(tmp_path: Path) -> None:
 def test_files_that_do_not_fit_are_named(tmp_path: Path) -> None:
     source = put(tmp_path, "a.en", ["a", "b", ""])
     for lines, complaint in (
-        (["c"], r"numbers of lines differ: .*a\.en has 3, .*a\.de has 1"),
-        (["", "\t", "c"], r"the train split of a\.en .* has no pair: in each, a side is empty"),
+        (["c"], r"different numbers of lines: .*a\.en has 3, .*a\.de has 1"),
+        (["", "\t", "c"], r"the train split of a\.en .* has no usable pair: in every"),
         ([], r"a\.de has no rows"),
     ):
         with pytest.raises(UserError, match=complaint):
@@ -164,7 +164,7 @@ def test_long_sentences_leave_training_alone(tmp_path: Path) -> None:
     assert short.splits["train"].source.tolist() == [b"a b", b"d"]
     assert short.dropped == {"train": 2, "test": 0} and len(short.splits["test"]) == 4
     with pytest.raises(
-        UserError, match="each of the 4 training pairs has a side of more than 0 tokens"
+        UserError, match="in each of the 4 training pairs, a text has more than 0 tokens"
     ):
         without_long_pairs(texts, *lengths, limit=0)
 

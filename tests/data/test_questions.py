@@ -76,15 +76,15 @@ def test_answers_are_found_as_whole_words(context: str, answer: str, start: int)
 BAD_SQUAD = [
     (
         squad(("a b", [asked("x", "q", b=2), asked("y", "q", b=1)])),
-        "record 2: the answer 'b' is not in the passage at 1",
+        "record 2: the answer 'b' is not in the passage at position 1",
     ),
     (squad(("a b", [asked("x", "  ", b=2)])), "record 1: the question is '  '"),
     (squad(("a b", [asked("x", "q")])), r"record 1: the answers are \[\]"),
     (
         squad(("a b", [asked("x", "q", b=2), {"id": "y", "question": "q"}])),
-        "record 2: not of SQuAD's form: KeyError",
+        "record 2: not in SQuAD's format .KeyError",
     ),
-    ('{"data": 3}', "record 1: not of SQuAD's form"),
+    ('{"data": 3}', "record 1: not in SQuAD's format"),
     (squad(("a b", [asked("x", "q", b=2), asked("y", "r", a=0)]))[:-25], "record 2: not JSON"),
 ]
 
@@ -101,14 +101,17 @@ def test_broken_squad_names_file_and_record(text: str, message: str, tmp_path: P
     [
         ([LINE, "{"], "line 2: not JSON"),
         ([LINE, {**LINE, "question": None}], "record 2: the question is None"),
-        ([{**LINE, "answer_start": [10]}], r"record 1: the starts are \[10\]: 2, one an answer"),
-        ([{**LINE, "answer_start": 10}], "record 1: the starts are 10"),
+        (
+            [{**LINE, "answer_start": [10]}],
+            r"record 1: answer_start must be a list of 2 .* got \[10\]",
+        ),
+        ([{**LINE, "answer_start": 10}], "record 1: answer_start must be a list of 2 .* got 10"),
         (
             [{**LINE, "answer_start": [9, 8]}],
-            "record 1: the answer 'Zürich' is not in the passage at 9",
+            "record 1: the answer 'Zürich' is not in the passage at position 9",
         ),
         ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
-        ([{**LINE, "context": 3}], "record 1: the passages must be texts"),
+        ([{**LINE, "context": 3}], "record 1: the passages must be a list of texts"),
     ],
 )
 def test_broken_lines_name_file_and_record(lines: list[Any], message: str, tmp_path: Path) -> None:
@@ -131,11 +134,9 @@ def test_answers_are_looked_for_where_no_place_is_given(tmp_path: Path) -> None:
     texts = read.splits["train"]
     assert texts.passages[0][texts.starts[0] : texts.ends[0]].decode() == "ZÜRICH"
     write(tmp_path / "none.jsonl", missing)
-    with pytest.raises(
-        UserError, match="no passage of the training split of none.jsonl.* has its answer"
-    ):
+    with pytest.raises(UserError, match="no training passage of none.jsonl.* contains the answer"):
         questions_from_files({"train": tmp_path / "none.jsonl"})
-    with pytest.raises(UserError, match="own.csv has a form that cannot be read"):
+    with pytest.raises(UserError, match="own.csv has an unsupported file extension"):
         questions_from_files({"train": tmp_path / "own.csv"})
 
 
@@ -160,7 +161,9 @@ def test_quasar_t_joins_its_passages_and_finds_the_answer(tmp_path: Path) -> Non
     with pytest.raises(UserError, match="questions.json has more records than .*contexts.json"):
         list(read_quasar(questions, contexts))
     write(contexts, {"uid": "other", "contexts": []})
-    with pytest.raises(UserError, match="contexts.json, record 1: the uid is 'other': 's3q1'"):
+    with pytest.raises(
+        UserError, match="contexts.json, record 1: uid 'other' does not match uid 's3q1'"
+    ):
         list(read_quasar(questions, contexts))
 
 

@@ -80,7 +80,8 @@ def test_pairs_of_parallel_files(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="labels.txt, line 2: the label is empty"):
         pairs_from_files({"train": files})
     with pytest.raises(
-        UserError, match="there are files of first, label: first, second, label would be right"
+        UserError,
+        match="expected files for columns first, second, label; got files for first, label",
     ):
         pairs_from_files({"train": {"first": files["first"], "label": files["label"]}})
 
@@ -92,9 +93,9 @@ def test_pairs_of_parallel_files(tmp_path: Path) -> None:
             "first\tlabel\na\tb\n",
             "train.tsv, line 1: the columns are 'first', 'label': 'first', 'second'",
         ),
-        ("first\tsecond\tlabel\na\tb\n", "train.tsv, line 2: 2 fields: 3 would be right"),
+        ("first\tsecond\tlabel\na\tb\n", "train.tsv, line 2: 2 fields, expected 3"),
         ("first\tsecond\tlabel\na\tb\t \n", "train.tsv, line 2: the label is empty"),
-        ("first\tsecond\tlabel\na\tb\tx\n", "train.tsv has the label 'x' alone"),
+        ("first\tsecond\tlabel\na\tb\tx\n", "train.tsv has only the label 'x'"),
         ("first\tsecond\tlabel\na\tb\t-\n", "train.tsv has no labels: every row has '-'"),
         ("first\tsecond\tlabel\n", "train.tsv has no rows"),
         ("", "train.tsv, line 1: the columns are none"),
@@ -132,7 +133,8 @@ def test_questions_by_their_name(tmp_path: Path) -> None:
     assert read.splits["train"].groups.tolist() == [0, 1, 0]
     put(tmp_path, "a.tsv", "\n".join([*lines, "2\tother\td\t0"]) + "\n")
     with pytest.raises(
-        UserError, match="a.tsv, line 5: question_id '2' has the question 'other', and above it 'q'"
+        UserError,
+        match="a.tsv, line 5: question_id '2' has two different questions: 'other' here, 'q' above",
     ):
         ranked_pairs_from_files({"train": tmp_path / "a.tsv"})
 
@@ -151,7 +153,7 @@ def test_ranked_parallel_files(tmp_path: Path) -> None:
     ("content", "message"),
     [
         ("query\tcandidate\tlabel\n", "a.tsv, line 1: the columns are 'query'"),
-        (RANKED + "q\ta\t1\nq\tb\t2\n", "a.tsv, line 3: the label is '2': 0 or 1 would be right"),
+        (RANKED + "q\ta\t1\nq\tb\t2\n", "a.tsv, line 3: the label is '2': expected 0 or 1"),
         (RANKED + "q\ta\t\n", "a.tsv, line 2: the label is ''"),
         (RANKED + "q\t1\n", "a.tsv, line 2: 2 fields"),
         (RANKED, "a.tsv has no rows"),
@@ -180,11 +182,11 @@ def test_clicks(tmp_path: Path) -> None:
     for rate in ("1.01", "-0.1", "nan", "often", "", "inf"):
         put(tmp_path, "log.tsv", "\n".join([*lines, f"a\tb\t{rate}"]) + "\n")
         with pytest.raises(
-            UserError, match=f"log.tsv, line 8: the ctr is '{rate}': a number from 0 to 1 would"
+            UserError, match=f"log.tsv, line 8: the ctr is '{rate}': expected a number from 0 to 1"
         ):
             pairs_from_click_log({"train": file})
     put(tmp_path, "log.tsv", "\n".join([lines[0], lines[2]]) + "\n")
-    with pytest.raises(UserError, match="log.tsv has no rate below 0.3 or above 0.7"):
+    with pytest.raises(UserError, match="log.tsv has no ctr below 0.3 or above 0.7"):
         pairs_from_click_log({"train": file})
 
 

@@ -119,7 +119,7 @@ def test_bad_arguments_are_named():
         AdaptiveHalting(threshold=0)
     with pytest.raises(ValueError, match="ponder_weight=-1"):
         AdaptiveHalting(ponder_weight=-1)
-    with pytest.raises(ValueError, match="width known"):
+    with pytest.raises(ValueError, match="with a known width"):
         AdaptiveHalting().build((None, D))
     with pytest.raises(ValueError, match="`mask`"):
         x = keras.ops.ones((1, 2, D))

@@ -296,7 +296,10 @@ def test_multi_head_cost_and_metrics():
     "options,message",
     [
         ({"network": "lstm"}, "`network` must be one of .*network='lstm'"),
-        ({"network": keras.layers.Dense(1), "units": 3}, "`units` belongs to the layer.*units=3"),
+        (
+            {"network": keras.layers.Dense(1), "units": 3},
+            "`units` must be None when `network` is a layer.*units=3",
+        ),
         ({"units": 0}, "`units` must be a positive integer.*units=0"),
         ({"temperature": 0}, "`temperature` must be a number > 0.*temperature=0"),
         ({"final_temperature": -1.0}, "`final_temperature` must be a number > 0.*-1.0"),
@@ -320,7 +323,7 @@ def test_one_feature_is_enough():
 
 def test_wrong_shapes_are_named():
     with pytest.raises(
-        ValueError, match=r"`network` must yield one logit a position.*\(None, None, 2\)"
+        ValueError, match=r"`network` must return one logit per position.*\(None, None, 2\)"
     ):
         GatedAttention(keras.layers.Dense(2)).build((None, None, D))
     for layer in (GatedAttention(), SoftAttention(), LocalAttention()):

@@ -312,7 +312,7 @@ def test_wrong_coda_options_are_named(options):
         (
             [(3, 5, 2, FEATURES)] * 2,
             {"sliding_window": 2},
-            r"`sliding_window` needs attention over one axis",
+            r"`sliding_window` requires a single attention axis",
         ),
     ],
 )
@@ -324,7 +324,7 @@ def test_wrong_shapes_are_named(layer_type, shapes, options, message):
 @every_layer
 def test_wrong_calls_are_named(layer_type):
     x = normal(3, 2, 5, FEATURES)
-    with pytest.raises(ValueError, match="`use_causal_mask` needs attention over one axis"):
+    with pytest.raises(ValueError, match="`use_causal_mask` requires a single attention axis"):
         layer_type(HEADS, HEAD_SIZE)(x, x, use_causal_mask=True)
     x = x[:, 0]
     for name, mask in (

@@ -131,12 +131,11 @@ def test_dot_product_heads_are_those_of_softmax_attention():
         ),
         (
             lambda: layers.DecomposableAttention(attention_options={"alpha": 2.0}),
-            r"`attention_options` of attention='softmax' may have no entries. "
-            r"Received: \['alpha'\]",
+            r"attention='softmax' accepts no `attention_options`. Received: \['alpha'\]",
         ),
         (
             lambda: layers.DecomposableAttention(attention="coda", attention_options={"units": 3}),
-            r"`attention_options` of attention='coda' may have \['alpha'.*Received: \['units'\]",
+            r"attention='coda' accepts only .* as `attention_options`. Received: \['units'\]",
         ),
         (lambda: layers.DecomposableAttention(0), "`units` must be a positive integer.*units=0"),
         (lambda: layers.DecomposableAttention(num_layers=0), "`num_layers` must be.*num_layers=0"),

@@ -119,7 +119,7 @@ def test_factorization_machine():
 
 
 def test_factorization_machine_refuses_other_features():
-    with pytest.raises(ValueError, match="must have the 7 features of `z`"):
+    with pytest.raises(ValueError, match="because `z` has 7 features"):
         ops.factorization_machine(A, 0.0, np.zeros(6), np.zeros((7, 2)))
 
 

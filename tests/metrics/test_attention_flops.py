@@ -55,16 +55,25 @@ def test_auxiliary_counts_are_the_multiplications_of_the_networks_matrices():
     "arguments,message",
     [
         (("hard", [1], 4, {}), "`attention` must be one of .*attention='hard'"),
-        (("gated", [1], 4, {}), "`open_counts` belongs to .*attention='gated', open_counts=None"),
-        (("soft", [1], 4, {"open_counts": [1]}), "`open_counts` belongs to .*attention='soft'"),
-        (("local", [1], 4, {}), "`window` belongs to .*window=None"),
-        (("soft", [1], 4, {"window": 3}), "`window` belongs to .*window=3"),
+        (
+            ("gated", [1], 4, {}),
+            "`open_counts` must be given for .*attention='gated', open_counts=None",
+        ),
+        (
+            ("soft", [1], 4, {"open_counts": [1]}),
+            "`open_counts` must be given for .*attention='soft'",
+        ),
+        (("local", [1], 4, {}), "`window` must be given for .*window=None"),
+        (("soft", [1], 4, {"window": 3}), "`window` must be given for .*window=3"),
         (
             ("gated", [1], 4, {"open_counts": [2]}),
-            r"`open_counts` must hold.*open_counts=\[2\].*lengths=\[1\]",
+            r"`open_counts` must have one number.*open_counts=\[2\].*lengths=\[1\]",
         ),
-        (("gated", [1], 4, {"open_counts": [-1]}), r"`open_counts` must hold.*open_counts=\[-1\]"),
-        (("gated", [1], 4, {"open_counts": [1, 1]}), "`open_counts` must hold one number"),
+        (
+            ("gated", [1], 4, {"open_counts": [-1]}),
+            r"`open_counts` must have one number.*open_counts=\[-1\]",
+        ),
+        (("gated", [1], 4, {"open_counts": [1, 1]}), "`open_counts` must have one number"),
     ],
 )
 def test_errors(arguments, message):

@@ -145,7 +145,7 @@ def test_dropout_is_on_in_training_alone(kind: str) -> None:
         ("softmax", {"projection_dim": 0}, "`projection_dim` must be a positive integer"),
         ("softmax", {"num_layers": 0}, "`num_layers` must be a positive integer"),
         ("softmax", {"dropout": 1.0}, "`dropout` must be a number in"),
-        ("softmax", {"intra_options": {"max_distance": 2}}, "`intra_options` are options of"),
+        ("softmax", {"intra_options": {"max_distance": 2}}, "`intra_options` need"),
         ("both", {"interaction": "all"}, "`interaction` must be one of .*all"),
         ("both", {"difference": "none"}, "`difference` must be one of .*none"),
         ("both", {"pooling": "last"}, "`mode` must be one of .*last"),

@@ -128,7 +128,7 @@ def test_logits_are_float32_in_half_precision() -> None:
         ("soft", {"embedding_dropout": -1}, "`embedding_dropout`"),
         ("local", {"attention_options": {"window": 0}}, "`window`"),
         ("transformer", {"num_classes": 0}, "`num_classes` must be a positive integer"),
-        ("transformer", {"num_heads": 3}, "`num_heads` must divide"),
+        ("transformer", {"num_heads": 3}, "must be divisible by `num_heads`"),
     ],
 )
 def test_arguments_out_of_range(kind: str, changed: dict[str, Any], message: str) -> None:

@@ -26,7 +26,7 @@ every_attention = pytest.mark.parametrize("op", ATTENTIONS, ids=["coda", "softma
         (
             (X, X, X[:, :4]),
             {},
-            r"`value` must have shape.*length of `key`.*\(2, 4, 3\).*\(2, 5, 3\)",
+            r"`value` must have shape.*length as `key`.*\(2, 4, 3\).*\(2, 5, 3\)",
         ),
         ((X, X, X[0, 0]), {}, r"`value` must have shape.*\(3,\)"),
         ((X, X, X, np.ones((5, 5))), {}, "`mask` must be boolean.*float64"),
@@ -65,15 +65,15 @@ def test_unknown_options(option):
         ({"mask_b": np.ones((2, 5), "float32")}, "`mask_b` must be boolean.*float32"),
         (
             {"value_a": X[:, :4]},
-            r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
+            r"`value_a` must have shape.*length as `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
         ),
         (
             {"value_b": X[:, :4]},
-            r"`value_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
+            r"`value_b` must have shape.*length as `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
         ),
         (
             {"distance_b": X[:, :4]},
-            r"`distance_b` must have shape.*length of `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
+            r"`distance_b` must have shape.*length as `b`.*\(2, 4, 3\).*\(2, 5, 3\)",
         ),
     ],
 )
@@ -107,7 +107,7 @@ PAIRS = [
         ({"v": X[..., :2]}, r"`u` and `v` must have the same.*\(2, 5, 3\).*\(2, 5, 2\)"),
         (
             {"values": X[:, :4]},
-            r"`values` must have shape.*length of `v`.*\(2, 4, 3\).*\(2, 5, 3\)",
+            r"`values` must have shape.*length as `v`.*\(2, 4, 3\).*\(2, 5, 3\)",
         ),
         ({"mask_v": np.ones((2, 5))}, "`mask_v` must be boolean.*float64"),
     ],
@@ -124,7 +124,7 @@ def test_alignment_and_conflict(op, arguments, message):
         ({"mask_a": np.ones((2, 5))}, "`mask_a` must be boolean.*float64"),
         (
             {"value_a": X[:, :4]},
-            r"`value_a` must have shape.*length of `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
+            r"`value_a` must have shape.*length as `a`.*\(2, 4, 3\).*\(2, 5, 3\)",
         ),
     ],
 )
@@ -137,7 +137,7 @@ def test_conflict():
     with pytest.raises(ValueError, match=r"`score_kernel` must have shape \(3,\).*\(2,\)"):
         ops.conflict_attention(X, X, np.ones(2), X)
     with pytest.raises(
-        ValueError, match=r"`score_kernels` must have shape \(3, C\).* 2 heads.*\(3, 3\)"
+        ValueError, match=r"`score_kernels` must have shape \(3, C\), with C at most 2, .*\(3, 3\)"
     ):
         ops.multi_head_conflict_attention(X, X, X, np.ones((3, 3)))
     with pytest.raises(ValueError, match="`difference` must be one of .*difference='relu'"):
@@ -146,6 +146,6 @@ def test_conflict():
 
 @pytest.mark.parametrize("size,signed", [(1, True), (4, True), (1, False)])
 def test_intra_attention(size, signed):
-    message = rf"`distance_bias` must have shape .*\({size},\), signed={signed}"
+    message = rf"`distance_bias` must be a vector with .*\({size},\), signed={signed}"
     with pytest.raises(ValueError, match=message):
         ops.intra_attention(X, X, np.ones(size), signed=signed)

@@ -86,7 +86,7 @@ def test_an_exported_model_with_gates(run_cli: Any, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_an_exported_model_without_weights_says_so(run_cli: Any, tmp_path: Path) -> None:
     html, maps, _ = report(run_cli, tmp_path / "page.html", SAVED / "arithmetic" / "1")
-    assert "answers without its weights" in html and not maps
+    assert "returns no attention weights" in html and not maps
 
 
 def test_what_is_no_run_is_named_in_one_line(run_cli: Any, tmp_path: Path) -> None:

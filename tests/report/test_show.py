@@ -46,7 +46,7 @@ def test_every_attention_layer_of_a_model_is_shown() -> None:
 
 
 def test_a_layer_without_attention_is_refused() -> None:
-    with pytest.raises(ValueError, match="must have attention of this package inside"):
+    with pytest.raises(ValueError, match="must contain an attention layer of keras_quasiattn"):
         keras_quasiattn.report.show(keras.layers.Dense(2), A)
 
 

@@ -155,7 +155,7 @@ def test_versions_count_on_and_nothing_is_overwritten(
     )
     before = tiny_mlu.contents(tmp_path)
     with pytest.raises(
-        UserError, match=f"{tmp_path}/run-onnx/2 is there already: name another version"
+        UserError, match=f"{tmp_path}/run-onnx/2 already exists: name another version"
     ):
         convert(*pairs, tmp_path, "onnx", version=2)
     assert tiny_mlu.contents(tmp_path) == before
@@ -171,17 +171,17 @@ def fail(error: Exception) -> Any:
         (
             "change",
             lambda logits: logits + 0.1,
-            r"Stub answers .* with logits that are .* from the model's own",
+            r"not exported: .* Stub returns logits that differ by .* from the model's",
         ),
         (
             "change",
             lambda logits: logits * np.nan,
-            "Stub answers .* with logits that are nan from the model's",
+            "Stub returns logits that differ by nan from the model's",
         ),
         (
             "change",
             lambda logits: logits[:, :1],
-            r"Stub answers .* of shape \(1, 1\), and the model itself",
+            r"Stub returns logits of shape \(1, 1\), but the model returns",
         ),
         (
             "change",
@@ -191,7 +191,7 @@ def fail(error: Exception) -> Any:
         (
             "written",
             lambda: fail(ValueError("no\nway. See here")),
-            "^Stub cannot take this model: no way$",
+            "^Stub cannot convert this model: no way$",
         ),
         (
             "written",

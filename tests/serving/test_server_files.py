@@ -47,6 +47,8 @@ def test_exports_at_the_same_time_are_all_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"models: 3", b"\xff\xfe"])
 def test_damaged_file_is_named_and_kept(content: bytes, tmp_path: Path) -> None:
     (tmp_path / MODELS).write_bytes(content)
-    with pytest.raises(UserError, match=f"{tmp_path}/models.config is no ModelServerConfig"):
+    with pytest.raises(
+        UserError, match=f"{tmp_path}/models.config is not a valid ModelServerConfig"
+    ):
         add_model(tmp_path, "trec")
     assert (tmp_path / MODELS).read_bytes() == content

@@ -105,14 +105,14 @@ def test_texts_without_a_place_get_one(functions: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        (token_ids([1], [[5, 6]] * 2), "question_lengths and question_ids must have as many rows"),
+        (token_ids([1], [[5, 6]] * 2), "question_lengths and question_ids must have the"),
         (
             {**token_ids([1], [[5]]), "candidates_lengths": np.ones((1, 3), np.int32)},
             "candidates_lengths must have one number for each text of candidates_ids",
         ),
         (
             token_ids([1], [[5]], np.ones((2, 1, 1), np.int32)),
-            "candidates_ids and question_ids must have as",
+            "candidates_ids and question_ids must have the same number",
         ),
         (
             token_ids([[1]], [[5]]),

@@ -70,7 +70,7 @@ def test_damaged_file(content: bytes | None, tmp_path: Path) -> None:
 
 def test_requests_without_an_answer(tmp_path: Path) -> None:
     write_warm_up(tmp_path, "mine", [RECORDS[0]._replace(answer={})])
-    with pytest.raises(UserError, match="holds a request without an answer"):
+    with pytest.raises(UserError, match="has no recorded request, or one without an answer"):
         read_warm_up(tmp_path)
 
 

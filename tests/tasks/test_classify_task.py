@@ -135,7 +135,7 @@ def test_run_whose_data_have_changed_does_not_go_on(texts_data: Path, tmp_path: 
     again = tiny_texts.make(folder)
     again.prepare()
     with pytest.raises(
-        UserError, match="vocabulary.txt is not what the data in .* give: train in a new folder"
+        UserError, match="vocabulary.txt does not match the data in .*: train in a new folder"
     ):
         run.write_assets(again)
 
@@ -194,7 +194,7 @@ def test_classes_of_earlier_runs_are_read_a_line_each(texts_run: Path, tmp_path:
     # What such a file cannot say is at least noticed.
     (run / "classes.txt").write_text("HUM\nLOC\nNUM\nMAN\n")
     with pytest.raises(
-        UserError, match=r"model has num_classes 3 and classes.json has 4: they are of different"
+        UserError, match=r"model has num_classes 3 and classes.json has 4: they come from different"
     ):
         folder.load_model()
 
@@ -244,7 +244,7 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
     (tmp_path / "glove.txt").write_text("who 1 2 3\n")
     task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"))
     with pytest.raises(
-        UserError, match=r"glove.txt.* have 3 numbers: model.embedding_dim \(8\) would be right"
+        UserError, match=r"glove.txt.* have 3 numbers, expected 8 \(model.embedding_dim\)"
     ):
         task.prepare()
 
@@ -257,7 +257,7 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
         (
             "transformer",
             {"data__vectors": "x.txt"},
-            "data.vectors is 'x.txt': vectors are of words",
+            "data.vectors is 'x.txt': word vectors work only with",
         ),
         ("bilstm_gated", {"data__train": ""}, "data.train is ''"),
         ("bilstm_gated", {"data__train": "/none.tsv"}, "cannot read /none.tsv"),
@@ -282,7 +282,7 @@ def test_options_that_cannot_be(
         (
             "transformer",
             {"model__num_heads": 3},
-            "do not suit task classify: `num_heads` must divide",
+            "do not suit task classify: .* divisible by `num_heads`",
         ),
     ],
 )

@@ -259,7 +259,7 @@ def test_bad_options_are_one_line_before_anything_is_made(
     [
         (
             {"model__num_heads": 5},
-            "model options do not suit task mlu: `num_heads` must divide .* num_heads=5",
+            "model options do not suit task mlu: .* divisible by `num_heads` .* num_heads=5",
         ),
         (
             {"model__num_layers": 0},

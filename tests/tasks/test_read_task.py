@@ -104,11 +104,11 @@ def test_figures_are_of_the_answers(prepared: Task) -> None:
     [
         (
             "Which cat?",
-            "number of texts in the input 'Which cat.': 1, not 2 or more: "
-            "question, passage, separated by tabs",
+            "number of texts in the input 'Which cat.': 1, expected 2 or more "
+            "separated by tabs: question, passage",
         ),
         (" \tthe cat", "the question of the input .* is empty"),
-        ("Which big old white cat is it?\tthe cat", "has 8 words: at most 6 are right"),
+        ("Which big old white cat is it?\tthe cat", "has 8 words; the maximum is 6"),
     ],
 )
 def test_inputs_that_cannot_be_answered(text: str, message: str, prepared: Task) -> None:
@@ -152,10 +152,10 @@ def test_targets_are_the_words_of_the_answer_in_the_window(folder: Path) -> None
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"data__stride": 18}, "data.stride is 18: at most 17"),
+        ({"data__stride": 18}, "data.stride is 18: it must be at most 17"),
         ({"data__answer_length": 0}, "data.answer_length is 0: it must be at least 1"),
         ({"data__tokenizer": "words"}, "unknown data.tokenizer 'words'"),
-        ({"training__label_smoothing": 0.1}, "training.label_smoothing is 0.1: it must be 0"),
+        ({"training__label_smoothing": 0.1}, "training.label_smoothing is 0.1: task read"),
     ],
 )
 def test_options_that_do_not_go_together(

@@ -142,7 +142,7 @@ def test_unknown_names_are_listed(arguments: dict[str, Any], message: str) -> No
         ({"checkpoint_every": 0}, "training.checkpoint_every is 0"),
         (
             {"average_checkpoints": 5},
-            "training.average_checkpoints is 5: it must be at most the 4 checkpoints",
+            "training.average_checkpoints is 5: it must be at most 4, the number of checkpoints",
         ),
         ({"learning_rate": 0.0}, "training.learning_rate is 0.0: it must be a number above 0"),
         ({"learning_rate": float("nan")}, "training.learning_rate is nan"),

@@ -172,7 +172,7 @@ def test_without_attention_nothing_is_explained(folder: Path) -> None:
 @pytest.mark.parametrize("text", ["", " \t\n", "\N{NO-BREAK SPACE}"])
 def test_an_empty_text_is_one_line(text: str, trained: tuple[Task, keras.Model]) -> None:
     task, model = trained
-    with pytest.raises(UserError, match="is empty: 'any text' would be right") as caught:
+    with pytest.raises(UserError, match="is empty: expected one such as 'any text'") as caught:
         task.predict(model, ["dog", text])
     assert len(str(caught.value).splitlines()) == 1
 
@@ -182,7 +182,7 @@ def test_ten_thousand_words_are_one_line_and_lose_their_tail_when_served(
 ) -> None:
     task, model = trained
     with pytest.raises(
-        UserError, match=r"the text 'dog .*'... has 10001 tokens: at most 12 would be"
+        UserError, match=r"the text 'dog .*'... has 10001 tokens; data.max_length allows 12"
     ) as caught:
         task.predict(model, [LONG])
     assert len(str(caught.value)) < 200

@@ -62,7 +62,7 @@ def test_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_missing_checkpoint_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"step-00000005.npz is gone"):
+    with pytest.raises(UserError, match=r"step-00000005.npz is missing"):
         Checkpoints(tmp_path, keep=1).read(5, "trainable")
 
 

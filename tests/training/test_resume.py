@@ -49,7 +49,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert not (folder / "run" / "model.keras").exists()
     ended = start(folder, "none")
     assert ended.returncode == 0, ended.stderr
-    assert "going on from step 24 of 24" in ended.stdout
+    assert "continuing from step 24 of 24" in ended.stdout
     return folder / "run"
 
 

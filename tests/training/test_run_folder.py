@@ -40,7 +40,7 @@ def test_config_round_trip(folder: RunFolder) -> None:
 def test_every_difference_is_named(folder: RunFolder) -> None:
     other = toy_task.make("data", seed=1, model__width=16)
     message = (
-        "model.width 8, not 16; policy 'float32', not 'mixed_float16'; seed 7, not 1: give the same"
+        "model.width 8, not 16; policy 'float32', not 'mixed_float16'; seed 7, not 1: use the same"
     )
     with pytest.raises(UserError, match=message):
         folder.require_same(other, {"policy": "mixed_float16"})
@@ -49,7 +49,7 @@ def test_every_difference_is_named(folder: RunFolder) -> None:
 def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(
-        UserError, match=r"holds other files \(such as thesis.tex\) and no run: name a new folder"
+        UserError, match=r"holds other files \(such as thesis.tex\) but no run: name a new folder"
     ):
         RunFolder.create(tmp_path, toy_task.make("data"), options=OPTIONS)
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
@@ -69,9 +69,11 @@ def test_kill_before_the_config_counts_leaves_an_empty_folder(tmp_path: Path) ->
 
 def test_missing_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file is no folder: name the folder of a training run"):
+    with pytest.raises(UserError, match="file is not a folder: name the folder of a training run"):
         RunFolder.open(tmp_path / "file")
-    with pytest.raises(UserError, match="nowhere is not there: name the folder of a training run"):
+    with pytest.raises(
+        UserError, match="nowhere does not exist: name the folder of a training run"
+    ):
         RunFolder.open(tmp_path / "nowhere")
 
 
@@ -173,7 +175,7 @@ def test_two_trainings_that_start_together_both_believed_to_have_begun_the_run(
 def test_path_that_cannot_be_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("kept")
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(UserError, match=f"cannot make the run folder {path}: "):
+        with pytest.raises(UserError, match=f"cannot create the run folder {path}: "):
             train(toy_task.make("data"), path, progress=False)
     assert (tmp_path / "file").read_text() == "kept"
 

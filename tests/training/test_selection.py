@@ -59,9 +59,9 @@ def test_training_ends_when_nothing_gets_better() -> None:
     [
         (
             {"select": "loss", "average_checkpoints": 2},
-            "average_checkpoints is 2: it must be 1 where",
+            "average_checkpoints is 2: it must be 1 when",
         ),
-        ({"patience": 2}, "patience is 2: it must be none where training.select is 'last'"),
+        ({"patience": 2}, "patience is 2: it must be none when training.select is 'last'"),
         ({"select": "loss", "patience": 0}, "patience is 0: it must be none or at least 1"),
     ],
 )

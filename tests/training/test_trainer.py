@@ -127,7 +127,7 @@ def test_other_options_in_the_same_folder_are_refused(
     trained: Path, change: dict[str, Any], options: dict[str, Any], named: str
 ) -> None:
     with pytest.raises(
-        UserError, match=f"{trained} was begun with {named}: give the same options again"
+        UserError, match=f"{trained} was started with {named}: use the same options or a new folder"
     ):
         train(
             toy_task.make(trained.parent, **{**SHORT, **change}), trained, progress=False, **options
@@ -149,7 +149,7 @@ def test_run_is_not_continued_where_a_new_one_was_asked_for(trained: Path) -> No
         ),
         (
             {"strategy": "mirrored"},
-            "strategy 'mirrored' found no GPU and one CPU device: use the strategy 'one'",
+            "strategy 'mirrored' found no GPU and only one CPU device: use strategy 'one'",
         ),
     ],
 )
@@ -242,8 +242,8 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(
     again = train(task, run).load_model().get_weights()
     said = capsys.readouterr().out.splitlines()
     assert said[:2] == [
-        f"{last} is damaged: going on from the checkpoint before it",
-        f"{run}: going on from step 4 of 8",
+        f"{last} is damaged: continuing from the checkpoint before it",
+        f"{run}: continuing from step 4 of 8",
     ]
     for one, other in zip(expected, again, strict=True):
         np.testing.assert_array_equal(one, other)

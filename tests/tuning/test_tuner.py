@@ -222,11 +222,11 @@ def test_folds_hold_out_every_text_once(task: Task, trainings: Trainings, tmp_pa
 
 def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Path) -> None:
     search(task, SPACE, tmp_path / "search", trials=1, progress=False)
-    with pytest.raises(UserError, match="was begun with another trials: give the same again"):
+    with pytest.raises(UserError, match="holds a search with a different trials: use the"):
         search(task, SPACE, tmp_path / "search", trials=2, progress=False)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").touch()
-    with pytest.raises(UserError, match="holds other files and no search"):
+    with pytest.raises(UserError, match="holds other files but no search"):
         search(task, SPACE, tmp_path / "other", trials=1, progress=False)
 
 

@@ -64,7 +64,7 @@ class Function:
 
 def _whole(number: float) -> int:
     if not math.isfinite(number):
-        raise ProgramError(f"{number} cannot be made a whole number")
+        raise ProgramError(f"cannot convert {number} to a whole number")
     return int(number)
 
 
@@ -82,7 +82,7 @@ def _power(base: float, exponent: float) -> Any:
 
 def _root(number: float) -> float:
     if number < 0:
-        raise ProgramError("a root of a negative number")
+        raise ProgramError("cannot take the root of a negative number")
     return math.sqrt(number)
 
 
@@ -97,7 +97,8 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 def _check_order(*values: Any) -> None:
     kinds = {kind_of(value) for value in values}
     if len(kinds) > 1 or not kinds <= {"number", "string", "truth value"}:
-        raise ProgramError(f"no order among {', '.join(sorted(kinds))}")
+        first, *others = sorted(kinds)
+        raise ProgramError(f"cannot compare {first} with {', '.join(others) or first}")
 
 
 def _sort(array: list) -> list:
@@ -108,13 +109,13 @@ def _sort(array: list) -> list:
 
 def _range(start: float, stop: float) -> list[int]:
     if stop - start > MAX_RANGE:
-        raise ProgramError(f"a range of more than {MAX_RANGE} numbers")
+        raise ProgramError(f"a range has more than {MAX_RANGE} numbers")
     return list(range(_whole(start), _whole(stop)))
 
 
 def _element(sequence: Any, index: float) -> Any:
     if not 0 <= index < len(sequence) or index != int(index):
-        raise ProgramError(f"no element {index} in a length of {len(sequence)}")
+        raise ProgramError(f"there is no element {index}: the length is {len(sequence)}")
     return sequence[int(index)]
 
 
@@ -130,7 +131,7 @@ def _append(array: list, value: Any) -> list:
 
 def _split(text: str, delimiter: str) -> list[str]:
     if not delimiter:
-        raise ProgramError("str_split by an empty string")
+        raise ProgramError("str_split needs a delimiter that is not empty")
     return [part for part in text.split(delimiter) if part]
 
 
@@ -154,7 +155,7 @@ def _is_sorted(array: list) -> bool:
 
 def _digits(number: float) -> list[int]:
     if type(number) is not int:
-        raise ProgramError(f"{number} has no digits: it is no integer")
+        raise ProgramError(f"digits needs an integer, not {number}")
     return [int(digit) for digit in str(abs(number))]
 
 

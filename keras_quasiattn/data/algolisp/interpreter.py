@@ -120,7 +120,9 @@ class Program:
                 limit.
         """
         if inputs.keys() != self.arguments.keys():
-            raise ProgramError(f"the program takes {sorted(self.arguments)}, not {sorted(inputs)}")
+            raise ProgramError(
+                f"the program takes the arguments {sorted(self.arguments)}, not {sorted(inputs)}"
+            )
         for name, type_name in self.arguments.items():
             if not has_type(inputs[name], type_name):
                 raise ProgramError(f"argument {name} is not of type {type_name}")
@@ -131,17 +133,17 @@ def _check(tree: Tree, names: frozenset[str]) -> None:
     """Rejects unknown names, and calls that are wrong whatever the inputs are."""
     if isinstance(tree, str):
         if tree in _FORMS and tree not in names:
-            raise ProgramError(f"{tree} stands where a value must stand")
+            raise ProgramError(f"{tree} is not a value; it can only be called")
         if tree not in names and tree not in _GLOBALS:
             raise ProgramError(f"unknown name {shorten(tree)}")
         return
     head, *arguments = tree
     if not isinstance(head, str):
-        raise ProgramError("a call begins with a bracket where the name of a function must stand")
+        raise ProgramError("a call begins with a bracket; expected the name of a function")
     if head not in names and head not in _FORMS:
         _check(head, names)
         if head in CONSTANTS:
-            raise ProgramError(f"{head} is no function")
+            raise ProgramError(f"{head} is not a function")
     if head not in names:
         known = FUNCTIONS[head].kinds if head in FUNCTIONS else _HIGHER_ORDER.get(head, ())
         wanted = _FORMS.get(head, len(known))
@@ -186,7 +188,9 @@ class _Machine:
     def _choose(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
         condition = yield self.evaluate(tree[1], scope, depth)
         if type(condition) is not bool:
-            raise ProgramError(f"the condition of if must be truth value, not {kind_of(condition)}")
+            raise ProgramError(
+                f"the condition of if must be a truth value, not {kind_of(condition)}"
+            )
         return self.evaluate(tree[2 if condition else 3], scope, depth)
 
     def _call(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
@@ -202,7 +206,8 @@ class _Machine:
             place = function.place
             if place > len(arguments):
                 raise ProgramError(
-                    f"partial{place} of a function that is given {len(arguments)} arguments"
+                    f"a function made by partial{place} takes {place} or more arguments, "
+                    f"not {len(arguments)}"
                 )
             arguments = [*arguments[:place], function.value, *arguments[place:]]
             function = function.function
@@ -215,18 +220,16 @@ class _Machine:
         if type(function) is _Closure:
             names = function.parameters
             if len(names) != len(arguments):
-                raise ProgramError(
-                    f"a function of {len(names)} arguments is given {len(arguments)}"
-                )
+                raise ProgramError(f"a function takes {len(names)} arguments, not {len(arguments)}")
             if depth == MAX_DEPTH:
-                raise ProgramError(f"functions are more than {MAX_DEPTH} deep within each other")
+                raise ProgramError(f"function calls are nested more than {MAX_DEPTH} deep")
             scope = {**function.scope, **dict(zip(names, arguments, strict=True)), "self": function}
             return self.evaluate(function.body, scope, depth + 1)
         if type(function) is _Combined:
             return self._apply_combined(function, arguments, depth)
         if type(function) is _HigherOrder:
             return self._apply_higher_order(function.name, arguments, depth)
-        raise ProgramError(f"what is called must be function, not {kind_of(function)}")
+        raise ProgramError(f"only a function can be called, not {kind_of(function)}")
 
     def _apply_combined(self, function: _Combined, arguments: Sequence[Any], depth: int) -> _Task:
         value = yield self._apply(function.inner, arguments, depth)
@@ -255,7 +258,7 @@ class _Machine:
                 values.append(value)
             elif type(value) is not bool:
                 raise ProgramError(
-                    f"the condition of filter must be truth value, not {kind_of(value)}"
+                    f"the condition of filter must be a truth value, not {kind_of(value)}"
                 )
             elif value:
                 values.append(element)

@@ -124,13 +124,13 @@ def _problem_of(record: Mapping[str, Any]) -> Problem:
     if not isinstance(text, list) or not text or not all(isinstance(word, str) for word in text):
         raise ValueError("'text' must be a list of words")
     if not isinstance(arguments, dict):
-        raise ValueError("'args' must be an object of types by name")
+        raise ValueError("'args' must be an object with the type of each argument by its name")
     for type_name in (*arguments.values(), return_type):
         check_type(type_name)
     tree = _tree_of(record["short_tree"], MAX_NESTING)
     program = write_program(tree)
     if parse_program(program) != tree:
-        raise ValueError("'short_tree' has a name with a blank in it")
+        raise ValueError("a name in 'short_tree' must not contain a blank")
     return Problem(
         " ".join(text), program, ProgramTests(arguments, return_type, _tests_of(record["tests"]))
     )
@@ -142,13 +142,14 @@ def _tree_of(value: Any, nesting: int) -> Tree:
     if (isinstance(value, str) and value) or type(value) is int:
         return str(value)
     raise ValueError(
-        f"'short_tree' must be names in lists, none empty, at most {MAX_NESTING} within each other"
+        "'short_tree' must be a name or nested lists of names, none empty, "
+        f"at most {MAX_NESTING} deep"
     )
 
 
 def _tests_of(tests: Any) -> tuple[Example, ...]:
     if not isinstance(tests, list) or not tests:
-        raise ValueError("'tests' must be a list of tests")
+        raise ValueError("'tests' must be a list of at least one test")
     for test in tests:
         if (
             not isinstance(test, dict)

@@ -39,9 +39,7 @@ def parse_program(text: str) -> Tree:
             )
         if token == "[":
             if len(open_calls) == MAX_NESTING:
-                raise ProgramError(
-                    f"token {place} opens more than {MAX_NESTING} brackets within each other"
-                )
+                raise ProgramError(f"token {place} nests brackets more than {MAX_NESTING} deep")
             open_calls.append([])
             continue
         tree: Tree = token

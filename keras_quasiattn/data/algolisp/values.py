@@ -38,7 +38,9 @@ def are_equal(left: Any, right: Any) -> bool:
 def check_scalar(value: Any) -> None:
     """Rejects what cannot be the key or value of a dictionary."""
     if kind_of(value) not in _SCALARS:
-        raise ProgramError(f"a dictionary cannot hold this: {kind_of(value)}")
+        raise ProgramError(
+            f"a dictionary can only hold numbers, truth values and strings, not {kind_of(value)}"
+        )
 
 
 def check_element(value: Any) -> None:
@@ -48,7 +50,8 @@ def check_element(value: Any) -> None:
         kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
     ):
         raise ProgramError(
-            f"an array cannot hold this: {'nested array' if kind == 'array' else kind}"
+            "an array can only hold numbers, truth values, strings and arrays of these, "
+            f"not {'nested array' if kind == 'array' else kind}"
         )
 
 
@@ -75,7 +78,7 @@ def check_size(value: Any) -> Any:
     if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
         raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
     if type(value) is complex:
-        raise ProgramError("a root of a negative number")
+        raise ProgramError("cannot take the root of a negative number")
     return value
 
 
@@ -83,7 +86,7 @@ def check_type(name: Any) -> None:
     """Rejects a type other than int, bool, string or arrays of these, `int[]` or `int[][]`."""
     if not isinstance(name, str) or _TYPE.fullmatch(name) is None:
         raise ProgramError(
-            f"{name!r} is no type: int, bool, string, int[] and the like would be right"
+            f"{name!r} is not a type: expected int, bool, string or an array of one, such as int[]"
         )
 
 

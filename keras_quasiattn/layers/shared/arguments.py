@@ -29,8 +29,8 @@ def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
     width = shape[-1] if len(shape) == 3 else None
     if width is None:
         raise ValueError(
-            f"`{name}` must have shape (batch, length, width), width known. "
-            f"Received: {tuple(shape)}"
+            f"`{name}` must have shape (batch, length, width) with a known width. "
+            f"Received: {name}.shape={tuple(shape)}"
         )
     return width
 

@@ -33,8 +33,8 @@ class AttentionAxes:
         )
         if not chosen or any(axis not in sequence_axes for axis in chosen):
             raise ValueError(
-                "`attention_axes` must lie between the batch and the feature axis of the input, "
-                f"that is in {sequence_axes}. Received: attention_axes={axes}"
+                "`attention_axes` must lie between the batch axis and the feature axis of the "
+                f"input, so be one or more of {sequence_axes}. Received: attention_axes={axes}"
             )
         self.axes = chosen
         self.free_axes = tuple(axis for axis in sequence_axes if axis not in chosen)
@@ -44,8 +44,8 @@ class AttentionAxes:
         """Raises a `ValueError` that names the option if attention runs over several axes."""
         if len(self.axes) != 1:
             raise ValueError(
-                f"`{name}` needs attention over one axis: positions on several have no order. "
-                f"Received: attention_axes={self.axes}"
+                f"`{name}` requires a single attention axis, because positions on several axes "
+                f"have no order. Received: attention_axes={self.axes}"
             )
 
     def lengths(self, x: Tensor) -> tuple[Any, ...]:

@@ -55,13 +55,12 @@ class AttentionChoice:
         ):
             if value:
                 raise ValueError(
-                    f"`{name}` belongs to the layer passed as `attention` and must be None beside "
-                    f"it. Received: {name}={value!r}"
+                    f"`{name}` must be None when `attention` is a layer. Received: {name}={value!r}"
                 )
         if layer.built:
             raise ValueError(
-                "`attention` must be a layer without weights yet: each block makes copies from its "
-                f"configuration. Received the built layer {layer.name!r}"
+                "`attention` must be an unbuilt layer, because each block creates its own copy "
+                f"from the configuration. Received: the built layer {layer.name!r}"
             )
         # A given configuration is kept as is, not serialized again: objects serialized while
         # Keras loads a model must outlive the loading (see `recurrence.bidirectional`), but `layer`
@@ -101,8 +100,8 @@ class AttentionChoice:
         num_heads: Any = self.num_heads  # always an integer for a named attention
         if self.key_dim is None and width % num_heads:
             raise ValueError(
-                f"`num_heads` must divide the width of the inputs, or `key_dim` be given. "
-                f"Received: num_heads={self.num_heads}, width {width}"
+                "The width of the inputs must be divisible by `num_heads` unless `key_dim` is "
+                f"given. Received: num_heads={self.num_heads}, width={width}"
             )
         options = {
             "num_heads": self.num_heads,

@@ -163,8 +163,8 @@ def make_mechanism(attention: str, attention_options: dict[str, Any] | None) -> 
     known = {field.name for field in dataclasses.fields(MECHANISMS[attention])}
     unknown = sorted(set(attention_options or {}) - known)
     if unknown:
+        accepted = f"only {sorted(known)} as" if known else "no"
         raise ValueError(
-            f"`attention_options` of attention={attention!r} may have "
-            f"{sorted(known) or 'no entries'}. Received: {unknown}"
+            f"attention={attention!r} accepts {accepted} `attention_options`. Received: {unknown}"
         )
     return MECHANISMS[attention](**(attention_options or {}))

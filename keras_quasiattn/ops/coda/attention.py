@@ -224,8 +224,8 @@ def _sums(
     """M · value; then Mᵀ · other_value if it is given; then M if `return_scores`."""
     if return_scores and implementation == "compiled":
         raise ValueError(
-            "`implementation='compiled'` never holds the scores: ask for them with 'auto', "
-            "'blockwise' or 'reference'. Received: return_scores=True"
+            "`implementation='compiled'` cannot return scores. Use `implementation='auto'`, "
+            "'blockwise' or 'reference' with `return_scores=True`."
         )
 
     def compute(implementation: str) -> tuple[Tensor, ...]:

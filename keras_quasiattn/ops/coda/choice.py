@@ -22,6 +22,7 @@ CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
 _INSTALLED = importlib.util.find_spec("numba") is not None
+_OTHERS = "Use 'auto' or 'blockwise'."
 
 
 def compute_by_choice(
@@ -57,7 +58,7 @@ def compute_by_choice(
     )
     obstacle = _obstacle(along_keys)
     if implementation == "compiled" and obstacle:
-        raise ValueError(f"`implementation='compiled'` needs {obstacle}.")
+        raise ValueError(f"`implementation='compiled'` {obstacle}")
     if implementation != "auto":
         return compute(implementation)
     # With T or S of 1, the (..., T, S, D) difference is no larger than query and key.
@@ -91,15 +92,20 @@ def _may_call_python(training: bool | None) -> bool:
 
 
 def _obstacle(factors_along_keys: bool) -> str | None:
-    """The condition for compiled loops that is not met here, or None."""
+    """Why compiled loops cannot run here, as the rest of an error message, or None if they can."""
     if keras.backend.backend() != "tensorflow":
-        return f"the TensorFlow backend. Received: {keras.backend.backend()}"
+        return (
+            "works with the TensorFlow backend only. "
+            f"Received: backend {keras.backend.backend()!r}. {_OTHERS}"
+        )
     if not _INSTALLED:
-        return "Numba: pip install 'keras-quasiattn[compiled]'"
+        return "needs Numba: pip install 'keras-quasiattn[compiled]'."
     if factors_along_keys:
-        return "`alpha` and `beta` that do not vary along S"
+        return f"needs `alpha` and `beta` with last dimension 1 (the same for all keys). {_OTHERS}"
     if not runs_op_by_op():
-        return "a graph that XLA does not compile"
+        return f"cannot be compiled by XLA (`jit_compile=True`). {_OTHERS}"
     from keras_quasiattn.ops.backend.tensorflow import has_accelerator
 
-    return "a machine without a GPU or TPU" if has_accelerator() else None
+    if has_accelerator():
+        return f"runs only where TensorFlow sees no GPU or TPU. {_OTHERS}"
+    return None

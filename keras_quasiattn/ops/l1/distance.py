@@ -71,7 +71,7 @@ def pairwise_l1(
             None not in (weights.shape[0], x.shape[-1]) and weights.shape[0] != x.shape[-1]
         ):
             raise ValueError(
-                f"`weights` must have shape ({x.shape[-1]},), one factor a feature. "
+                f"`weights` must have shape ({x.shape[-1]},), one factor per feature. "
                 f"Received weights.shape={tuple(weights.shape)}."
             )
     dtype = compute_dtype(x, y)

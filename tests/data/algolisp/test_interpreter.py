@@ -91,9 +91,9 @@ def test_values(program, inputs, value):
         ("[ lambda1 1 1 ]", "lambda1 takes 1 arguments, not 2"),
         ("[ map a ]", "map takes 2 arguments, not 1"),
         ("[ partial0 1 ]", "partial0 takes 2 arguments, not 1"),
-        ("[ 1 ]", "1 is no function"),
-        ('[ "z" 1 ]', '"z" is no function'),
-        ("[ map a if ]", "if stands where a value must stand"),
+        ("[ 1 ]", "1 is not a function"),
+        ('[ "z" 1 ]', '"z" is not a function'),
+        ("[ map a if ]", "if is not a value; it can only be called"),
         ("[ [ partial0 1 + ] 1 ]", "a call begins with a bracket"),
     ],
 )
@@ -105,20 +105,20 @@ def test_programs_that_cannot_be_right_are_refused_before_they_run(program, comp
 @pytest.mark.parametrize(
     ("program", "complaint"),
     [
-        ("[ a 1 ]", "what is called must be function, not array"),
+        ("[ a 1 ]", "only a function can be called, not array"),
         ("[ map a a ]", "argument 2 of map must be function, not array"),
         ("[ map n square ]", "argument 1 of map must be array, not number"),
         ("[ map a + ]", r"\+ takes 2 arguments, not 1"),
-        ("[ map a [ lambda2 arg1 ] ]", "a function of 2 arguments is given 1"),
-        ("[ map a [ partial2 1 + ] ]", "partial2 of a function that is given 1"),
-        ("[ map a [ lambda1 abs ] ]", "an array cannot hold this: function"),
+        ("[ map a [ lambda2 arg1 ] ]", "a function takes 2 arguments, not 1"),
+        ("[ map a [ partial2 1 + ] ]", "partial2 takes 2 or more arguments, not 1"),
+        ("[ map a [ lambda1 abs ] ]", "an array can only hold .*, not function"),
         (
             "[ map [ range 0 1 ] [ lambda1 [ append [ array-new int ] "
             "[ append [ array-new int ] a ] ] ] ]",
             "nested",
         ),
-        ("[ filter a square ]", "the condition of filter must be truth value, not number"),
-        ("[ if n 1 2 ]", "the condition of if must be truth value, not number"),
+        ("[ filter a square ]", "the condition of filter must be a truth value, not number"),
+        ("[ if n 1 2 ]", "the condition of if must be a truth value, not number"),
         (
             "[ invoke1 [ partial0 [ partial0 n + ] invoke1 ] 1 ]",
             "argument 1 of partial0 must be a value, not function",
@@ -229,7 +229,7 @@ def test_depth_counts_functions_within_each_other():
 @pytest.mark.parametrize(
     ("inputs", "complaint"),
     [
-        ({}, r"takes \['a', 'n'\], not \[\]"),
+        ({}, r"takes the arguments \['a', 'n'\], not \[\]"),
         ({"a": [1]}, r"not \['a'\]"),
         ({"a": [1], "n": 1, "m": 1}, "not"),
         ({"a": 1, "n": 1}, r"argument a is not of type int\[\]"),
@@ -245,7 +245,7 @@ def test_inputs_must_be_the_arguments(inputs, complaint):
 
 @pytest.mark.parametrize("name", ["float", "int[", "int[][][]", "", 3])
 def test_unknown_types_are_refused(name):
-    with pytest.raises(ProgramError, match="no type"):
+    with pytest.raises(ProgramError, match="is not a type"):
         Program("a", {"a": name})
 
 

@@ -91,12 +91,12 @@ def test_compressed_files_are_read_too(tmp_path):
         ({**ODD, "text": "consider"}, "'text' must be a list of words"),
         ({**ODD, "text": []}, "'text' must be a list of words"),
         ({**ODD, "args": [["a", "int"]]}, "'args' must be an object"),
-        ({**ODD, "args": {"a": "float"}}, "'float' is no type"),
-        ({**ODD, "return_type": None}, "None is no type"),
-        ({**ODD, "short_tree": []}, "'short_tree' must be names in lists"),
-        ({**ODD, "short_tree": ["filter", None]}, "'short_tree' must be names in lists"),
-        ({**ODD, "short_tree": ["len", [[[]]]]}, "'short_tree' must be names in lists"),
-        ({**ODD, "short_tree": ["len", "a b"]}, "comes after|a blank in it"),
+        ({**ODD, "args": {"a": "float"}}, "'float' is not a type"),
+        ({**ODD, "return_type": None}, "None is not a type"),
+        ({**ODD, "short_tree": []}, "'short_tree' must be a name or nested lists"),
+        ({**ODD, "short_tree": ["filter", None]}, "'short_tree' must be a name or nested lists"),
+        ({**ODD, "short_tree": ["len", [[[]]]]}, "'short_tree' must be a name or nested lists"),
+        ({**ODD, "short_tree": ["len", "a b"]}, "comes after|must not contain a blank"),
         ({**ODD, "short_tree": ["len", "["]}, "token 4 closes an empty bracket"),
         ({**ODD, "tests": []}, "'tests' must be a list"),
         ({**ODD, "tests": [{"input": {"a": []}}]}, "with 'input' and 'output'"),
@@ -116,7 +116,7 @@ def test_a_tree_within_the_limit_of_json_but_not_of_programs_is_refused(tmp_path
     tree = "a"
     for _ in range(200):
         tree = ["!", tree]
-    with pytest.raises(UserError, match="line 1: 'short_tree' must be names in lists"):
+    with pytest.raises(UserError, match="line 1: 'short_tree' must be a name or nested lists"):
         list(read_problems(written(tmp_path, {**ODD, "short_tree": tree})))
 
 

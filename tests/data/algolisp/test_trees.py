@@ -43,10 +43,10 @@ def test_blanks_between_tokens_may_be_many():
         ("[ + [ ] a ]", "token 4 closes an empty bracket"),
         ("[ ]", "token 2 closes an empty bracket"),
         ("a " + "x" * 1000, r"token 2, 'x{40}'\.\.\., comes"),
-        ("[ " * 100_000, f"token {MAX_NESTING + 1} opens more than {MAX_NESTING} brackets"),
+        ("[ " * 100_000, f"token {MAX_NESTING + 1} nests brackets more than {MAX_NESTING} deep"),
         (
             "[ " * 100_000 + "a" + " ]" * 100_000,
-            f"token {MAX_NESTING + 1} opens more than {MAX_NESTING}",
+            f"token {MAX_NESTING + 1} nests brackets more than {MAX_NESTING} deep",
         ),
         ("] " * 100_000, "token 1 closes"),
     ],
