@@ -66,6 +66,8 @@ def attention_flops(
             )
         counts = opened
     if window is not None:
+        if window < 0:
+            raise ValueError(f"`window` must be 0 or more. Received: window={window!r}")
         counts = np.minimum(counts, 2 * window + 1)
     return 0 if attention == "none" else int(2 * width * counts.sum())
 

@@ -5,6 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.layers.shared.arguments import check_rate
+
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RankingCrossentropy(keras.losses.Loss):
@@ -24,6 +26,9 @@ class RankingCrossentropy(keras.losses.Loss):
     Returns:
         The loss, a scalar under the default reduction.
 
+    Raises:
+        ValueError: `label_smoothing` outside [0, 1).
+
     Example:
     >>> import numpy as np
     >>> loss = RankingCrossentropy()(np.array([[1, 7, -1]]), np.zeros((1, 2), "float32"))
@@ -33,7 +38,7 @@ class RankingCrossentropy(keras.losses.Loss):
 
     def __init__(self, label_smoothing: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**{"name": "ranking_crossentropy", **kwargs})
-        self.label_smoothing = label_smoothing
+        self.label_smoothing = check_rate(label_smoothing, "label_smoothing")
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         """Returns the cross-entropy of each example."""

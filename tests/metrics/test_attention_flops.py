@@ -74,6 +74,7 @@ def test_auxiliary_counts_are_the_multiplications_of_the_networks_matrices():
             r"`open_counts` must have one number.*open_counts=\[-1\]",
         ),
         (("gated", [1], 4, {"open_counts": [1, 1]}), "`open_counts` must have one number"),
+        (("local", [1], 4, {"window": -1}), "`window` must be 0 or more.*window=-1"),
     ],
 )
 def test_errors(arguments, message):

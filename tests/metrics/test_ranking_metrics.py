@@ -14,6 +14,7 @@ from shared_data import PATH, needs_shared_data
 from tools import sampled
 
 from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, RecallAtK
+from keras_quasiattn.models import RankingCrossentropy
 
 SCRIPT = Path(__file__).with_name("rank_mirrored.py")
 FIGURES = {
@@ -246,3 +247,9 @@ def test_wrong_arguments_are_named(make, complaint):
 def test_wrong_shapes_are_named(arrays, complaint):
     with pytest.raises(ValueError, match=complaint):
         MeanAveragePrecision(capacity=2).update_state(*arrays)
+
+
+@pytest.mark.parametrize("label_smoothing", [-0.1, 1.0])
+def test_label_smoothing_out_of_range_was_taken(label_smoothing):
+    with pytest.raises(ValueError, match="`label_smoothing` must be"):
+        RankingCrossentropy(label_smoothing=label_smoothing)

@@ -129,7 +129,8 @@ IDS = {"text_ids": np.ones((2, 3), np.int32), "text_lengths": np.ones((3,), np.i
          'Serving signature key "other" not found'),
         ("run", {"txt": ["x"]}, "serving_default", "INVALID_ARGUMENT", "text"),
         ("run", {"text": np.array([1.5])}, "serving_default", "INVALID_ARGUMENT", "string"),
-        ("run", IDS, "token_ids", "INVALID_ARGUMENT", "must have the same number of rows|equal 0th-dimension"),
+        ("run", IDS, "token_ids", "INVALID_ARGUMENT",
+         "must have the same number of rows|equal 0th-dimension"),
     ],
 )  # fmt: skip
 def test_malformed_request_is_refused_in_clear_words(
