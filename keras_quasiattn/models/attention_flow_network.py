@@ -7,38 +7,25 @@ from keras import ops
 
 from keras_quasiattn.layers import AttentionFlow
 from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.models.span_network import Shape, SpanNetwork
 
 Tensor = Any
-Shape = tuple[int | None, ...]
 
 
-@keras.saving.register_keras_serializable(package="keras_quasiattn")
-class AttentionFlowNetwork(keras.layers.Layer):
+class AttentionFlowNetwork(SpanNetwork):
     """`AttentionFlowReader` without its word features: two sequences of vectors to span logits.
 
     Args:
         units: size of each recurrent state in each direction.
         dropout: rate in [0, 1) before every recurrent layer.
-        **kwargs: `name`, `dtype` and other `Layer` arguments; the logits are always float32.
-
-    Call arguments:
-        inputs: [passage (B, P, width), question (B, Q, width)].
-        mask: [mask_p, mask_q], each None or boolean (B, P) and (B, Q), True = real.
-        training: whether dropout is on.
-
-    Returns:
-        Logits (B, P, 2) of start and end, float32.
-
-    Raises:
-        ValueError: if an argument is out of range.
+        **kwargs: `name` and `dtype`.
 
     Source: Seo et al. 2017, "Bidirectional Attention Flow for Machine Comprehension".
     """
 
-    def __init__(self, units: int = 64, dropout: float = 0.2, **kwargs: Any) -> None:
+    def __init__(self, *, units: int, dropout: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.units, self.dropout = units, dropout
-        self.supports_masking = True
+        self.units = units
         self.encoder, *self.modelling, self.ending = (
             BidirectionalGRU(units, dropout, dtype=self.dtype_policy, name=name)
             for name in ("encoder", "modelling_0", "modelling_1", "ending")
@@ -81,24 +68,3 @@ class AttentionFlowNetwork(keras.layers.Layer):
         return ops.concatenate(
             [start, self.end_logit(ops.concatenate([flow, ending], axis=-1))], axis=-1
         )
-
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of the passage."""
-        return None if mask is None else mask[0]
-
-    def compute_output_shape(self, inputs_shape: list[Shape]) -> Shape:
-        """Returns (B, P, 2)."""
-        return (*inputs_shape[0][:-1], 2)
-
-    def compute_output_spec(
-        self,
-        inputs: list[Tensor],
-        mask: list[Tensor | None] | None = None,
-        training: bool | None = None,
-    ) -> Any:
-        """Returns symbolic logits (B, P, 2)."""
-        return keras.KerasTensor((*inputs[0].shape[:-1], 2), dtype="float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments."""
-        return {**super().get_config(), "units": self.units, "dropout": self.dropout}

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.models.attention_flow_network import AttentionFlowNetwork
-from keras_quasiattn.models.functional_model import policy_of
+from keras_quasiattn.models.functional_model import arguments_of
 from keras_quasiattn.models.reader import Reader
 
 
@@ -71,18 +71,6 @@ class AttentionFlowReader(Reader):
         dropout: float = 0.2,
         **kwargs: Any,
     ) -> None:
-        policy = policy_of(kwargs.pop("dtype", None))
-        arguments: dict[str, Any] = {"units": units, "dropout": dropout}
         super().__init__(
-            AttentionFlowNetwork(**arguments, dtype=policy, name="network"),
-            arguments,
-            vocabulary_size=vocabulary_size,
-            embedding_dim=embedding_dim,
-            train_embedding=train_embedding,
-            character_units=character_units,
-            character_dim=character_dim,
-            exact_match=exact_match,
-            frequency=frequency,
-            dtype=policy,
-            **kwargs,
+            AttentionFlowNetwork, arguments_of(AttentionFlowReader.__init__, locals()), **kwargs
         )

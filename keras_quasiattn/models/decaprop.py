@@ -5,7 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.models.decaprop_network import DecaPropNetwork
-from keras_quasiattn.models.functional_model import policy_of
+from keras_quasiattn.models.functional_model import arguments_of
 from keras_quasiattn.models.reader import Reader
 
 
@@ -103,30 +103,4 @@ class DecaProp(Reader):
         dropout: float = 0.2,
         **kwargs: Any,
     ) -> None:
-        policy = policy_of(kwargs.pop("dtype", None))
-        arguments: dict[str, Any] = {
-            "units": units,
-            "num_layers": num_layers,
-            "connectors": connectors,
-            "use_intra": use_intra,
-            "factors": factors,
-            "attention": attention,
-            "attention_options": attention_options,
-            "self_attention": self_attention,
-            "final_connectors": final_connectors,
-            "pointer": pointer,
-            "dropout": dropout,
-        }
-        super().__init__(
-            DecaPropNetwork(**arguments, dtype=policy, name="network"),
-            arguments,
-            vocabulary_size=vocabulary_size,
-            embedding_dim=embedding_dim,
-            train_embedding=train_embedding,
-            character_units=character_units,
-            character_dim=character_dim,
-            exact_match=exact_match,
-            frequency=frequency,
-            dtype=policy,
-            **kwargs,
-        )
+        super().__init__(DecaPropNetwork, arguments_of(DecaProp.__init__, locals()), **kwargs)

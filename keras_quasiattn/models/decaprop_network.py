@@ -3,7 +3,6 @@
 import itertools
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_quasiattn.layers import (
@@ -15,45 +14,19 @@ from keras_quasiattn.layers import (
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
+from keras_quasiattn.models.span_network import Shape, SpanNetwork
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
 Tensor = Any
-Shape = tuple[int | None, ...]
 SELF_ATTENTIONS = (*MECHANISMS, "none")
 POINTERS = ("recurrent", "attentive")
 
 
-@keras.saving.register_keras_serializable(package="keras_quasiattn")
-class DecaPropNetwork(keras.layers.Layer):
+class DecaPropNetwork(SpanNetwork):
     """`DecaProp` without its word features: two sequences of vectors to the logits of a span.
 
-    Args:
-        units: d, the size of every recurrent state in each direction and of the attention
-            projections.
-        num_layers: n, the number of recurrent layers; both sequences share them.
-        connectors: whether every passage layer is connected to every question layer, which takes n²
-            connectors.
-        use_intra: whether these connectors also align each sequence to itself.
-        factors: number of factors of the connectors' factorization machines.
-        attention: mechanism by which the passage attends to the question, such as "softmax" (the
-            default) or "coda".
-        attention_options: for "coda", dict of constructor arguments of `CoDA`; they also apply to
-            `self_attention` where it names the same mechanism.
-        self_attention: mechanism by which the passage attends to itself, or "none".
-        final_connectors: whether the states after each attention are connected to every question
-            layer.
-        pointer: "recurrent" or "attentive".
-        dropout: rate in [0, 1) before every recurrent layer and within the attentions.
-        **kwargs: `name`, `dtype` and other `Layer` arguments; the logits are always float32.
-
-    Call arguments:
-        inputs: [passage (B, P, width), question (B, Q, width)].
-        mask: [mask_p, mask_q], each None or boolean (B, P) and (B, Q), True = real.
-        training: whether dropout is on.
-
-    Returns:
-        Logits (B, P, 2) of start and end, float32.
+    Its arguments are those of `DecaProp` from `units` on.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -64,17 +37,18 @@ class DecaPropNetwork(keras.layers.Layer):
 
     def __init__(
         self,
-        units: int = 64,
-        num_layers: int = 3,
-        connectors: bool = True,
-        use_intra: bool = False,
-        factors: int = 32,
-        attention: str = "softmax",
-        attention_options: dict[str, Any] | None = None,
-        self_attention: str = "softmax",
-        final_connectors: bool = True,
-        pointer: str = "recurrent",
-        dropout: float = 0.2,
+        *,
+        units: int,
+        num_layers: int,
+        connectors: bool,
+        use_intra: bool,
+        factors: int,
+        attention: str,
+        attention_options: dict[str, Any] | None,
+        self_attention: str,
+        final_connectors: bool,
+        pointer: str,
+        dropout: float,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -84,20 +58,7 @@ class DecaPropNetwork(keras.layers.Layer):
         check_choice(attention, MECHANISMS, "attention")
         check_choice(self_attention, SELF_ATTENTIONS, "self_attention")
         check_choice(pointer, POINTERS, "pointer")
-        self.supports_masking = True
-        self._arguments: dict[str, Any] = {
-            "units": units,
-            "num_layers": num_layers,
-            "connectors": connectors,
-            "use_intra": use_intra,
-            "factors": factors,
-            "attention": attention,
-            "attention_options": attention_options,
-            "self_attention": self_attention,
-            "final_connectors": final_connectors,
-            "pointer": pointer,
-            "dropout": dropout,
-        }
+        self.units = units
         policy = self.dtype_policy
         layers = range(num_layers)
         self.encoders = [
@@ -140,7 +101,7 @@ class DecaPropNetwork(keras.layers.Layer):
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Creates the weights."""
-        width = 2 * self._arguments["units"]
+        width = 2 * self.units
         states = (*inputs_shape[0][:-1], width)
         joined = len(self.encoders) * width
         shape = inputs_shape[0]
@@ -159,7 +120,7 @@ class DecaPropNetwork(keras.layers.Layer):
         pointed = (*states[:-1], width + 3 * len(self.final_connectors))
         question = (*states[:-1], joined)
         self.pointer.build(
-            [pointed, question] if self._arguments["pointer"] == "attentive" else pointed
+            [pointed, question] if isinstance(self.pointer, AttentiveSpanPointer) else pointed
         )
 
     def call(
@@ -191,31 +152,9 @@ class DecaPropNetwork(keras.layers.Layer):
         # With m attentions there are m·n final connectors of 3 features: x (B, P, 2d + 3mn).
         features = _connected(self.final_connectors, states, layers[1], masks, training)
         x = ops.concatenate([states[-1], *features[0]], axis=-1)
-        if self._arguments["pointer"] == "attentive":
+        if isinstance(self.pointer, AttentiveSpanPointer):
             return self.pointer([x, question], mask=masks)
         return self.pointer(x, mask=masks[0])
-
-    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of the passage."""
-        return None if mask is None else mask[0]
-
-    def compute_output_shape(self, inputs_shape: list[Shape]) -> Shape:
-        """Returns (B, P, 2)."""
-        return (*inputs_shape[0][:-1], 2)
-
-    def compute_output_spec(
-        self,
-        inputs: list[Tensor],
-        mask: list[Tensor | None] | None = None,
-        training: bool | None = None,
-    ) -> Any:
-        """Returns symbolic logits (B, P, 2)."""
-        shapes = [tuple(x.shape) for x in inputs]
-        return keras.KerasTensor(self.compute_output_shape(shapes), dtype="float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments."""
-        return {**super().get_config(), **self._arguments}
 
 
 def _connected(

@@ -14,7 +14,6 @@ Tensor = Any
 Shape = tuple[int | None, ...]
 
 
-@keras.saving.register_keras_serializable(package="keras_quasiattn")
 class PairNetwork(keras.layers.Layer):
     """`PairClassifier` without its embedding, so that the components of a mixture can share one.
 
@@ -23,21 +22,7 @@ class PairNetwork(keras.layers.Layer):
 
     Padding changes nothing, and a sequence that is all padding has the sum v = 0.
 
-    Args:
-        num_classes: number of classes.
-        units: width of every layer of F, G and H. Defaults to 200.
-        num_layers: layers in each of F, G and H: a dropout, then a ReLU layer. Defaults to 2.
-        projection_dim: width of the projection P, which has no bias; None (the default) for no P.
-        intra_attention: whether each sequence first attends to itself, which doubles its width.
-            Defaults to False.
-        intra_options: dict of `IntraSentenceAttention` arguments that override those of this layer.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; the error for an
-            unknown name lists all.
-        attention_options: for "coda", dict of constructor arguments of `CoDA`.
-        dropout: rate in [0, 1) before every layer of F, G and H, but not of F with "coda". Defaults
-            to 0.
-        kernel_initializer: initializer of every kernel. Defaults to "glorot_uniform".
-        **kwargs: `name`, `dtype` and other `Layer` arguments; the logits are always float32.
+    Its arguments are those of `PairClassifier` with the same names.
 
     Call arguments:
         inputs: [a, b], (B, T, features) and (B, S, features).
@@ -74,7 +59,6 @@ class PairNetwork(keras.layers.Layer):
         self.supports_masking = True
         self.num_classes = check_positive_integer(num_classes, "num_classes")
         self.units = check_positive_integer(units, "units")
-        self.num_layers = num_layers
         if projection_dim is not None:
             check_positive_integer(projection_dim, "projection_dim")
         if intra_options and not intra_attention:
@@ -82,12 +66,6 @@ class PairNetwork(keras.layers.Layer):
                 "`intra_options` need `intra_attention=True`. "
                 f"Received: intra_options={intra_options}, intra_attention={intra_attention}"
             )
-        self.projection_dim = projection_dim
-        self.intra_attention = intra_attention
-        self.intra_options = intra_options
-        self.attention = attention
-        self.attention_options = attention_options
-        self.dropout = dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
         self.projection = (
@@ -174,25 +152,6 @@ class PairNetwork(keras.layers.Layer):
     ) -> Shape:
         """Returns (B, num_classes)."""
         return (inputs_shape[0][0], self.num_classes)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments."""
-        names = (
-            *(
-                "num_classes",
-                "units",
-                "num_layers",
-                "projection_dim",
-                "intra_attention",
-                "intra_options",
-            ),
-            *("attention", "attention_options", "dropout"),
-        )
-        return {
-            **super().get_config(),
-            **{name: getattr(self, name) for name in names},
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-        }
 
 
 def pair_inputs() -> dict[str, Tensor]:

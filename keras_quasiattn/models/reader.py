@@ -7,11 +7,16 @@ from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.models.character_states import CharacterStates
-from keras_quasiattn.models.functional_model import FunctionalModel
+from keras_quasiattn.models.functional_model import FunctionalModel, policy_of
+from keras_quasiattn.models.span_network import SpanNetwork
 from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
 SIDES = ("passage", "question")
+WORD_FEATURES = (
+    *("vocabulary_size", "embedding_dim", "train_embedding"),
+    *("character_units", "character_dim", "exact_match", "frequency"),
+)
 # Logit of padding: its float32 probability is exactly 0, and the sum of two stays finite.
 PADDING_LOGIT = -1e9
 
@@ -29,16 +34,10 @@ class Reader(FunctionalModel):
     gives finite logits.
 
     Args:
-        network: layer that maps [passage (B, P, width), question (B, Q, width)] and their masks to
-            logits (B, P, 2).
-        network_arguments: the subclass's own constructor arguments, for its config.
-        vocabulary_size: number of token ids, including 0 for padding.
-        embedding_dim: width of the word embedding.
-        train_embedding: whether the word embedding is trained.
-        character_units: state size of the character GRU in each direction; 0 uses no characters.
-        character_dim: width of the character embedding.
-        exact_match: whether each word gets a flag for occurring in the other text.
-        frequency: whether each word gets its frequency in its own text.
+        network: class of the network, a `SpanNetwork`.
+        arguments: what the subclass was given: `vocabulary_size`, `embedding_dim`,
+            `train_embedding`, `character_units`, `character_dim`, `exact_match` and `frequency` are
+            for the words' features, all others are arguments of the network.
         dtype: a dtype policy; the logits are always float32.
         **kwargs: `name` and `trainable`.
 
@@ -58,56 +57,43 @@ class Reader(FunctionalModel):
 
     def __init__(
         self,
-        network: keras.layers.Layer,
-        network_arguments: dict[str, Any],
-        *,
-        vocabulary_size: int,
-        embedding_dim: int,
-        train_embedding: bool,
-        character_units: int,
-        character_dim: int,
-        exact_match: bool,
-        frequency: bool,
-        dtype: Any,
+        network: type[SpanNetwork],
+        arguments: dict[str, Any],
+        dtype: Any = None,
         **kwargs: Any,
     ) -> None:
-        check_positive_integer(vocabulary_size, "vocabulary_size")
-        check_positive_integer(embedding_dim, "embedding_dim")
-        self._arguments = {
-            "vocabulary_size": vocabulary_size,
-            "embedding_dim": embedding_dim,
-            "train_embedding": train_embedding,
-            "character_units": character_units,
-            "character_dim": character_dim,
-            "exact_match": exact_match,
-            "frequency": frequency,
-            **network_arguments,
-        }
+        self._arguments, of_network = arguments, dict(arguments)
+        words = {name: of_network.pop(name) for name in WORD_FEATURES}
+        check_positive_integer(words["vocabulary_size"], "vocabulary_size")
+        check_positive_integer(words["embedding_dim"], "embedding_dim")
+        policy = policy_of(dtype)
+        embedding = keras.layers.Embedding(
+            words["vocabulary_size"],
+            words["embedding_dim"],
+            trainable=words["train_embedding"],
+            dtype=policy,
+            name="embedding",
+        )
+        units, width = words["character_units"], words["character_dim"]
         self._hold(
-            _network=network,
-            _embedding=keras.layers.Embedding(
-                vocabulary_size,
-                embedding_dim,
-                trainable=train_embedding,
-                dtype=dtype,
-                name="embedding",
-            ),
-            _characters=CharacterStates(
-                character_units, character_dim, dtype=dtype, name="characters"
-            )
-            if character_units
+            _network=network(**of_network, dtype=policy, name="network"),
+            _embedding=embedding,
+            _characters=CharacterStates(units, width, dtype=policy, name="characters")
+            if units
             else None,
         )
         inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in SIDES}
         for side in SIDES:
-            if character_units:
+            if units:
                 name = f"{side}_characters"
                 inputs[name] = keras.Input((None, None), dtype="int32", name=name)
-            if exact_match or frequency:
+            if words["exact_match"] or words["frequency"]:
                 name = f"{side}_forms"
                 inputs[name] = keras.Input((None,), dtype="int32", name=name)
-        super().__init__(inputs=inputs, outputs=self._answer(inputs, dtype.compute_dtype), **kwargs)
-        self.dtype_policy = dtype
+        super().__init__(
+            inputs=inputs, outputs=self._answer(inputs, policy.compute_dtype), **kwargs
+        )
+        self.dtype_policy = policy
 
     @property
     def embedding(self) -> keras.layers.Embedding:

@@ -11,8 +11,8 @@ import pytest
 import reading_reference as reference
 
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy, best_spans
-from keras_quasiattn.models.functional_model import policy_of
 from keras_quasiattn.models.reader import Reader
+from keras_quasiattn.models.span_network import SpanNetwork
 
 PASSAGE = np.array([[5, 4, 3, 2, 6], [7, 2, 9, 0, 0], [3, 4, 1, 1, 0], [0, 0, 0, 0, 0]])
 QUESTION = np.array([[6, 5, 9, 0], [8, 1, 2, 7], [0, 0, 0, 0], [3, 0, 0, 0]])
@@ -154,8 +154,7 @@ def test_connectors_are_as_many_and_as_wide_as_specified() -> None:
     assert not network.connectors and not network.final_connectors and len(network.attentions) == 1
 
 
-@keras.saving.register_keras_serializable(package="test_readers")
-class Shown(keras.layers.Layer):
+class Shown(SpanNetwork):
     """The last two features of the passage, as if they were logits."""
 
     def call(self, inputs: list[Any], mask: Any = None) -> Any:
@@ -163,18 +162,16 @@ class Shown(keras.layers.Layer):
 
 
 def test_words_are_told_of_matches_and_their_frequency() -> None:
-    model = Reader(
-        Shown(),
-        {},
-        vocabulary_size=12,
-        embedding_dim=1,
-        train_embedding=True,
-        character_units=0,
-        character_dim=1,
-        exact_match=True,
-        frequency=True,
-        dtype=policy_of("float32"),
-    )
+    features = {
+        "vocabulary_size": 12,
+        "embedding_dim": 1,
+        "train_embedding": True,
+        "character_units": 0,
+        "character_dim": 1,
+        "exact_match": True,
+        "frequency": True,
+    }
+    model = Reader(Shown, features, dtype="float32")
     forms = np.array([[40, 41, 40, 43, 42]]), np.array([[43, 40, 42]])  # 42 stands at padding
     ids = np.array([[1, 1, 3, 4, 0]]), np.array([[1, 5, 0]])
     given = {
