@@ -257,7 +257,7 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
         (
             "transformer",
             {"data__vectors": "x.txt"},
-            "data.vectors is 'x.txt': word vectors work only with",
+            "data.vectors is 'x.txt': word vectors do not work with the tokenizer 'subwords'",
         ),
         ("bilstm_gated", {"data__train": ""}, "data.train is ''"),
         ("bilstm_gated", {"data__train": "/none.tsv"}, "cannot read /none.tsv"),

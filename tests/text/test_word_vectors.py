@@ -71,8 +71,8 @@ def test_damage_names_the_line(tmp_path: Path) -> None:
         ("v.npz", b"junk", "v.npz is not an .npz with the arrays"),
         ("v.txt.xz", b"junk", "v.txt.xz is damaged"),
         ("v.txt", b"the 1 2 \xff\n", "v.txt is not UTF-8"),
-        ("v.txt", b"der 1 2 3\n", "v.txt has a vector of none of the 1 words"),
-        ("v.txt", b"", "v.txt has a vector of none of the 1 words"),
+        ("v.txt", b"der 1 2 3\n", "v.txt has no vector for any of the 1 requested words"),
+        ("v.txt", b"", "v.txt has no vector for any of the 1 requested words"),
     ],
 )
 def test_file_that_is_no_vectors(
