@@ -116,7 +116,7 @@ class CoDA(PairAttention):
             if self.share_projections
             else self._make_projection("distance_projection", inputs_shape[0])
         )
-        self._learned = self._options.make_weights(self)
+        self._learned = self._options.make_weights(self, self._units)
 
     def _make_projection(self, name: str, shape: Shape) -> Dense:
         projection = Dense(
@@ -146,7 +146,7 @@ class CoDA(PairAttention):
             value_a=a,
             value_b=b,
             learned=self._learned,
-            **options,
+            return_scores=options["return_scores"],
         )
         return list(outputs)
 

@@ -76,7 +76,7 @@ class DecomposableAttention(PairAttention):
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self._mechanism = make_mechanism(attention, attention_options)
+        self._mechanism = make_mechanism(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.network = DenseStack(
             units,
@@ -96,16 +96,23 @@ class DecomposableAttention(PairAttention):
         """Builds F and creates the learned weights of the attention mechanism."""
         check_pair(inputs_shape)
         self.network.build(inputs_shape[0])
-        self._learned = self._mechanism.make_weights(self)
+        self._learned = self._mechanism.make_weights(self, self.units)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
         """Returns β and α, and the weights if they are requested."""
-        values = {"value_a": a, "value_b": b}
-        a, b = (self.network(x, training=options["training"]) for x in (a, b))  # (B, T or S, units)
+        projected = [self.network(x, training=options["training"]) for x in (a, b)]
         return list(
-            self._mechanism.pair(a, b, mask_a, mask_b, learned=self._learned, **values, **options)
+            self._mechanism.pair(
+                *projected,  # (B, T, units) and (B, S, units)
+                mask_a,
+                mask_b,
+                value_a=a,
+                value_b=b,
+                learned=self._learned,
+                return_scores=options["return_scores"],
+            )
         )
 
     def get_config(self) -> dict[str, Any]:

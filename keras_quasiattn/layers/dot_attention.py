@@ -1,6 +1,6 @@
 """Dot-product attention from a decoder's states to an encoder's output."""
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 
@@ -9,6 +9,7 @@ from keras_quasiattn.layers.shared.mechanisms import make_mechanism
 from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
 from keras_quasiattn.ops.masking import pair_mask, zero_padding
 from keras_quasiattn.ops.recording import mark_visible
+from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
 
@@ -71,7 +72,7 @@ class DotAttention(PairAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._mechanism = make_mechanism(attention, attention_options)
+        self._mechanism = make_mechanism(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
@@ -86,7 +87,7 @@ class DotAttention(PairAttention):
             name="key_projection",
         )
         self.key_projection.build(inputs_shape[1])
-        self._learned = self._mechanism.make_weights(self)
+        self._learned = self._mechanism.make_weights(self, cast(int, inputs_shape[0][-1]))
 
     def project(self, v: Tensor) -> Tensor:
         """Returns the keys k (B, S, D) of v (B, S, features)."""
@@ -99,29 +100,31 @@ class DotAttention(PairAttention):
         v: Tensor,
         mask_v: Tensor | None = None,
         *,
+        mask_u: Tensor | None = None,
         training: bool | None = None,
         return_scores: bool = False,
     ) -> Any:
         """Attends from u (B, T, D) to the keys k and values v; returns (B, T, features).
 
-        With `return_scores` it returns that and w (B, T, S).
+        With `return_scores` it returns that and w (B, T, S). `mask_u` matters only to weights that
+        depend on other queries; it hides no row of the output.
         """
-        return self._mechanism.attend(
-            u,
-            k,
-            v,
-            pair_mask(None, mask_v),
-            learned=self._learned,
-            center_per_query=True,
-            return_scores=return_scores,
-            training=training,
-        )
+        with training_step(training):
+            return self._mechanism.attend(
+                u,
+                k,
+                v,
+                pair_mask(mask_u if self._mechanism.sees_all_pairs else None, mask_v),
+                learned=self._learned,
+                center_per_query=True,
+                return_scores=return_scores,
+            )
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
         """Returns the output with masked rows of u set to 0, and the weights if requested."""
-        results = self.pool(a, self.project(b), b, mask_b, **options)
+        results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
         mark_visible(None if mask_a is None else mask_a[..., None])
         if not options["return_scores"]:
             return zero_padding(results, mask_a)

@@ -1,5 +1,6 @@
 """Gated attention: an auxiliary network decides which positions are attended to at all."""
 
+import dataclasses
 import inspect
 from typing import Any
 
@@ -10,7 +11,7 @@ from keras_quasiattn import ops
 from keras_quasiattn.layers.gate_network import NETWORKS, GateNetwork
 from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
 from keras_quasiattn.layers.shared.attention_pooling import AttentionPooling, Shape
-from keras_quasiattn.layers.shared.gates import Gates
+from keras_quasiattn.layers.shared.gates import GateOptions, Gates
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
@@ -133,17 +134,15 @@ class GatedAttention(AttentionPooling):
                 name="gate_network",
             )
         self.units = units
-        self.gates = Gates(
+        options = GateOptions(
             temperature=temperature,
             final_temperature=final_temperature,
             annealing_steps=annealing_steps,
             open_gate_cost=open_gate_cost,
             inference=inference,
             threshold=threshold,
-            seed=seed,
-            dtype=self.dtype_policy,
-            name="gates",
         )
+        self.gates = Gates(options, seed=seed, dtype=self.dtype_policy)
         check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
         self.implementation = implementation
 
@@ -240,14 +239,11 @@ class GatedAttention(AttentionPooling):
 
     def get_config(self) -> dict[str, Any]:
         """Returns every constructor argument."""
-        names = (
-            *("temperature", "final_temperature", "annealing_steps", "open_gate_cost"),
-            *("inference", "threshold", "seed"),
-        )
         return {
             **super().get_config(),
             "network": self._network_name or keras.saving.serialize_keras_object(self.gate_network),
             "units": self.units,
-            **{name: getattr(self.gates, name) for name in names},
+            **dataclasses.asdict(self.gates.options),
+            "seed": self.gates.seed,
             "implementation": self.implementation,
         }

@@ -83,7 +83,7 @@ class GatedContextQueryAttention(PairAttention):
     ) -> None:
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
-        self._mechanism = make_mechanism(attention, attention_options)
+        self._mechanism = make_mechanism(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.dropout = check_rate(dropout, "dropout")
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -110,7 +110,7 @@ class GatedContextQueryAttention(PairAttention):
             keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name)
             for name, rate in rates.items()
         )
-        self._learned = self._mechanism.make_weights(self)
+        self._learned = self._mechanism.make_weights(self, self.units)
 
     def _dense(self, units: int, activation: str, name: str, shape: Shape) -> Dense:
         dense = Dense(
@@ -139,7 +139,6 @@ class GatedContextQueryAttention(PairAttention):
             mask,
             learned=self._learned,
             scale=self.units**-0.5,
-            training=training,
             return_scores=scored,
         )
         found, *weights = results if scored else (results,)

@@ -29,7 +29,6 @@ class CoDAOptions(Mechanism):
     """The arguments of `layers.CoDA` from `alpha` on, with the same meaning; checked here."""
 
     op = ops.coda_attention
-    takes: ClassVar[tuple[str, ...]] = ("center_per_query", "training")
     uses_feature_differences: ClassVar[bool] = True
     pair_score_count: ClassVar[int] = 1
     # The compositions, ranges and centrings of Tay et al. 2019, sections 2.2 and 4.
@@ -66,10 +65,9 @@ class CoDAOptions(Mechanism):
         """True when a mean is subtracted from E or N."""
         return self.composition.uses_means
 
-    def make_weights(
-        self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()
-    ) -> dict[str, Any]:
-        """Adds to `layer` a weight of `shape` for each of α and β that is "learned"."""
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Adds to `layer` a weight for each of α and β that is "learned", one number per head."""
+        shape = () if heads is None else (heads, 1, 1)
         return temperature_weights(layer, shape, alpha=self.alpha, beta=self.beta)
 
     def pair(
@@ -81,13 +79,26 @@ class CoDAOptions(Mechanism):
         **options: Any,
     ) -> tuple[Tensor, ...]:
         """Calls `ops.coda_pair`, passing `options` on; one weight matrix serves both directions."""
-        arguments = self.arguments(options.pop("learned"), a.shape[-1], 1.0, 1.0)
+        arguments = self._matrix(options.pop("learned"), a.shape[-1], paper_scale=1.0)
         return ops.coda_pair(a, b, mask_a, mask_b, **arguments, **options)
 
     def arguments(
-        self, learned: dict[str, Any], features: int, scale: float, paper_scale: float
+        self,
+        learned: dict[str, Any],
+        *,
+        features: int,
+        scale: float,
+        paper_scale: float,
+        center_per_query: bool,
     ) -> dict[str, Any]:
-        """Returns arguments for `ops.coda_attention`, with α and β times the scaling factor."""
+        """Returns arguments for `ops.coda_attention`."""
+        return {
+            **self._matrix(learned, features, paper_scale),
+            "center_per_query": center_per_query,
+        }
+
+    def _matrix(self, learned: dict[str, Any], features: int, paper_scale: float) -> dict[str, Any]:
+        """Returns the options that define M, with α and β times the scaling factor."""
         factor = scaling_factor(self.scaling, features, paper=paper_scale)
         options = dataclasses.asdict(self)
         del options["scaling"]

@@ -1,17 +1,58 @@
 """Multi-head attention in which some heads attend to keys that differ from the query."""
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.layers.shared.mechanisms import multi_head_layer
-from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.shared.mechanisms import Mechanism, mechanism, multi_head_layer
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
 
 Tensor = Any
+
+
+@mechanism("conflict")
+@dataclasses.dataclass
+class Conflict(Mechanism):
+    """Some heads score by dot products, the others by the difference of query and key.
+
+    The options are those of `layers.MultiHeadConflict`. Layers over two sequences have one head, so
+    all their scores are conflict scores.
+    """
+
+    op = ops.multi_head_conflict_attention
+    uses_feature_differences: ClassVar[bool] = True
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"difference": DIFFERENCES}
+
+    conflict_heads: int = 1
+    difference: str = DEFAULT_DIFFERENCE
+
+    def __post_init__(self) -> None:
+        check_positive_integer(self.conflict_heads, "conflict_heads")
+        check_choice(self.difference, DIFFERENCES, "difference")
+
+    def prepare(self, layer: Any, heads: int = 1) -> None:
+        """Checks that there are as many heads as conflict heads."""
+        if self.conflict_heads > heads:
+            raise ValueError(
+                "`conflict_heads` must be at most `num_heads`, which is 1 in a layer without heads."
+                f" Received: conflict_heads={self.conflict_heads}, num_heads={heads}"
+            )
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Adds to `layer` W_s, one for each conflict head."""
+        shape = (features,) if heads is None else (features, self.conflict_heads)
+        layer.score_kernels = layer.add_score_kernel(shape, "score_kernels")
+        return {"score_kernels": layer.score_kernels}
+
+    def arguments(self, learned: dict[str, Any], **call: Any) -> dict[str, Any]:
+        """Returns arguments for `ops.multi_head_conflict_attention`."""
+        return {"scale": call["scale"], "difference": self.difference, **learned}
 
 
 @multi_head_layer("conflict")
@@ -61,42 +102,4 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.conflict_heads = check_positive_integer(conflict_heads, "conflict_heads")
-        if conflict_heads > self.num_heads:
-            raise ValueError(
-                "`conflict_heads` must be at most `num_heads`. "
-                f"Received: conflict_heads={conflict_heads}, num_heads={self.num_heads}"
-            )
-        check_choice(difference, DIFFERENCES, "difference")
-        self.difference = difference
-
-    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        """Makes the projections, and W_s for each conflict head."""
-        super().build(query_shape, value_shape, key_shape)
-        self.score_kernels = self.add_score_kernel(
-            (self.key_dim, self.conflict_heads), "score_kernels"
-        )
-
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> Any:
-        """Softmax attention in every head, over dot-product or conflict scores."""
-        del options["training"]  # not an argument of the op
-        return ops.multi_head_conflict_attention(
-            query,
-            key,
-            value,
-            self.score_kernels,
-            mask,
-            scale=self.key_dim**-0.5,
-            difference=self.difference,
-            **options,
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
-        return {
-            **super().get_config(),
-            "conflict_heads": self.conflict_heads,
-            "difference": self.difference,
-        }
+        self._set_options(Conflict(conflict_heads, difference))

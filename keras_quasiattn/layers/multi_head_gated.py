@@ -1,18 +1,99 @@
 """Gated multi-head attention, a drop-in for `keras.layers.MultiHeadAttention`."""
 
-from typing import Any
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import keras
 from keras import ops as keras_ops
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.gates import Gates
-from keras_quasiattn.layers.shared.mechanisms import multi_head_layer
-from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention, Shape
+from keras_quasiattn.layers.shared.gates import GateOptions, Gates
+from keras_quasiattn.layers.shared.mechanisms import Mechanism, mechanism, multi_head_layer
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.masking import causal_mask, combine_masks
 
 Tensor = Any
+
+
+@mechanism("gated")
+@dataclasses.dataclass
+class Gated(GateOptions, Mechanism):
+    """Weights are the softmax of dot products with the keys whose gates are open.
+
+    The options are those of `layers.MultiHeadGated`. Layers over two sequences have one gate for
+    each position that is attended to. Where two sequences attend to each other, one net gives the
+    gates of both, and each direction counts as a training call.
+    """
+
+    op = ops.softmax_attention
+    # Xue et al. 2019, "Experiment Setup".
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "temperature": (0.5, 1.0, 1.5, 2.0),
+        "open_gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
+    }
+
+    @property
+    def sees_all_pairs(self) -> bool:
+        """True, so that the mask hides masked queries from cost and density."""
+        return True
+
+    def prepare(self, layer: Any, heads: int = 1) -> None:
+        """Gives `layer` what draws its gates and counts their cost."""
+        layer.gates = self.gates = Gates(
+            self,
+            seed=getattr(layer, "seed", None),
+            metric_prefix=f"{layer.name}_",
+            dtype=layer.dtype_policy,
+        )
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Adds u and b to `layer`, for each of its heads."""
+        of_heads = () if heads is None else (heads,)
+        layer.gate_kernel = layer.add_score_kernel((features, *of_heads), "gate_kernel")
+        layer.gate_bias = layer.add_weight(
+            shape=(*of_heads, 1), initializer="zeros", autocast=False, name="gate_bias"
+        )
+        self.gates.build(None)
+        return {"kernel": layer.gate_kernel, "bias": layer.gate_bias}
+
+    def arguments(self, learned: dict[str, Any], **call: Any) -> dict[str, Any]:
+        """Returns arguments for `ops.softmax_attention`."""
+        return {"scale": call["scale"], "gates": learned["gates"]}
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        is_causal: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Draws the gates, and attends to the keys whose gates are open."""
+        if is_causal:
+            mask = combine_masks(
+                mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2])
+            )
+        kernel = keras_ops.convert_to_tensor(learned["kernel"])  # (H, N), or (H,) without heads
+        hidden = tanh(keras_ops.cast(key, kernel.dtype))  # (B, ..., N, S, H)
+        equation = "...nsh,hn->...ns" if len(kernel.shape) == 2 else "...sh,h->...s"
+        # (B, ..., N, S); the bias is (N, 1).
+        logits = keras_ops.einsum(equation, hidden, kernel) + learned["bias"]
+        # Soft gates: (B, ..., N, 1, S). Binary gates include the mask and replace it below.
+        gates = self.gates(keras_ops.expand_dims(logits, -2), mask=mask)
+        are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"
+        return super().attend(
+            query,
+            key,
+            value,
+            gates if are_binary else mask,
+            learned={"gates": None if are_binary else gates},
+            **options,
+        )
 
 
 @multi_head_layer("gated")
@@ -79,63 +160,12 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        self.gates = Gates(
+        options = Gated(
             temperature=temperature,
             final_temperature=final_temperature,
             annealing_steps=annealing_steps,
             open_gate_cost=open_gate_cost,
             inference=inference,
             threshold=threshold,
-            seed=self.seed,
-            metric_prefix=f"{self.name}_",
-            dtype=self.dtype_policy,
-            name="gates",
         )
-
-    @property
-    def weights_see_all_pairs(self) -> bool:
-        """True, so that the mask given to `attend` hides masked queries from cost and density."""
-        return True
-
-    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
-        """Makes the projections, and u and b for each head."""
-        super().build(query_shape, value_shape, key_shape)
-        self.gate_kernel = self.add_score_kernel((self.key_dim, self.num_heads), "gate_kernel")
-        self.gate_bias = self.add_weight(
-            shape=(self.num_heads, 1), initializer="zeros", autocast=False, name="gate_bias"
-        )
-        self.gates.build(None)
-
-    def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
-    ) -> Any:
-        """Softmax attention in every head to the keys whose gates are open."""
-        del options["training"]  # not an argument of the op
-        if options.pop("is_causal"):
-            mask = combine_masks(
-                mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2])
-            )
-        kernel = keras_ops.convert_to_tensor(self.gate_kernel)  # (H, N)
-        hidden = tanh(keras_ops.cast(key, kernel.dtype))  # (B, ..., N, S, H)
-        # (B, ..., N, S); the bias is (N, 1).
-        logits = keras_ops.einsum("...nsh,hn->...ns", hidden, kernel) + self.gate_bias
-        # Soft gates: (B, ..., N, 1, S). Binary gates include the mask and replace it below.
-        gates = self.gates(keras_ops.expand_dims(logits, -2), mask=mask)
-        are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"
-        return ops.softmax_attention(
-            query,
-            key,
-            value,
-            gates if are_binary else mask,
-            scale=self.key_dim**-0.5,
-            gates=None if are_binary else gates,
-            **options,
-        )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
-        names = (
-            *("temperature", "final_temperature", "annealing_steps", "open_gate_cost"),
-            *("inference", "threshold"),
-        )
-        return {**super().get_config(), **{name: getattr(self.gates, name) for name in names}}
+        self._set_options(options)

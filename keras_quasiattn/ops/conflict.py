@@ -108,7 +108,8 @@ def multi_head_conflict_attention(
         query: (..., N, T, D).
         key: (..., N, S, D).
         value: (..., N, S, V).
-        score_kernels: (D, C), W_s of each conflict head; C ≤ N.
+        score_kernels: (D, C), W_s of each conflict head; C ≤ N. Or (D,): all scores are those of
+            one conflict head, and no tensor has an axis N.
         mask: boolean (or 0/1 integer) that broadcasts to (..., N, T, S); True = attend.
         scale: factor of the dot products, usually 1/√D; W_s scales the conflict heads instead.
         difference: as in `ops.conflict_attention`.
@@ -142,27 +143,8 @@ def multi_head_conflict_attention(
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
-    heads, features = query.shape[-3], query.shape[-1]
-    if (
-        len(score_kernels.shape) != 2
-        or score_kernels.shape[0] != features
-        or score_kernels.shape[1] > heads
-    ):
-        raise ValueError(
-            f"`score_kernels` must have shape ({features}, C), with C at most {heads}, the number "
-            f"of heads. Received score_kernels.shape={tuple(score_kernels.shape)}."
-        )
-    products = heads - score_kernels.shape[1]
-    scores = [dot_products(query[..., :products, :, :], key[..., :products, :, :], scale)]
-    dtype = compute_dtype(query, key)
-    # One score matrix (..., 1, T, S) per conflict head, from u (..., 1, T, D) and v (..., 1, S, D).
-    for index, head in enumerate(range(products, heads)):
-        u, v = (tanh(ops.cast(x[..., head : head + 1, :, :], dtype)) for x in (query, key))
-        scores.append(
-            _broadcast_rows(_scores(u, v, score_kernels[:, index], difference), u, difference)
-        )
     return attend(
-        ops.concatenate(scores, axis=-3),  # (..., N, T, S)
+        _scores_of_heads(query, key, score_kernels, scale, difference),
         value,
         as_boolean_mask(mask, "mask"),
         is_causal=is_causal,
@@ -170,6 +152,34 @@ def multi_head_conflict_attention(
         dropout_seed=dropout_seed,
         return_scores=return_scores,
     )
+
+
+def _scores_of_heads(
+    query: Tensor, key: Tensor, score_kernels: Tensor, scale: float, difference: str
+) -> Tensor:
+    """Dot products and conflict scores (..., N, T, S), or those of one W_s, (..., T, S)."""
+    dtype = compute_dtype(query, key)
+
+    def conflict(query: Tensor, key: Tensor, score_kernel: Tensor) -> Tensor:
+        u, v = (tanh(ops.cast(x, dtype)) for x in (query, key))
+        return _broadcast_rows(_scores(u, v, score_kernel, difference), u, difference)
+
+    features, shape = query.shape[-1], tuple(score_kernels.shape)
+    if shape == (features,):
+        return conflict(query, key, score_kernels)
+    heads = query.shape[-3] if len(query.shape) > 2 else 0
+    if len(shape) != 2 or shape[0] != features or shape[1] > heads:
+        raise ValueError(
+            f"`score_kernels` must have shape ({features}, C), with C at most {heads}, the number "
+            f"of heads. Received score_kernels.shape={shape}."
+        )
+    products = heads - shape[1]
+    scores = [dot_products(query[..., :products, :, :], key[..., :products, :, :], scale)]
+    # One score matrix (..., 1, T, S) per conflict head.
+    for index, head in enumerate(range(products, heads)):
+        u, v = (x[..., head : head + 1, :, :] for x in (query, key))
+        scores.append(conflict(u, v, score_kernels[:, index]))
+    return ops.concatenate(scores, axis=-3)
 
 
 def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tensor:

@@ -195,6 +195,22 @@ CASES += [
         largest_input=OPEN_GATES,
         drops=False,
     ),
+    LayerCase(
+        "decomposable_conflict",
+        layers.DecomposableAttention,
+        PAIR,
+        {**NETWORK, "attention": "conflict", "attention_options": {"difference": "squared"}},
+        extra_outputs=1,
+        drops=False,
+    ),
+    LayerCase(
+        "decomposable_gated",
+        layers.DecomposableAttention,
+        PAIR,
+        {**NETWORK, "attention": "gated"},
+        extra_outputs=1,
+        noisy=True,
+    ),
     LayerCase("intra_sentence", layers.IntraSentenceAttention, SINGLE, NETWORK),
     LayerCase(
         "intra_sentence_unsigned",
@@ -210,6 +226,8 @@ CASES += [
     LayerCase(
         "dot_coda_centered", layers.DotAttention, ONE_WAY, CENTERED_CODA, largest_input=OPEN_GATES
     ),
+    LayerCase("dot_conflict", layers.DotAttention, ONE_WAY, {"attention": "conflict"}),
+    LayerCase("dot_gated", layers.DotAttention, ONE_WAY, {"attention": "gated"}, noisy=True),
     LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
     LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
     LayerCase(
@@ -290,6 +308,21 @@ CASES += [
         },
         empty_rows_are_zero=False,
         largest_input=OPEN_GATES,
+    ),
+    LayerCase(
+        "gated_context_query_conflict",
+        layers.GatedContextQueryAttention,
+        ONE_WAY,
+        {**NETWORK, "attention": "conflict", "attention_options": {"difference": "signed"}},
+        empty_rows_are_zero=False,
+    ),
+    LayerCase(
+        "gated_context_query_gated",
+        layers.GatedContextQueryAttention,
+        ONE_WAY,
+        {**NETWORK, "attention": "gated"},
+        noisy=True,
+        empty_rows_are_zero=False,
     ),
     LayerCase(
         "attention_flow",

@@ -9,6 +9,7 @@ from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers, ops
 from keras_quasiattn.ops.coda import choice
+from keras_quasiattn.ops.training import training_step
 
 compiled = pytest.mark.skipif(
     "compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`"
@@ -22,9 +23,10 @@ def normals(*shape):
 
 def chosen(target, source, *, training=True, alpha=1.0, beta=1.0):
     query, key = (keras.KerasTensor((64, length, 8)) for length in (target, source))
-    return choice.compute_by_choice(
-        lambda name: name, "auto", query, key, alpha=alpha, beta=beta, training=training
-    )
+    with training_step(training):
+        return choice.compute_by_choice(
+            lambda name: name, "auto", query, key, alpha=alpha, beta=beta
+        )
 
 
 def kinds(function):

@@ -1,5 +1,6 @@
 """Turns logits into gates and computes their cost; used by all gated layers."""
 
+import dataclasses
 import math
 import numbers
 from typing import Any
@@ -34,6 +35,27 @@ def check_number(
     return float(value)
 
 
+@dataclasses.dataclass
+class GateOptions:
+    """The arguments of `layers.GatedAttention` that say how gates open; checked here."""
+
+    temperature: float = 1.0
+    final_temperature: float | None = None
+    annealing_steps: int = 10_000
+    open_gate_cost: float = 1e-4
+    inference: str = "threshold"
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        self.temperature = check_number(self.temperature, "temperature", 0, open_end=True)
+        if self.final_temperature is not None:
+            check_number(self.final_temperature, "final_temperature", 0, open_end=True)
+        check_positive_integer(self.annealing_steps, "annealing_steps")
+        self.open_gate_cost = check_number(self.open_gate_cost, "open_gate_cost", 0)
+        check_choice(self.inference, ("threshold", "sample"), "inference")
+        self.threshold = check_number(self.threshold, "threshold", 0, 1)
+
+
 class Gates(keras.layers.Layer):
     """Draws gates from logits: soft with Gumbel noise in training, binary otherwise.
 
@@ -42,7 +64,9 @@ class Gates(keras.layers.Layer):
     cost and the density as metrics. An exported model is called without `training`, so its graph
     updates nothing.
 
-    Args: as in `GatedAttention`, and
+    Args:
+        options: how the gates open.
+        seed: seed of the noise and the draws.
         metric_prefix: prefix of the metric names.
 
     Call arguments:
@@ -56,29 +80,15 @@ class Gates(keras.layers.Layer):
 
     def __init__(
         self,
+        options: GateOptions,
         *,
-        temperature: float = 1.0,
-        final_temperature: float | None = None,
-        annealing_steps: int = 10_000,
-        open_gate_cost: float = 1e-4,
-        inference: str = "threshold",
-        threshold: float = 0.5,
         seed: int | None = None,
         metric_prefix: str = "",
         **kwargs: Any,
     ) -> None:
-        super().__init__(autocast=False, **kwargs)
+        super().__init__(autocast=False, name="gates", **kwargs)
         self.supports_masking = True
-        self.temperature = check_number(temperature, "temperature", 0, open_end=True)
-        if final_temperature is not None:
-            check_number(final_temperature, "final_temperature", 0, open_end=True)
-        self.final_temperature = final_temperature
-        self.annealing_steps = check_positive_integer(annealing_steps, "annealing_steps")
-        self.open_gate_cost = check_number(open_gate_cost, "open_gate_cost", 0)
-        check_choice(inference, ("threshold", "sample"), "inference")
-        self.inference = inference
-        self.threshold = check_number(threshold, "threshold", 0, 1)
-        self.seed = seed
+        self.options, self.seed = options, seed
         # On JAX, Keras does not carry layer metrics through a compiled step.
         if keras.backend.backend() != "jax":
             self.density = keras.metrics.Mean(name=f"{metric_prefix}density")
@@ -87,7 +97,7 @@ class Gates(keras.layers.Layer):
     def build(self, logits_shape: Any) -> None:
         """Creates the seed generator, and a counter of training calls if τ is annealed."""
         self.seed_generator = keras.random.SeedGenerator(self.seed)
-        if self.final_temperature is not None:
+        if self.options.final_temperature is not None:
             self.steps = self.add_weight(
                 shape=(),
                 initializer="zeros",
@@ -110,22 +120,21 @@ class Gates(keras.layers.Layer):
     def _soft(self, logits: Tensor) -> Tensor:
         noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))  # (..., S, 2)
         gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())
-        if self.final_temperature is not None:
+        if self.options.final_temperature is not None:
             self.steps.assign_add(1.0)
         return gates
 
     def current_temperature(self) -> float | Tensor:
         """τ of the next training call: moves exponentially to its final value, then stays."""
-        if self.final_temperature is None:
-            return self.temperature
-        share = ops.minimum(ops.convert_to_tensor(self.steps) / self.annealing_steps, 1.0)
-        return self.temperature * ops.exp(
-            share * math.log(self.final_temperature / self.temperature)
-        )
+        start, end = self.options.temperature, self.options.final_temperature
+        if end is None:
+            return start
+        share = ops.minimum(ops.convert_to_tensor(self.steps) / self.options.annealing_steps, 1.0)
+        return start * ops.exp(share * math.log(end / start))
 
     def _hard(self, logits: Tensor, mask: Tensor | None) -> Tensor:
-        threshold: Any = self.threshold
-        if self.inference == "sample":
+        threshold: Any = self.options.threshold
+        if self.options.inference == "sample":
             threshold = uniform_noise(self.seed_generator.next(), ops.shape(logits))[..., 0]
         return hard_gates(ops.sigmoid(logits), threshold, mask)
 
@@ -139,8 +148,8 @@ class Gates(keras.layers.Layer):
         lengths = ops.sum(visible, axis=-1)  # T of each row
         shares = ops.sum(gates, axis=-1) / ops.maximum(lengths, 1.0)
         rows = ops.sum(ops.cast(lengths > 0, "float32"))
-        cost = self.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)
-        if self.open_gate_cost:
+        cost = self.options.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)
+        if self.options.open_gate_cost:
             self.add_loss(cost)
         if keras.backend.backend() != "jax":
             total = ops.sum(lengths)

@@ -46,8 +46,8 @@ class Mechanism:
     """Computes weights from queries and keys; subclasses are dataclasses of validated options.
 
     Attributes:
-        op: the function of `keras_quasiattn.ops` that computes the attention.
-        takes: which of "center_per_query" and "training" `op` accepts.
+        op: the function of `keras_quasiattn.ops` that computes the attention. It takes `query`,
+            `key`, `value`, `mask`, `arguments` and the options of `attend`.
         uses_feature_differences: whether features are subtracted from each other. If so, both
             sequences need the same projection, and dropout before it would create a distance
             between equal words.
@@ -56,7 +56,6 @@ class Mechanism:
     """
 
     op: ClassVar[Callable[..., Any]]
-    takes: ClassVar[tuple[str, ...]] = ()
     uses_feature_differences: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
@@ -66,17 +65,36 @@ class Mechanism:
         """Whether a weight depends on other queries, so that the op must exclude masked queries."""
         return False
 
-    def make_weights(
-        self, layer: keras.layers.Layer, shape: tuple[int, ...] = ()
-    ) -> dict[str, Any]:
-        """Adds the learned weights to `layer`; `shape` is () or, for N heads, (N, 1, 1)."""
+    def prepare(self, layer: Any, heads: int = 1) -> None:
+        """Called by the constructor of `layer`: adds sublayers, or finds that it has too few heads.
+
+        A mechanism is prepared for one layer only.
+        """
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Adds the learned weights to `layer` when it is built.
+
+        Args:
+            layer: the layer; its `add_score_kernel` initializes as its projections do.
+            features: D.
+            heads: number of heads N; None in layers over two sequences, which have no axis for it.
+
+        Returns:
+            The weights by name; `attend` gets them as `learned`.
+        """
         return {}
 
     def arguments(
-        self, learned: dict[str, Any], features: int, scale: float, paper_scale: float
+        self,
+        learned: dict[str, Any],
+        *,
+        features: int,
+        scale: float,
+        paper_scale: float,
+        center_per_query: bool,
     ) -> dict[str, Any]:
         """Returns the options as arguments of `op`; see `attend`."""
-        return {**dataclasses.asdict(self), "scale": scale}
+        return {**dataclasses.asdict(self), **learned, "scale": scale}
 
     def attend(
         self,
@@ -89,7 +107,6 @@ class Mechanism:
         scale: float = 1.0,
         paper_scale: float = 1.0,
         center_per_query: bool = False,
-        training: bool | None = None,
         **options: Any,
     ) -> Any:
         """Returns, for every query, the weighted sum of the values.
@@ -105,17 +122,20 @@ class Mechanism:
                 layer.
             center_per_query: whether means are taken over each query's own keys, if there are any
                 means.
-            training: whether this is a training step.
             **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every
                 attention in `ops`.
 
         Returns:
             (..., T, V) or, with `return_scores`, that and the weights (..., T, S) before dropout.
         """
-        arguments = self.arguments(learned, query.shape[-1], scale, paper_scale)
-        given = {"center_per_query": center_per_query, "training": training}
-        further = {name: given[name] for name in self.takes}
-        return type(self).op(query, key, value, mask, **arguments, **further, **options)
+        arguments = self.arguments(
+            learned,
+            features=query.shape[-1],
+            scale=scale,
+            paper_scale=paper_scale,
+            center_per_query=center_per_query,
+        )
+        return type(self).op(query, key, value, mask=mask, **arguments, **options)
 
     def pair(
         self,
@@ -139,7 +159,7 @@ class Mechanism:
             value_a: (B, T, V), what positions of b attend to.
             value_b: (B, S, V), what positions of a attend to.
             return_scores: also return the weights.
-            **options: `learned`, `scale` and `training`, as for `attend`.
+            **options: `learned` and `scale`, as for `attend`.
 
         Returns:
             (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) if they are
@@ -157,8 +177,13 @@ class Mechanism:
         return of_a[0], of_b[0], of_a[1], ops.swapaxes(of_b[1], -1, -2)
 
 
-def make_mechanism(attention: str, attention_options: dict[str, Any] | None) -> Mechanism:
-    """Creates the named mechanism; a `ValueError` for unknown names or options lists the known."""
+def make_mechanism(
+    layer: Any, attention: str, attention_options: dict[str, Any] | None
+) -> Mechanism:
+    """Creates the named mechanism for a layer over two sequences.
+
+    A `ValueError` for unknown names or options lists the known.
+    """
     check_choice(attention, tuple(MECHANISMS), "attention")
     known = {field.name for field in dataclasses.fields(MECHANISMS[attention])}
     unknown = sorted(set(attention_options or {}) - known)
@@ -167,4 +192,6 @@ def make_mechanism(attention: str, attention_options: dict[str, Any] | None) -> 
         raise ValueError(
             f"attention={attention!r} accepts {accepted} `attention_options`. Received: {unknown}"
         )
-    return MECHANISMS[attention](**(attention_options or {}))
+    made = MECHANISMS[attention](**(attention_options or {}))
+    made.prepare(layer)
+    return made

@@ -26,6 +26,7 @@ from keras_quasiattn.ops.masking import (
     zero_padding,
 )
 from keras_quasiattn.ops.recording import mark_visible
+from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -45,7 +46,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         ValueError: `flash_attention=True`, `dropout` outside [0, 1), a float mask, or wrong shapes.
     """
 
-    options = Mechanism()  # defines the weights; a subclass may implement `attend` instead
+    options = Mechanism()  # defines the weights
     # Constructor arguments for cross-attention, which stop queries from affecting each other.
     cross_attention_options: ClassVar[Mapping[str, Any]] = {}
 
@@ -110,6 +111,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
 
     def _set_options(self, options: Mechanism) -> None:
         """Sets the options, and each of them as an attribute, as Keras layers do with arguments."""
+        options.prepare(self, self.num_heads)
         self.options = options
         for name, value in dataclasses.asdict(options).items():
             setattr(self, name, value)
@@ -122,15 +124,14 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     def attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
     ) -> Any:
-        """Computes the attention with `options`; a subclass without them overrides this.
+        """Computes the attention with `options`.
 
         Args:
             query: (B, ..., N, T, H).
             key: (B, ..., N, S, H).
             value: (B, ..., N, S, V).
             mask: boolean, broadcasts to (B, ..., N, T, S), or None.
-            **options: `training`, `is_causal`, `dropout` (0 if off), `dropout_seed`,
-                `return_scores`.
+            **options: `is_causal`, `dropout` (0 if off), `dropout_seed`, `return_scores`.
 
         Returns:
             (B, ..., N, T, V) or, with `return_scores`, that and the weights (B, ..., N, T, S).
@@ -168,7 +169,7 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             self.seed_generator = keras.random.SeedGenerator(self.seed)
         attended = (*query_shape[:-1], *values)
         self._output_dense = make.from_heads("attention_output", attended, output_shape[rank - 2 :])
-        self._learned = self.options.make_weights(self, (self.num_heads, 1, 1))
+        self._learned = self.options.make_weights(self, self.key_dim, self.num_heads)
 
     def add_score_kernel(self, shape: tuple[int, int], name: str) -> Any:
         """Adds a weight (H, …) used to compute scores; both stay float32 under 16-bit policies."""
@@ -275,17 +276,17 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
         if is_causal:
             axes.require_single("use_causal_mask")
         drops = bool(training) and self.dropout > 0
-        result = self.attend(
-            axes.heads_first(query),
-            axes.heads_first(key),
-            axes.heads_first(value),
-            mask,
-            training=training,
-            is_causal=is_causal,
-            dropout=self.dropout if drops else 0.0,
-            dropout_seed=self.seed_generator.next() if drops else None,
-            return_scores=return_scores,
-        )
+        with training_step(training):
+            result = self.attend(
+                axes.heads_first(query),
+                axes.heads_first(key),
+                axes.heads_first(value),
+                mask,
+                is_causal=is_causal,
+                dropout=self.dropout if drops else 0.0,
+                dropout_seed=self.seed_generator.next() if drops else None,
+                return_scores=return_scores,
+            )
         output, scores = result if return_scores else (result, None)
         scores = axes.unflatten_scores(scores, targets, sources) if return_scores else None
         return axes.heads_last(output, targets), scores

@@ -4,7 +4,9 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
+from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -19,6 +21,7 @@ class PairAttention(keras.layers.Layer):
 
     # Number of weight matrices (B, T, S) returned after the outputs with `return_attention_scores`.
     score_count = 1
+    kernel_initializer: Any = None  # of subclasses that call `add_score_kernel`
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -51,7 +54,19 @@ class PairAttention(keras.layers.Layer):
             zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # Keras does not cast integers
             for x, m in zip(inputs, masks, strict=True)
         )
-        return self.attend(a, b, *masks, training=training, return_scores=return_attention_scores)
+        with training_step(training):
+            return self.attend(
+                a, b, *masks, training=training, return_scores=return_attention_scores
+            )
+
+    def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
+        """Adds a weight (D, …) used to compute scores; both stay float32 under 16-bit policies."""
+        return self.add_weight(
+            shape=shape,
+            initializer=ProjectionInitializer(self.kernel_initializer.clone(), input_axes=1),
+            autocast=False,
+            name=name,
+        )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
         """Returns the masks of the inputs."""

@@ -13,6 +13,7 @@ from keras_quasiattn.ops.masking import as_boolean_mask, sides
 from keras_quasiattn.ops.precision import weighted_sum
 from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import is_recording
+from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
 
@@ -78,7 +79,8 @@ def coda_attention(
             not compile chooses when it runs. If scores are returned, "auto" and "blockwise" compute
             M whole, from blockwise distances ("auto" may still choose "reference"), and "compiled"
             is an error. All give the same output up to rounding.
-        training: whether this is a training step; only "auto" uses it.
+        training: whether this is a training step; only "auto" uses it. Defaults to what the layer
+            that calls this function says, and to False outside of layers.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
@@ -117,9 +119,8 @@ def coda_attention(
         dropout=dropout,
         dropout_seed=dropout_seed,
     )
-    results = _sums(
-        pairs, value, return_scores=return_scores, implementation=implementation, training=training
-    )
+    with training_step(training):
+        results = _sums(pairs, value, return_scores=return_scores, implementation=implementation)
     return results if return_scores else results[0]
 
 
@@ -202,14 +203,10 @@ def coda_pair(
         row_mask=mask_a,
         key_mask=mask_b,
     )
-    return _sums(
-        pairs,
-        value_b,
-        value_a,
-        return_scores=return_scores,
-        implementation=implementation,
-        training=training,
-    )
+    with training_step(training):
+        return _sums(
+            pairs, value_b, value_a, return_scores=return_scores, implementation=implementation
+        )
 
 
 def _sums(
@@ -219,7 +216,6 @@ def _sums(
     *,
     return_scores: bool,
     implementation: str,
-    training: bool | None,
 ) -> tuple[Tensor, ...]:
     """M · value; then Mᵀ · other_value if it is given; then M if `return_scores`."""
     if return_scores and implementation == "compiled":
@@ -246,5 +242,4 @@ def _sums(
         pairs.key,
         alpha=pairs.alpha,
         beta=pairs.beta,
-        training=training,
     )

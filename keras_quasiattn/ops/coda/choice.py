@@ -11,6 +11,7 @@ from keras import ops
 from keras_quasiattn.ops.backend import runs_op_by_op
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.recording import is_recording
+from keras_quasiattn.ops.training import in_training_step
 
 Tensor = Any
 
@@ -33,7 +34,6 @@ def compute_by_choice(
     *,
     alpha: float | Tensor,
     beta: float | Tensor,
-    training: bool | None,
 ) -> Any:
     """Calls `compute` with the name of an implementation; "auto" chooses one.
 
@@ -47,7 +47,6 @@ def compute_by_choice(
         key: (..., S, D).
         alpha: factor of the similarity.
         beta: factor of the distance.
-        training: whether this is a training step.
 
     Raises:
         ValueError: an unknown name, or "compiled" where it cannot run.
@@ -65,7 +64,7 @@ def compute_by_choice(
     if 1 in (query.shape[-2], key.shape[-2]):
         return compute("reference")
 
-    for_many = "blockwise" if obstacle or not _may_call_python(training) else "compiled"
+    for_many = "blockwise" if obstacle or not _may_call_python() else "compiled"
     # The leading axes whose pairs count: all or none.
     counted = slice(-2) if for_many == "compiled" else slice(0)
     limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
@@ -85,10 +84,10 @@ def compute_by_choice(
     )
 
 
-def _may_call_python(training: bool | None) -> bool:
+def _may_call_python() -> bool:
     from keras_quasiattn.ops.backend.tensorflow import may_call_python
 
-    return may_call_python(bool(training))
+    return may_call_python(in_training_step())
 
 
 def _obstacle(factors_along_keys: bool) -> str | None:
