@@ -102,10 +102,11 @@ class DecomposableAttention(PairAttention):
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
         """Returns β and α, and the weights if they are requested."""
-        projected = [self.network(x, training=options["training"]) for x in (a, b)]
+        network_a, network_b = (self.network(x, training=options["training"]) for x in (a, b))
         return list(
             self._mechanism.pair(
-                *projected,  # (B, T, units) and (B, S, units)
+                network_a,  # (B, T, units)
+                network_b,  # (B, S, units)
                 mask_a,
                 mask_b,
                 value_a=a,

@@ -108,6 +108,15 @@ class CoDAOptions(Mechanism):
             "beta": temperature(self.beta, learned.get("beta"), factor),
         }
 
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """For each pair: D for E, D for the terms |q − k| of N, 1 for tanh(E) times the gate."""
+        pairs = heads * queries * keys
+        return super().operations(queries, keys, features, value_features, heads) + pairs * (
+            features + 1
+        )
+
 
 @multi_head_layer("coda")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

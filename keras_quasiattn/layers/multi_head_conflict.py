@@ -54,6 +54,25 @@ class Conflict(Mechanism):
         """Returns arguments for `ops.multi_head_conflict_attention`."""
         return {"scale": call["scale"], "difference": self.difference, **learned}
 
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """In a conflict head, each feature of a pair takes a difference and W_s times it: 2·D.
+
+        "squared" is computed as a dot product, D, after the squares and their products with W_s, 2
+        for each feature of a key, and 1 of a query. "signed" compares nothing: D for each key.
+        """
+        scores = {
+            "absolute": queries * keys * 2 * features,
+            "squared": (queries * keys + 2 * keys + queries) * features,
+            "signed": keys * features,
+        }
+        sums = queries * keys * value_features
+        products = super().operations(
+            queries, keys, features, value_features, heads - self.conflict_heads
+        )
+        return products + self.conflict_heads * (scores[self.difference] + sums)
+
 
 @multi_head_layer("conflict")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")

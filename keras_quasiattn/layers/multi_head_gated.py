@@ -24,7 +24,8 @@ class Gated(GateOptions, Mechanism):
 
     The options are those of `layers.MultiHeadGated`. Layers over two sequences have one gate for
     each position that is attended to. Where two sequences attend to each other, one net gives the
-    gates of both, and each direction counts as a training call.
+    gates of both, and each direction counts as a training call. For `operations`, `keys` is the
+    number of open keys; the net that opens them is left out.
     """
 
     op = ops.softmax_attention

@@ -4,8 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-# Each attention with the argument that it needs besides the lengths.
-ATTENTIONS = {"none": None, "local": "window", "soft": None, "gated": "open_counts"}
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
+from keras_quasiattn.ops.checks import check_choice
+
+# Each pooling with the argument that it needs besides the lengths.
+POOLINGS = {"none": None, "local": "window", "soft": None, "gated": "open_counts"}
 
 
 def attention_flops(
@@ -18,8 +21,10 @@ def attention_flops(
 ) -> int:
     """Counts the operations of the attention unit over a set of texts.
 
-    Each position attended to costs 2·D: D for the score wᵀ·tanh(h_t) and D for adding α_t·h_t,
-    where a multiplication and the addition after it count as one operation.
+    In a pooling, each position attended to costs 2·D: D for the score wᵀ·tanh(h_t) and D for adding
+    α_t·h_t, where a multiplication and the addition after it count as one operation. A mechanism,
+    such as "softmax" or "coda", counts its own: every position of a text attends to all of them, in
+    one head, with default options. That is 2·D for each pair with softmax and 3·D + 1 with CoDA.
 
     The paper prints totals (Table 3) without a formula. This formula reproduces its row for soft
     attention to within 5 % from its Table 1 (number and mean length of the test texts, D = 200) for
@@ -28,8 +33,9 @@ def attention_flops(
     auxiliary network; for the last see `auxiliary_flops`.
 
     Args:
-        attention: "soft" attends to every word, "gated" to the open ones, "local" to those in a
-            window (counted as 2·window + 1 words, or all words of a shorter text), "none" to none.
+        attention: a pooling, as for `models.TextClassifier`, or the name of a mechanism. "soft"
+            attends to every word, "gated" to the open ones, "local" to those in a window (counted
+            as 2·window + 1 words, or all words of a shorter text), "none" to none.
         lengths: number of words in each text, without padding.
         width: D, size of the states; for a BiLSTM, of both directions together.
         open_counts: number of open gates in each text, for "gated".
@@ -45,18 +51,16 @@ def attention_flops(
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000
     """
-    if attention not in ATTENTIONS:
-        raise ValueError(
-            f"`attention` must be one of {tuple(ATTENTIONS)}. Received: attention={attention!r}"
-        )
+    check_choice(attention, (*POOLINGS, *sorted(MECHANISMS.keys() - POOLINGS)), "attention")
+    needed = POOLINGS.get(attention)
     for name, value in (("open_counts", open_counts), ("window", window)):
-        if (value is None) == (ATTENTIONS[attention] == name):
-            (owner,) = (one for one, needed in ATTENTIONS.items() if needed == name)
+        if (value is None) == (needed == name):
+            (owner,) = (one for one, argument in POOLINGS.items() if argument == name)
             raise ValueError(
                 f"`{name}` must be given for attention={owner!r} and be None for all others. "
                 f"Received: attention={attention!r}, {name}={value!r}"
             )
-    counts = np.asarray(lengths, "int64")
+    counts, sizes = np.asarray(lengths, "int64"), (width, width)
     if open_counts is not None:
         opened = np.asarray(open_counts, "int64")
         if opened.shape != counts.shape or (opened < 0).any() or (opened > counts).any():
@@ -69,7 +73,10 @@ def attention_flops(
         if window < 0:
             raise ValueError(f"`window` must be 0 or more. Received: window={window!r}")
         counts = np.minimum(counts, 2 * window + 1)
-    return 0 if attention == "none" else int(2 * width * counts.sum())
+    if attention in POOLINGS:  # one query a text, with the costs of a dot product
+        return 0 if attention == "none" else Mechanism().operations(1, int(counts.sum()), *sizes)
+    mechanism = MECHANISMS[attention]()
+    return sum(mechanism.operations(count, count, *sizes) for count in counts.tolist())
 
 
 def auxiliary_flops(

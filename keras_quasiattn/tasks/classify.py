@@ -15,7 +15,7 @@ from keras_quasiattn.data import (
 )
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import attention_flops
-from keras_quasiattn.metrics.attention_flops import ATTENTIONS as COUNTED_ATTENTIONS
+from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
@@ -140,7 +140,7 @@ class Classify(VocabularyTask):
         ]
         figures: dict[str, float] = {"accuracy": float(np.mean(right)), "texts": len(chosen)}
         attention = RECURRENT_MODELS.get(self.model)
-        if attention in COUNTED_ATTENTIONS:
+        if attention in POOLINGS:
             lengths = [len(answer["tokens"]) for answer in answers]
             opened = [
                 int(np.sum(answer["gates"])) for answer in answers if "gates" in answer

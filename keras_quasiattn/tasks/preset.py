@@ -67,12 +67,19 @@ class Preset:
             for name, value in values.items()
         }
 
+    def __getitem__(self, option: str) -> Any:
+        """The value of an option, or of an entry of one, by its dotted name."""
+        section, name, *entry = option.split(".", 2)
+        value = self.options()[f"{section}.{name}"]
+        return value[entry[0]] if entry else value
+
     def with_overrides(self, overrides: Mapping[str, Any]) -> "Preset":
         """A copy with other values for some options.
 
         Args:
             overrides: values by dotted option name. A string is parsed unless the option is itself
-                a string: `{"model.width": "64"}` gives 64.
+                a string: `{"model.width": "64"}` gives 64. One entry of an option that is a
+                dictionary is `model.option.entry`, of any type.
 
         Raises:
             UserError: an option does not exist, or a value has the wrong type or is out of range.
@@ -84,10 +91,15 @@ class Preset:
             "training": {},
         }
         for option, value in overrides.items():
-            if option not in kinds:
+            section, _, name = option.partition(".")
+            whole, _, entry = name.partition(".")
+            if entry and kinds.get(f"{section}.{whole}") is dict:
+                value = _read(value) if isinstance(value, str) else value
+                sections[section][whole] = {**sections[section][whole], entry: value}
+            elif option in kinds:
+                sections[section][name] = _converted(option, value, kinds[option])
+            else:
                 raise UserError.unknown("option", option, kinds)
-            section, name = option.split(".", 1)
-            sections[section][name] = _converted(option, value, kinds[option])
         return dataclasses.replace(
             self,
             data=sections["data"],

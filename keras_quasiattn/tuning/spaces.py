@@ -4,23 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
 from keras_quasiattn.tasks import Task
 
 # The papers' values, where they give any: GA-Net (Xue et al. 2019, "Experiment Setup"); the
-# differences of Conflict (Mitra 2019, section 3); and those that each mechanism names.
-CHOICES: Mapping[str, Sequence[Any]] = {
+# differences of Conflict (Mitra 2019, section 3).
+_CHOICES: Mapping[str, Sequence[Any]] = {
     "training.learning_rate": (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2),
     "training.batch_size": (8, 16, 32, 64, 128),
     "model.gate_temperature": (0.5, 1.0, 1.5, 2.0),
     "model.gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
     "model.num_heads": (1, 2, 4, 8),
     "model.difference": ("absolute", "squared", "signed"),
-    **{
-        f"model.{name}_{option}": values
-        for name, mechanism in MECHANISMS.items()
-        for option, values in mechanism.search_space.items()
-    },
 }
 
 
@@ -30,7 +25,9 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     Args:
         task: the task whose options to search.
         wanted: comma-separated values by dotted option name; the search uses only these options.
-            None uses all options of `CHOICES` that the task's model has.
+            None uses the options of the task's model for which a paper or the model's attention
+            names values. Those of the attention that `model.attention` names are entries of
+            `model.attention_options`, such as "model.attention_options.alpha".
 
     Returns:
         By option, a list of values of the option's type.
@@ -46,13 +43,32 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     """
     options = task.options.options()
     if wanted is None:
-        space = {option: list(values) for option, values in CHOICES.items() if option in options}
+        space = {option: list(values) for option, values in _CHOICES.items() if option in options}
+        space |= _of_mechanisms(options)
     else:
         space = {option: _values(task, option, text) for option, text in wanted.items()}
     if not space:
         raise UserError(
-            f"there is nothing to search: task {task.name} has none of {', '.join(CHOICES)}"
+            f"there is nothing to search: task {task.name} has none of {', '.join(_CHOICES)}"
         )
+    return space
+
+
+def _of_mechanisms(options: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """The options of the model's mechanism, with the values that the mechanism names for each.
+
+    A model of any attention has them within `model.attention_options`; another has options of its
+    own, which start with the name of its mechanism.
+    """
+    space = {
+        f"model.{name}_{option}": list(values)
+        for name, mechanism in MECHANISMS.items()
+        for option, values in mechanism.search_space.items()
+        if f"model.{name}_{option}" in options
+    }
+    chosen = MECHANISMS.get(options.get("model.attention", ""), Mechanism)
+    for option, values in chosen.search_space.items():
+        space[f"model.attention_options.{option}"] = list(values)
     return space
 
 
@@ -60,7 +76,7 @@ def _values(task: Task, option: str, text: str) -> list[Any]:
     values = []
     for part in text.split(","):
         try:
-            values.append(task.options.with_overrides({option: part}).options()[option])
+            values.append(task.options.with_overrides({option: part})[option])
         except UserError as error:
             raise UserError(f"--try {option}={text}: {error}") from None
     if len(set(values)) < 2:

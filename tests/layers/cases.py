@@ -1,12 +1,14 @@
 """Every layer that the laws are checked on.
 
 A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT in non_default.py.
+A new mechanism has its cases, in every kind of layer that takes it by name, without a line here.
 """
 
 import pytest
 from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
 
 from keras_quasiattn import layers
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
 
 HEADS = {"num_heads": 2, "key_dim": 3}
@@ -89,17 +91,6 @@ CASES = [
         layers.MultiHeadCoDA,
         SELF,
         {"num_heads": TARGET, "key_dim": 1, "use_gate": True},
-        largest_input=OPEN_GATES,
-    ),
-    LayerCase(
-        "multi_head_sigmoid", layers.MultiHeadSigmoid, CROSS, HEADS, largest_input=OPEN_GATES
-    ),
-    LayerCase(
-        "multi_head_sigmoid_causal",
-        layers.MultiHeadSigmoid,
-        SELF,
-        HEADS,
-        CAUSAL,
         largest_input=OPEN_GATES,
     ),
     LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
@@ -195,22 +186,6 @@ CASES += [
         largest_input=OPEN_GATES,
         drops=False,
     ),
-    LayerCase(
-        "decomposable_conflict",
-        layers.DecomposableAttention,
-        PAIR,
-        {**NETWORK, "attention": "conflict", "attention_options": {"difference": "squared"}},
-        extra_outputs=1,
-        drops=False,
-    ),
-    LayerCase(
-        "decomposable_gated",
-        layers.DecomposableAttention,
-        PAIR,
-        {**NETWORK, "attention": "gated"},
-        extra_outputs=1,
-        noisy=True,
-    ),
     LayerCase("intra_sentence", layers.IntraSentenceAttention, SINGLE, NETWORK),
     LayerCase(
         "intra_sentence_unsigned",
@@ -226,8 +201,6 @@ CASES += [
     LayerCase(
         "dot_coda_centered", layers.DotAttention, ONE_WAY, CENTERED_CODA, largest_input=OPEN_GATES
     ),
-    LayerCase("dot_conflict", layers.DotAttention, ONE_WAY, {"attention": "conflict"}),
-    LayerCase("dot_gated", layers.DotAttention, ONE_WAY, {"attention": "gated"}, noisy=True),
     LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
     LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
     LayerCase(
@@ -310,21 +283,6 @@ CASES += [
         largest_input=OPEN_GATES,
     ),
     LayerCase(
-        "gated_context_query_conflict",
-        layers.GatedContextQueryAttention,
-        ONE_WAY,
-        {**NETWORK, "attention": "conflict", "attention_options": {"difference": "signed"}},
-        empty_rows_are_zero=False,
-    ),
-    LayerCase(
-        "gated_context_query_gated",
-        layers.GatedContextQueryAttention,
-        ONE_WAY,
-        {**NETWORK, "attention": "gated"},
-        noisy=True,
-        empty_rows_are_zero=False,
-    ),
-    LayerCase(
         "attention_flow",
         layers.AttentionFlow,
         ONE_WAY,
@@ -350,6 +308,31 @@ CASES += [
         empty_rows_are_zero=False,
     ),
 ]
+
+# Every mechanism in every kind of layer, where no case above has it there.
+TRAITS = {"gated": {"noisy": True}}  # what the laws must know of a mechanism
+_written = {(case.layer, case.arguments.get("attention")) for case in CASES}
+for name, mechanism in MECHANISMS.items():
+    multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
+    common = {"largest_input": OPEN_GATES, **TRAITS.get(name, {})}
+    if (multi_head, None) not in _written:
+        CASES += [
+            LayerCase(f"multi_head_{name}", multi_head, CROSS, HEADS, **common),
+            LayerCase(f"multi_head_{name}_causal", multi_head, SELF, HEADS, CAUSAL, **common),
+        ]
+    if name != "softmax" and (layers.DotAttention, name) not in _written:  # softmax is the default
+        CASES += [
+            LayerCase(
+                f"decomposable_{name}",
+                layers.DecomposableAttention,
+                PAIR,
+                {**NETWORK, **chosen},
+                extra_outputs=mechanism.pair_score_count - 1,
+                drops=not mechanism.uses_feature_differences,
+                **common,
+            ),
+            LayerCase(f"dot_{name}", layers.DotAttention, ONE_WAY, chosen, **common),
+        ]
 
 # One case of each class; its style says how the class is called.
 ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())

@@ -287,6 +287,11 @@ def test_search_spaces(task: Task, texts: Path) -> None:
     assert list(search_space(task)) == ["training.learning_rate", "training.batch_size"]
     gated = tiny_texts.make(texts, "bilstm_gated")
     assert search_space(gated)["model.gate_temperature"] == [0.5, 1.0, 1.5, 2.0]
+    coda = tiny_texts.make(texts, "transformer", model__attention="coda")
+    assert search_space(coda)["model.attention_options.beta"] == [0.5, 1.0, 2.0]
+    assert search_space(coda, {"model.attention_options.gate": "tanh,arctan"}) == {
+        "model.attention_options.gate": ["tanh", "arctan"]
+    }
     assert search_space(task, {"model.units": "4, 8"}) == {"model.units": [4, 8]}
     for wanted, message in (
         ({"model.width": "1,2"}, "--try model.width=1,2: unknown option 'model.width'"),

@@ -176,6 +176,24 @@ class Mechanism:
         # (B, T, V), (B, S, V) and two matrices (B, T, S)
         return of_a[0], of_b[0], of_a[1], ops.swapaxes(of_b[1], -1, -2)
 
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """Counts the operations that scores, weights and weighted sums take.
+
+        A multiplication or a difference and the addition after it count as one. Functions of single
+        weights, such as exp, tanh and divisions, are left out, and so are masks, means and
+        projections. Here: D for each q·k, and V for adding each weighted value.
+
+        Args:
+            queries: T.
+            keys: S, the number of keys that each query attends to.
+            features: D, for each head.
+            value_features: V, for each head.
+            heads: N.
+        """
+        return heads * queries * keys * (features + value_features)
+
 
 def make_mechanism(
     layer: Any, attention: str, attention_options: dict[str, Any] | None
