@@ -55,15 +55,6 @@ def softmax_weights(query, key, mask=None, *, scale=1.0, is_causal=False):
     return softmax(scale * query @ np.swapaxes(key, -1, -2), mask, is_causal)
 
 
-def sigmoid_weights(query, key, mask=None, *, scale=1.0, score_bias=None, is_causal=False):
-    e = scale * query @ np.swapaxes(key, -1, -2)
-    seen = full_mask(mask, e.shape, is_causal)
-    counted = np.maximum(seen.sum(-1, keepdims=True), 1)
-    return np.where(
-        seen, 1 / (1 + np.exp(-e - (-np.log(counted) if score_bias is None else score_bias))), 0
-    )
-
-
 def softmax(e, mask=None, is_causal=False):
     weights = np.where(full_mask(mask, e.shape, is_causal), np.exp(e), 0)
     total = weights.sum(-1, keepdims=True)

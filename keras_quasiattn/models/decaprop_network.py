@@ -19,7 +19,6 @@ from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
 Tensor = Any
-SELF_ATTENTIONS = (*MECHANISMS, "none")
 POINTERS = ("recurrent", "attentive")
 
 
@@ -56,7 +55,7 @@ class DecaPropNetwork(SpanNetwork):
         check_positive_integer(num_layers, "num_layers")
         check_rate(dropout, "dropout")
         check_choice(attention, MECHANISMS, "attention")
-        check_choice(self_attention, SELF_ATTENTIONS, "self_attention")
+        check_choice(self_attention, (*MECHANISMS, "none"), "self_attention")
         check_choice(pointer, POINTERS, "pointer")
         self.units = units
         policy = self.dtype_policy

@@ -54,6 +54,21 @@ def recording() -> Iterator[Recording]:
         _active.reset(token)
 
 
+@contextlib.contextmanager
+def recording_of(sequence: str) -> Iterator[None]:
+    """Adds the name of a sequence, such as "first", to all that ops record in the `with` block.
+
+    "weights" becomes "weights_first". Without an active recording the block does nothing.
+    """
+    if not is_recording():
+        yield
+        return
+    with recording() as found:
+        yield
+    for name, one in found.items():
+        record(f"{name}_{sequence}", one.values, one.visible, f"{one.label} of the {sequence}")
+
+
 def is_recording() -> bool:
     """Whether a recording is active, so that ops must compute whole matrices."""
     return _active.get() is not None

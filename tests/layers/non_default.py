@@ -1,10 +1,12 @@
 """For every layer class, a value that is not the default for every constructor argument."""
 
+import dataclasses
 from typing import Any
 
 import keras
 
 from keras_quasiattn import layers
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
 _EVERY_LAYER = {
     "name": "renamed",
@@ -88,7 +90,6 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
         "kernel_initializer": "he_normal",
     },
     layers.MultiHeadCoDA: {**_MULTI_HEAD, **_CODA, "center_per_query": True},
-    layers.MultiHeadSigmoid: {**_MULTI_HEAD, "score_bias": -0.75},
     layers.MultiHeadSoftmax: _MULTI_HEAD,
     layers.MultiHeadGated: {**_MULTI_HEAD, **_GATES},
     layers.SoftAttention: _POOLING,
@@ -133,6 +134,11 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.AttentiveSpanPointer: {**_ONE_WAY, "kernel_initializer": "he_normal"},
     layers.IntraSentenceAttention: {**_NETWORK, "max_distance": 3, "signed": False},
 }
+
+# Multi-head layers that are not named above: the options of their mechanisms are numbers.
+for name, layer in MULTI_HEAD_LAYERS.items():
+    options = {field.name: 0.25 for field in dataclasses.fields(MECHANISMS[name])}
+    NON_DEFAULT.setdefault(layer, {**_MULTI_HEAD, **options})
 
 # What an argument means nothing without.
 TOGETHER: dict[tuple[type, str], dict[str, Any]] = {

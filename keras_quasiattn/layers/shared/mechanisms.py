@@ -14,6 +14,7 @@ from keras import ops
 
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import pair_mask
+from keras_quasiattn.ops.recording import recording_of
 
 Tensor = Any
 
@@ -165,12 +166,11 @@ class Mechanism:
             (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) if they are
             requested.
         """
-        of_a = self.attend(
-            a, b, value_b, pair_mask(mask_a, mask_b), return_scores=return_scores, **options
-        )
-        of_b = self.attend(
-            b, a, value_a, pair_mask(mask_b, mask_a), return_scores=return_scores, **options
-        )
+        options["return_scores"] = return_scores
+        with recording_of("first"):
+            of_a = self.attend(a, b, value_b, pair_mask(mask_a, mask_b), **options)
+        with recording_of("second"):
+            of_b = self.attend(b, a, value_a, pair_mask(mask_b, mask_a), **options)
         if not return_scores:
             return of_a, of_b
         # (B, T, V), (B, S, V) and two matrices (B, T, S)
