@@ -25,7 +25,7 @@ class DecomposableAttention(PairAttention):
     Args:
         units: size of the layers of F.
         num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
-        dropout: dropout rate in F, in [0, 1). With "coda", F has no dropout: dropping different
+        dropout: dropout rate in F, in [0, 1). With "coda" or "conflict", F has no dropout: dropping different
             features of two equal words would create a distance between them, so in training the
             gate would close on the pairs that open it at inference.
         kernel_initializer: initializer of the kernels of F.
@@ -33,7 +33,8 @@ class DecomposableAttention(PairAttention):
             raises an error that lists them all.
         attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
-            `center_similarity` and `implementation`. For "sigmoid": `score_bias`.
+            `center_similarity` and `implementation`. For another: the arguments that its
+            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:

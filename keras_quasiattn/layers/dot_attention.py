@@ -34,7 +34,8 @@ class DotAttention(PairAttention):
             raises an error that lists them all.
         attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
-            `center_similarity` and `implementation`. For "sigmoid": `score_bias`.
+            `center_similarity` and `implementation`. For another: the arguments that its
+            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
         kernel_initializer: initializer of W. Defaults to "glorot_uniform".
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 

@@ -38,7 +38,8 @@ class GatedContextQueryAttention(PairAttention):
             raises an error that lists them all.
         attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
-            `center_similarity` and `implementation`. For "sigmoid": `score_bias`.
+            `center_similarity` and `implementation`. For another: the arguments that its
+            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
         dropout: rate in [0, 1) of the dropouts before W_in and W_mem, and before W_g. With "coda"
             there is no dropout before W_in and W_mem: dropping different features of two equal
             words would create a distance between them.

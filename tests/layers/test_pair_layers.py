@@ -65,6 +65,43 @@ def test_coda_of_sentences():
         close(one, other)
 
 
+@pytest.mark.parametrize("difference", ["absolute", "signed", "squared"])
+def test_decomposable_attention_by_conflict(difference):
+    options = {"attention": "conflict", "attention_options": {"difference": difference}}
+    layer = made(layers.DecomposableAttention(3, **options), [A, B])
+    a, b = (np.tanh(network(layer, x)) for x in (A, B))
+    kernel, visible = arrays(layer.score_kernels.value)[0], both_real()
+    of_a = reference.conflict_weights(a, b, kernel, difference, visible)
+    of_b = reference.conflict_weights(b, a, kernel, difference, visible.swapaxes(1, 2))
+    expected = (of_a @ B, of_b @ A, of_a, of_b.swapaxes(1, 2))
+    got = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
+    for one, other in zip(got, expected, strict=True):
+        close(one, other)
+
+
+def test_dot_attention_to_the_keys_whose_gates_are_open():
+    layer = made(layers.DotAttention(attention="gated"), [A, B])
+    output, weights = arrays(layer([A, B], mask=MASKS, return_attention_scores=True))
+    keys = B @ arrays(layer.key_projection.kernel.value)[0]
+    kernel, bias = arrays(layer.gate_kernel.value, layer.gate_bias.value)
+    is_open = (np.tanh(keys) @ kernel + bias > 0) & MASKS[1]
+    assert is_open.any(1).tolist() == MASKS[1].any(1).tolist() and (is_open != MASKS[1]).any()
+    visible = both_real() & is_open[:, None]
+    close(weights, reference.softmax_weights(A, keys, visible))
+    close(output, reference.softmax_weights(A, keys, visible) @ B)
+
+
+@pytest.mark.parametrize("of", [layers.DotAttention, layers.DecomposableAttention])
+def test_the_cost_of_gates_counts_no_padding_of_either_sequence(of):
+    layer = made(of(attention="gated", attention_options={"open_gate_cost": 0.5}), [A, B])
+    layer([A, B], mask=MASKS, training=False)
+    expected = arrays(*layer.losses)
+    wider = [np.pad(x, ((0, 0), (0, 2), (0, 0)), constant_values=9) for x in (A, B)]
+    layer(wider, mask=[np.pad(mask, ((0, 0), (0, 2))) for mask in MASKS], training=False)
+    assert len(expected) == (1 if of is layers.DotAttention else 2)
+    np.testing.assert_allclose(arrays(*layer.losses), expected, rtol=1e-5)
+
+
 def test_coda_with_a_projection_for_distances():
     layer = made(layers.CoDA(4, share_projections=False, activation="tanh"), [A, B])
     projections = arrays(
@@ -159,6 +196,12 @@ def test_dot_product_heads_are_those_of_softmax_attention():
             "`conflict_heads` must be at most `num_heads`.*conflict_heads=3, num_heads=2",
         ),
         (lambda: layers.MultiHeadConflict(2, 3, conflict_heads=0), "`conflict_heads` must be.*=0"),
+        (
+            lambda: layers.DotAttention(
+                attention="conflict", attention_options={"conflict_heads": 2}
+            ),
+            "`conflict_heads` must be at most `num_heads`, which is 1 in a layer without heads.*=2",
+        ),
     ],
 )
 def test_bad_arguments(make, message):
