@@ -41,7 +41,7 @@ class PairClassifier(FunctionalModel):
         intra_options: dict of `IntraSentenceAttention` arguments that override those of this model.
         attention: name of a mechanism, such as "softmax" (the default) or "coda"; the error for an
             unknown name lists all.
-        attention_options: for "coda", dict of constructor arguments of `CoDA`.
+        attention_options: dict of the mechanism's options, as for `layers.DecomposableAttention`.
         dropout: rate in [0, 1) before every layer of F, G and H, but not of F with "coda". Defaults
             to 0.
         kernel_initializer: initializer of every kernel but the embedding. Defaults to

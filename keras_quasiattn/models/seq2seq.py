@@ -37,7 +37,7 @@ class Seq2Seq(FunctionalModel):
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
             Source and target share the ids, but each has its own embedding table.
         attention: None (the default), or the name of a mechanism, such as "softmax" or "coda".
-        attention_options: for "coda", dict of its options, as for `layers.DotAttention`.
+        attention_options: dict of the mechanism's options, as for `layers.DotAttention`.
         embedding_dim: width of both tables. Defaults to 100.
         units: units of each LSTM, per direction. Defaults to 100.
         num_layers: LSTM layers on each side. Defaults to 1.

@@ -137,16 +137,8 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
             (B, ..., N, T, V) or, with `return_scores`, that and the weights (B, ..., N, T, S).
         """
         scale = self.key_dim**-0.5
-        return self.options.attend(
-            query,
-            key,
-            value,
-            mask,
-            learned=self._learned,
-            scale=scale,
-            paper_scale=scale,
-            **options,
-        )
+        options |= {"learned": self._learned, "scale": scale, "paper_scale": scale}
+        return self.options.attend(query, key, value, mask, **options)
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Creates projections and learned weights; a `ValueError` if shapes do not fit together."""
