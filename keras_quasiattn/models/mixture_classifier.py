@@ -55,7 +55,9 @@ class MixtureClassifier(FunctionalModel):
         training: whether dropout is on.
 
     Returns:
-        Log-probabilities (B, num_classes), float32.
+        Log-probabilities (B, num_classes), float32. With "elbo" in training, a dict of them, as
+        "mixture", and of the components' (B, K, num_classes), which the bound needs, as
+        "components".
 
     Raises:
         ValueError: if an argument is out of range.
@@ -186,15 +188,12 @@ class MixtureClassifier(FunctionalModel):
 
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
-    ) -> Tensor:
+    ) -> Any:
         """Returns the mixture's log-probabilities; see the class."""
         if not training or self._arguments["objective"] == "exact":
             return super().call(inputs, training=training, mask=mask)
         components = self.component_log_probabilities(**inputs, training=training)
-        mixture = _mixture(components)
-        # Kept for `compute_loss`: the bound needs these components, with this dropout mask.
-        object.__setattr__(self, "_behind", (mixture, components))
-        return mixture
+        return {"mixture": _mixture(components), "components": components}
 
     def compute_loss(
         self,
@@ -207,9 +206,11 @@ class MixtureClassifier(FunctionalModel):
         """Returns the compiled loss or, in training with "elbo", the mean of the negative bound."""
         if not training or self._arguments["objective"] == "exact":
             return super().compute_loss(x, y, y_pred, sample_weight, training)
-        mixture, components = self.__dict__.pop("_behind", (None, None))
-        if mixture is not y_pred:
-            components = self.component_log_probabilities(**x, training=True)
+        components = (
+            y_pred["components"]
+            if isinstance(y_pred, dict)
+            else self.component_log_probabilities(**x, training=True)
+        )
         rows = self._rows(y)
         pair, masks = self._embedded(**x)
         # (B, K): log q(c | y, a, b).
@@ -227,6 +228,13 @@ class MixtureClassifier(FunctionalModel):
             self._arguments["kl_weight"],
         )
         return _NegativeBound(name="negative_bound")(bound, bound, sample_weight)
+
+    def compute_metrics(
+        self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
+    ) -> dict[str, Any]:
+        """Returns the compiled metrics of the mixture."""
+        mixture = y_pred["mixture"] if isinstance(y_pred, dict) else y_pred
+        return super().compute_metrics(x, y, mixture, sample_weight)
 
     def _embedded(self, first: Tensor, second: Tensor) -> tuple[list[Tensor], list[Tensor]]:
         return [self._embedding(ids) for ids in (first, second)], pair_masks(first, second)

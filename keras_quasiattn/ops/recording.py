@@ -18,11 +18,14 @@ class Recorded(NamedTuple):
             is pooled. Values at hidden pairs are meaningless.
         visible: boolean, broadcasts with `values`; None if all are visible.
         label: the matrix in the paper's notation, for example "tanh(E)".
+        owners: names of the sequences whose positions the rows and the columns count; None where
+            that is unknown. Ops do not know it; `layers.shared.probe.with_owners` adds it.
     """
 
     values: Tensor
     visible: Tensor | None
     label: str
+    owners: tuple[str | None, str | None] = (None, None)
 
 
 Recording = dict[str, Recorded]

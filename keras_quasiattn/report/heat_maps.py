@@ -57,15 +57,14 @@ class Example:
 
 
 def heat_maps(
-    maps: Iterable[AttentionMap], sides: Sequence[tuple[int, Sequence[str]]], index: int = 0
+    maps: Iterable[AttentionMap], tokens: Mapping[str, Sequence[str]], index: int = 0
 ) -> list[HeatMap]:
     """The heat maps of one example of a batch.
 
     Args:
-        maps: the maps that `probe` returned.
-        sides: the padded length of each sequence, and its tokens in this example. An axis gets the
-            tokens of the sequence with its length; if two have that length, rows take the first and
-            columns the last. If none has it, positions are numbered.
+        maps: the maps that `probe` returned, `with_owners`.
+        tokens: by sequence, its tokens in this example, without padding. An axis gets the tokens of
+            its owner; without a known owner, positions are numbered.
         index: which example.
     """
     found: list[tuple[tuple[str, int], HeatMap]] = []
@@ -83,8 +82,11 @@ def heat_maps(
             pooled = values.ndim == 1
             # (N, T, S); pooled: (1, 1, S). The slices below cut off the padding.
             values = values.reshape((-1, *((1, *values.shape) if pooled else values.shape[-2:])))
-            rows = [""] if values.shape[1] == 1 else _tokens(sides, values.shape[1], 0)
-            columns = _tokens(sides, values.shape[2], -1)
+            rows, columns = (
+                _labels(tokens.get(owner or ""), length)
+                for owner, length in zip(recorded.owners, values.shape[1:], strict=True)
+            )
+            rows = [""] if values.shape[1] == 1 else rows
             panels.append(
                 Panel(recorded.label, values[:, : len(rows), : len(columns)], rows, columns)
             )
@@ -111,13 +113,10 @@ def _one_alike(one: list[Panel], other: list[Panel]) -> bool:
     return len(one) == len(other) == 1 and one[0].values.shape == other[0].values.shape
 
 
-def _tokens(sides: Sequence[tuple[int, Sequence[str]]], length: int, which: int) -> list[str]:
-    fitting = [tokens for padded, tokens in sides if padded == length]
-    return (
-        [readable(token) for token in fitting[which]]
-        if fitting
-        else [str(position + 1) for position in range(length)]
-    )
+def _labels(tokens: Sequence[str] | None, length: int) -> list[str]:
+    if tokens is None:
+        return [str(position + 1) for position in range(length)]
+    return [readable(token) for token in tokens]
 
 
 # What the names of matrices in an answer start with.

@@ -9,7 +9,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.probe import probe
+from keras_quasiattn.layers.shared.probe import probe, with_owners
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
 from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
@@ -143,8 +143,10 @@ def _example(
     """One example with its heat maps, and the titles of its matrices."""
     reading = task.read([text])
     _, maps = probe(model, reading.argument)
-    sides = [(reading.inputs[side].shape[1], rows[0]) for side, rows in reading.tokens.items()]
-    shown = [one for one in heat_maps(maps, sides) if not _is_text(one, answer)]
+    blank, lengths = reading.blank()
+    maps = with_owners(maps, lengths, probe(model, blank.argument)[1])
+    tokens = {side: rows[0] for side, rows in reading.tokens.items()}
+    shown = [one for one in heat_maps(maps, tokens) if not _is_text(one, answer)]
     titles = {
         one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.probe import probe
+from keras_quasiattn.layers.shared.probe import probe, with_owners
 from keras_quasiattn.report.figures import Drawing, heat_map
 from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
 from keras_quasiattn.report.page_writer import page
@@ -90,5 +90,6 @@ def show(
         raise ValueError(
             f"`layer` must contain an attention layer of keras_quasiattn. Received: {layer.name!r}"
         )
-    maps = heat_maps(seen, [(len(one), one) for one in tokens], index)
-    return AttentionView(maps, layer.name if title is None else title)
+    sequences = {str(number): one for number, one in enumerate(tokens)}
+    owned = with_owners(seen, {name: len(one) for name, one in sequences.items()})
+    return AttentionView(heat_maps(owned, sequences, index), layer.name if title is None else title)

@@ -264,7 +264,7 @@ class Mlu(Task):
             "source": [[*text, "⟨end⟩"] for text in sides["source"]],
             "target": [["⟨start⟩", *text] for text in sides["target"]],
         }
-        return Reading.of(ids, tokens)
+        return Reading(ids, tokens)
 
     def check_input(self, text: str | bytes) -> None:
         """Refuse anything but a question of the range and operators that the model learned."""

@@ -203,10 +203,9 @@ class Read(VocabularyTask):
         columns = [tf.constant(as_bytes([one[side] for one in parted]).tolist()) for side in (0, 1)]
         question = self._question_words(columns[0])
         words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
-        longest = max(int(tf.reduce_max(words.counts())), 1)
-        size = longest + (longest == question.shape[1])  # `Reading` needs different lengths
+        longest = tf.maximum(tf.reduce_max(words.counts()), 1)
         passage = words_in(
-            words, Windows(tf.range(len(texts)), tf.zeros_like(words.counts())), size
+            words, Windows(tf.range(len(texts)), tf.zeros_like(words.counts())), longest
         )
         inputs = {name: value.numpy() for name, value in self._inputs(passage, question).items()}
         tokens = {

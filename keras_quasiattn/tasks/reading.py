@@ -1,6 +1,5 @@
 """Texts as a model receives them, for reports on what it does with them."""
 
-from collections.abc import Mapping
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -9,35 +8,34 @@ import numpy as np
 class Reading(NamedTuple):
     """A batch of texts with the token at every position of each side.
 
-    Each side is padded to a different length, so the length of a matrix axis tells which side's
-    tokens are along it.
-
     Args:
-        inputs: the model's input: ids (B, length) by side; a model with one side takes the array.
+        inputs: the model's input: ids (B, length) by side, and further inputs (B, length, ...) of a
+            side, named "side_…"; a model with one input takes the array.
         tokens: by side, a list of tokens for each text, without padding.
     """
 
     inputs: dict[str, np.ndarray]
     tokens: dict[str, list[list[str]]]
 
-    @classmethod
-    def of(cls, ids: Mapping[str, np.ndarray], tokens: Mapping[str, list[list[str]]]) -> Self:
-        """The reading of padded ids; pads sides of equal length further, with 0, the padding id.
-
-        >>> reading = Reading.of(
-        ...     {"first": np.ones((1, 2), int), "second": np.ones((1, 2), int)}, {}
-        ... )
-        >>> [ids.tolist() for ids in reading.inputs.values()]
-        [[[1, 1]], [[1, 1, 0]]]
-        """
-        padded: dict[str, np.ndarray] = {}
-        for side, one in ids.items():
-            taken = {other.shape[1] for other in padded.values()}
-            extra = next(extra for extra in range(len(ids)) if one.shape[1] + extra not in taken)
-            padded[side] = np.pad(one, ((0, 0), (0, extra)))  # (B, length + extra)
-        return cls(padded, dict(tokens))
-
     @property
     def argument(self) -> dict[str, np.ndarray] | np.ndarray:
-        """The model's input: the dictionary, or the array of the only side."""
+        """The model's input: the dictionary, or the only array."""
         return self.inputs if len(self.inputs) > 1 else next(iter(self.inputs.values()))
+
+    def blank(self) -> tuple[Self, dict[str, int]]:
+        """Padding instead of texts, with a length of its own for each side, and these lengths.
+
+        The shapes of what the model computes from it tell whose positions an axis counts.
+
+        >>> ids = np.ones((1, 4), int)
+        >>> reading = Reading({"first": ids, "second": ids}, {"first": [], "second": []})
+        >>> blank, lengths = reading.blank()
+        >>> lengths, [ids.shape for ids in blank.inputs.values()]
+        ({'first': 2, 'second': 3}, [(1, 2), (1, 3)])
+        """
+        lengths = {side: length for length, side in enumerate(self.tokens, start=2)}
+        inputs = {
+            name: np.zeros((1, lengths[name.partition("_")[0]], *ids.shape[2:]), ids.dtype)
+            for name, ids in self.inputs.items()
+        }
+        return self._replace(inputs=inputs, tokens={}), lengths

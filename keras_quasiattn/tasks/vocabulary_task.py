@@ -69,6 +69,7 @@ class VocabularyTask(Task):
                 f"word vectors do not work with the tokenizer 'subwords'"
             )
         self._classes: tuple[str, ...] = ()
+        self._classes_file = _CLASSES
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
 
@@ -146,13 +147,13 @@ class VocabularyTask(Task):
         """Restore the vocabulary and the class names."""
         try:
             vocabulary = (folder / _VOCABULARY).read_bytes().decode("utf-8")
-            if (folder / _OLD_CLASSES).exists() and not (folder / _CLASSES).exists():
-                classes = (folder / _OLD_CLASSES).read_bytes().decode("utf-8").split("\n")[:-1]
-            else:
-                classes = json.loads((folder / _CLASSES).read_bytes())
+            old = (folder / _OLD_CLASSES).exists() and not (folder / _CLASSES).exists()
+            self._classes_file = _OLD_CLASSES if old else _CLASSES
+            content = (folder / self._classes_file).read_bytes()
+            classes = content.decode("utf-8").split("\n")[:-1] if old else json.loads(content)
         except (OSError, ValueError, RecursionError) as error:
             raise UserError(
-                f"{folder} is damaged: {_VOCABULARY} or {_CLASSES} cannot be read"
+                f"{folder} is damaged: {_VOCABULARY} or {self._classes_file} cannot be read"
             ) from error
         if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
             raise UserError(
@@ -189,7 +190,7 @@ class VocabularyTask(Task):
         made = model.get_config()
         for name, file, ours in (
             ("vocabulary_size", _VOCABULARY, self._vocabulary),
-            ("num_classes", _CLASSES, self._classes),
+            ("num_classes", self._classes_file, self._classes),
         ):
             if made.get(name, len(ours)) != len(ours):
                 raise UserError(
@@ -238,7 +239,7 @@ class VocabularyTask(Task):
         for side, column in columns.items():
             tokens[side] = self._tokens(tf.constant(column.tolist(), tf.string))
             ids[side] = self.tokenizer.pad(tokens[side])[1].numpy()
-        return Reading.of(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
+        return Reading(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         """The number of tokens that the model reads of each text."""

@@ -137,6 +137,15 @@ def test_training_runs_every_component_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(calls) == 2
 
 
+def test_metrics_of_training_are_those_of_the_mixture() -> None:
+    model = make("elbo")
+    model.compile("sgd", LOSS, metrics=["accuracy"])
+    expected = (answer(model).argmax(-1) == LABELS).mean()
+    assert 0 < expected < 1
+    logs = model.train_on_batch(pair(), LABELS, return_dict=True)
+    assert logs["accuracy"] == pytest.approx(expected)
+
+
 def test_explaining_names_the_component_behind_the_answer() -> None:
     model = lively(make("mixture"))
     explained = {name: to_numpy(value) for name, value in model.explain(FIRST, SECOND).items()}

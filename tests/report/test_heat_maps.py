@@ -3,7 +3,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
-from keras_quasiattn.layers.shared.probe import AttentionMap, probe
+from keras_quasiattn.layers.shared.probe import AttentionMap, probe, with_owners
 from keras_quasiattn.ops.recording import Recorded
 from keras_quasiattn.report.figures import heat_map
 from keras_quasiattn.report.heat_maps import (
@@ -24,16 +24,16 @@ def one(
     return AttentionMap(layer, "Kind", call, {"weights": Recorded(matrix, visible, "M")})
 
 
-def test_an_axis_has_the_tokens_of_the_side_of_its_length() -> None:
-    sides = [(4, FIRST), (3, SECOND)]
+def test_an_axis_has_the_tokens_of_its_owner() -> None:
+    lengths = {"first": 4, "second": 3}
     for rows, columns, expected in (
         (4, 3, (FIRST, SECOND)),
         (3, 4, (SECOND, FIRST)),
         (4, 4, (FIRST, FIRST)),
     ):
-        (shown,) = heat_maps(
-            [one(np.arange(rows * columns, dtype="float32").reshape(1, rows, columns))], sides
-        )
+        matrix = np.arange(rows * columns, dtype="float32").reshape(1, rows, columns)
+        owned = with_owners([one(matrix)], lengths)
+        (shown,) = heat_maps(owned, {"first": FIRST, "second": SECOND})
         (panel,) = shown.panels
         assert (panel.rows, panel.columns) == expected
         # The padding of either side is cut off.
@@ -44,23 +44,30 @@ def test_an_axis_has_the_tokens_of_the_side_of_its_length() -> None:
 
 
 def test_of_two_sides_of_one_length_rows_take_the_first() -> None:
-    (shown,) = heat_maps([one(np.zeros((1, 2, 2)))], [(2, ["a", "b"]), (2, ["v", "w"])])
+    tokens = {"first": ["a", "b"], "second": ["v", "w"]}
+    owned = with_owners([one(np.zeros((1, 2, 2)))], {"first": 2, "second": 2})
+    (shown,) = heat_maps(owned, tokens)
     assert shown.panels[0].rows == ["a", "b"] and shown.panels[0].columns == ["v", "w"]
-    (shown,) = heat_maps([one(np.zeros((1, 5, 6)))], [])
+    # A call with different lengths knows better, whatever the length of these texts.
+    owned = with_owners(owned, {"first": 2, "second": 3}, [one(np.zeros((1, 3, 2)))])
+    (shown,) = heat_maps(owned, tokens)
+    assert shown.panels[0].rows == ["v", "w"] and shown.panels[0].columns == ["a", "b"]
+    (shown,) = heat_maps([one(np.zeros((1, 5, 6)))], {})
     assert shown.panels[0].columns == ["1", "2", "3", "4", "5", "6"]
 
 
 def test_masked_pairs_and_pooled_sequences() -> None:
-    (shown,) = heat_maps(
-        [one(np.ones((2, 3)), np.array([[1, 1, 0], [1, 0, 0]], bool))], [(3, FIRST)], index=1
-    )
+    seen = one(np.ones((2, 3)), np.array([[1, 1, 0], [1, 0, 0]], bool))
+    # The batch of a pooled sequence is no axis of a sequence.
+    owned = with_owners([seen], {"batch": 2, "first": 3})
+    (shown,) = heat_maps(owned, {"first": FIRST, "batch": SECOND}, index=1)
     (panel,) = shown.panels
     assert panel.rows == [""] and panel.columns == FIRST
     np.testing.assert_array_equal(panel.values, [[[1, np.nan, np.nan]]])
 
 
 def test_heads_and_free_axes_become_heads() -> None:
-    (shown,) = heat_maps([one(np.zeros((1, 5, 2, 4, 3)))], [])
+    (shown,) = heat_maps([one(np.zeros((1, 5, 2, 4, 3)))], {})
     assert shown.panels[0].values.shape == (10, 4, 3) and shown.heads == 10
 
 
@@ -68,7 +75,7 @@ def test_attention_and_conflict_of_one_pair_stand_side_by_side() -> None:
     layer = AttentionConflict(2, name="both")
     u, v = np.ones((1, 3, 2), "float32"), np.ones((1, 2, 2), "float32")
     layer([u, v])
-    (shown,) = heat_maps(probe(layer, [u, v])[1], [(3, FIRST), (2, SECOND)])
+    (shown,) = heat_maps(probe(layer, [u, v])[1], {})
     assert shown.name == "both"
     assert ["AlignmentAttention" in panel.title for panel in shown.panels] == [True, False]
 
@@ -77,7 +84,7 @@ def test_factors_of_a_head_stand_beside_m() -> None:
     layer = MultiHeadCoDA(num_heads=2, key_dim=2)
     x = np.random.default_rng(0).normal(size=(1, 3, 4)).astype("float32")
     layer(x, x)
-    (shown,) = heat_maps(probe(layer, x, x)[1], [(3, FIRST)])
+    (shown,) = heat_maps(probe(layer, x, x)[1], {})
     similarity, gate, weights = shown.panels
     np.testing.assert_allclose(similarity.values * gate.values, weights.values, atol=1e-6)
 
@@ -102,7 +109,7 @@ def test_answers_bring_their_maps() -> None:
 
 
 def test_large_maps_share_cells_within_the_budget() -> None:
-    maps = heat_maps([one(np.zeros((1, 4, 30, 50), "float32"))], [])
+    maps = heat_maps([one(np.zeros((1, 4, 30, 50), "float32"))], {})
     block = block_size([Example("", "", maps)], budget=3000)
     cells = [pooled(values, block) for values in maps[0].panels[0].values]
     assert (

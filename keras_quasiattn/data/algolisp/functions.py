@@ -4,7 +4,7 @@ import dataclasses
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from keras_quasiattn.data.algolisp.trees import ProgramError
@@ -41,17 +41,14 @@ class Function:
         kinds: what each argument must be: a kind of `kind_of`, or "any" for anything but a
             function.
         compute: computes the result; may raise ProgramError or ArithmeticError.
+        work: from a call's arguments, of any number and kind, the steps that it takes in addition
+            to those for its arguments and its result.
     """
 
     name: str
     kinds: tuple[str, ...]
     compute: Callable[..., Any]
-
-    def work(self, arguments: Sequence[Any]) -> int:
-        """Steps that a call takes in addition to those for its arguments and its result."""
-        if self.name != "is_prime" or len(arguments) != 1 or type(arguments[0]) not in (int, float):
-            return 0
-        return int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2))))
+    work: Callable[..., int] = lambda *_: 0
 
     def __call__(self, *arguments: Any) -> Any:
         """Checks the number and kinds of the arguments and computes the result."""
@@ -149,6 +146,12 @@ def _is_prime(number: float) -> bool:
     return number > 1 and all(number % divisor for divisor in _range(2, 1 + _root(number)))
 
 
+def _prime_work(*arguments: Any) -> int:
+    if len(arguments) != 1 or type(arguments[0]) not in (int, float):
+        return 0
+    return int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2))))
+
+
 def _is_sorted(array: list) -> bool:
     return all(_LESS_OR_EQUAL(*pair) for pair in itertools.pairwise(array))
 
@@ -162,7 +165,7 @@ def _digits(number: float) -> list[int]:
 _LESS_OR_EQUAL = _ordered(operator.le)
 
 _NUMBER, _BOOL, _STRING, _ARRAY = "number", "truth value", "string", "array"
-_DEFINITIONS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
+_DEFINITIONS: Final[dict[str, tuple[Any, ...]]] = {  # the fields of `Function` but the name
     "+": ((_NUMBER, _NUMBER), operator.add),
     "-": ((_NUMBER, _NUMBER), operator.sub),
     "*": ((_NUMBER, _NUMBER), operator.mul),
@@ -200,7 +203,7 @@ _DEFINITIONS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
     "dict-insert": (("dictionary", "any", "any"), _insert),
     "dict-keys": (("dictionary",), _keys),
     "square": ((_NUMBER,), lambda number: number * number),
-    "is_prime": ((_NUMBER,), _is_prime),
+    "is_prime": ((_NUMBER,), _is_prime, _prime_work),
     "min": ((_NUMBER, _NUMBER), lambda left, right: left if left <= right else right),
     "max": ((_NUMBER, _NUMBER), lambda left, right: right if left <= right else left),
     "str_min": ((_STRING, _STRING), min),
@@ -215,5 +218,5 @@ _DEFINITIONS: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
 }
 
 FUNCTIONS: Final[Mapping[str, Function]] = {
-    name: Function(name, kinds, compute) for name, (kinds, compute) in _DEFINITIONS.items()
+    name: Function(name, *fields) for name, fields in _DEFINITIONS.items()
 }

@@ -213,7 +213,7 @@ class _Machine:
             function = function.function
         self._work(1 + sum(map(size_of, arguments)))
         if type(function) is Function:
-            self._work(function.work(arguments))
+            self._work(function.work(*arguments))
             value = function(*arguments)
             self._work(size_of(value))
             return value

@@ -2,7 +2,7 @@
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -73,6 +73,45 @@ def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[Atte
     with watching(layer) as maps:
         output = layer(*args, **kwargs)
     return output, maps
+
+
+def with_owners(
+    maps: Iterable[AttentionMap],
+    lengths: Mapping[str, int],
+    measured: Iterable[AttentionMap] | None = None,
+) -> list[AttentionMap]:
+    """Returns the maps with the owner of each axis: the sequence that has the axis's length.
+
+    If two sequences have that length, rows belong to the first and columns to the last. A call in
+    which all lengths differ leaves no doubt; its maps can be given as `measured`.
+
+    Args:
+        maps: what `probe` returned.
+        lengths: by name, the length of each sequence in the call that made `measured`.
+        measured: the maps whose axes are compared with `lengths`, from a call of the same model.
+            Default: `maps`.
+
+    >>> from keras_quasiattn.layers import CoDA
+    >>> layer, x = CoDA(name="coda"), keras.ops.ones((1, 3, 4))
+    >>> layer.build([(1, 3, 4), (1, 3, 4)])
+    >>> _, maps = probe(layer, [x, x])
+    >>> _, measured = probe(layer, [x, x[:, :2]])
+    >>> (one,) = with_owners(maps, {"a": 3, "b": 2}, measured)
+    >>> one.matrices["weights"].owners
+    ('a', 'b')
+    """
+    rows = {length: name for name, length in reversed(list(lengths.items()))}
+    columns = {length: name for name, length in lengths.items()}
+    maps = list(maps)
+    found = []
+    for one, other in zip(maps, maps if measured is None else measured, strict=True):
+        matrices = {}
+        for name, recorded in one.matrices.items():
+            shape = (1, *other.matrices[name].values.shape[1:])  # (1, ..., T, S); pooled: (1, T)
+            owners = rows.get(shape[-2]), columns.get(shape[-1])
+            matrices[name] = recorded._replace(owners=owners)
+        found.append(one._replace(matrices=matrices))
+    return found
 
 
 @contextlib.contextmanager
