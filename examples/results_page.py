@@ -56,11 +56,11 @@ WITH_VECTORS = ("classify", "pairs", "rank", "read")
 
 HEAD = """# Results
 
-Written by `python examples/results_page.py` from the rows in `results/*.jsonl`, each of which a \
-run wrote by `quasiattn
-evaluate RUN --record FILE`; nothing on this page is typed by hand but the papers' own figures. \
-What was tried on the way,
-and what we make of the figures, stands in `results/README.md`.
+Written by `python examples/results_page.py` from the rows in `results/*.jsonl`, which runs wrote \
+with `quasiattn
+evaluate RUN --record FILE`. Only the papers' own figures are typed by hand. `results/README.md` \
+says what else was tried
+and discusses the figures.
 
 - **ours** is the mean over the seeds, ± the standard deviation where there are two or more. One \
 seed ranks nothing.
@@ -69,10 +69,11 @@ seed ranks nothing.
 validation figure had stopped
   rising.
 - Figures are of the test data unless a row says otherwise.
-- Commands are those of the lowest seed; those of the others differ in `--seed` and `--run` alone, \
-or stand there too.
-  Options that a preset had then and has no longer are set in them. A
-  row that was not run has the command that would run it, to which models over word vectors add \
+- Commands are those of the lowest seed; the other seeds differ only in `--seed` and `--run`, or \
+have their own.
+  They set the options in which the preset has changed since. A row that was not run has the \
+command that would
+  run it; for models that use word vectors, add \
 `--vectors FILE`.
 """
 
