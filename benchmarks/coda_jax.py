@@ -53,7 +53,7 @@ FUNCTIONS: dict[str, Callable[..., Array]] = {
 
 
 def rows(heads: int, length: int, features: int, repeats: int) -> list[dict[str, Any]]:
-    """Median times of every function at one size, forward alone and both passes."""
+    """Median times of every function at one size, forward and both passes."""
     generator = np.random.default_rng(0)
     arrays = [
         jnp.asarray(generator.normal(size=(heads, length, features)), "float32") for _ in range(3)

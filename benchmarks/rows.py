@@ -55,7 +55,7 @@ def core(size: Row, repeats: int, seconds: float) -> list[Row]:
 
 
 def _cdist(size: Row) -> dict[tuple[str, str, str], Any]:
-    """`torch.cdist(p=1)`, the L1 part alone, if PyTorch is installed."""
+    """`torch.cdist(p=1)`, only the L1 part, if PyTorch is installed."""
     if not importlib.util.find_spec("torch"):
         return {}
     import torch

@@ -5,7 +5,7 @@
 One process computes the whole batch; two workers compute half of it each and add up their gradients
 over loopback. Both use all cores, so two workers cannot be faster on one machine: what they lose is
 the cost of the exchange. With `--threads 1` a process has one core, as if the workers were two
-machines with one core each. A figure is the median of all periods but the first, which includes
+machines with one core each. A figure is the median of all periods except the first, which includes
 tracing. The worker counts take turns.
 """
 
@@ -50,7 +50,7 @@ def cluster_environments(workers: int) -> list[dict[str, str]]:
 
 
 def train(folder: Path, run: Path, workers: int, arguments: argparse.Namespace) -> list[float]:
-    """Train with this many workers; returns the seconds of every period but the first."""
+    """Train with this many workers; returns the seconds of every period except the first."""
     command = [sys.executable, "-m", "quasiattn", "train", "classify", "--preset", "own", "--quiet"]
     command += ["--model", arguments.model, "--run", str(run), "--strategy", "multi-worker"]
     settings = {

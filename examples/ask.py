@@ -34,7 +34,7 @@ def load_text_kernels() -> None:
         tf.load_op_library(str(library))
 
 
-def parted(names: set[str], texts: list[bytes]) -> dict[str, Any]:
+def split_inputs(names: set[str], texts: list[bytes]) -> dict[str, Any]:
     """Assign the texts to the inputs of the model."""
     if "candidates" in names and len(texts) > 1:
         return {"question": texts[0], "candidates": texts[1:]}
@@ -67,7 +67,9 @@ def main() -> None:
     except (OSError, KeyError, tf.errors.OpError) as error:
         sys.exit(f"ask.py: {folder!r} does not load: {str(error).splitlines()[0]}")
     # A text may be any bytes, not only UTF-8.
-    inputs = parted(set(model.structured_input_signature[1]), [os.fsencode(text) for text in texts])
+    inputs = split_inputs(
+        set(model.structured_input_signature[1]), [os.fsencode(text) for text in texts]
+    )
     asked = {name: tf.constant([value]) for name, value in inputs.items()}
     answer = {name: value.numpy()[0] for name, value in model(**asked).items()}
     if "ranked" in answer:

@@ -1,4 +1,4 @@
-"""Classifies pairs of texts with decomposable attention, by softmax and by CoDA, in Keras alone.
+"""Classifies pairs of texts with decomposable attention, by softmax and by CoDA, with Keras only.
 
     python examples/pairs.py
 

@@ -61,13 +61,13 @@ DATA = {
 NOT_RUN = "not run yet"
 # Presets whose data were not available when the runs were made.
 UNAVAILABLE = {
-    ("classify", "ag_news"): "the whole training data were not at hand",
-    ("pairs", "multi_nli"): "the data were not at hand",
-    ("pairs", "scitail"): "the training data were not at hand",
-    ("pairs", "dialogue_nli"): "the data were not at hand",
-    ("read", "quasar_t"): "the data were not at hand",
-    ("read", "search_qa"): "the data were not at hand",
-    ("translate", "iwslt15_envi"): "the whole training data were not at hand",
+    ("classify", "ag_news"): "the whole training data were not available",
+    ("pairs", "multi_nli"): "the data were not available",
+    ("pairs", "scitail"): "the training data were not available",
+    ("pairs", "dialogue_nli"): "the data were not available",
+    ("read", "quasar_t"): "the data were not available",
+    ("read", "search_qa"): "the data were not available",
+    ("translate", "iwslt15_envi"): "the whole training data were not available",
 }
 _QUOTED = "quoted by the paper from others, not built here"
 _NOT_DESCRIBED = "not described in the write-up"
@@ -194,7 +194,7 @@ def _coda() -> Iterator[PaperTable]:
             ),
             *rows_of("translate", "4"),
         ],
-        "The paper's figures belong to the whole of IWSLT'15 alone; "
+        "The paper's figures are for the whole of IWSLT'15 only; "
         "those of other data have none beside them.",
     )
     yield PaperTable(
@@ -225,7 +225,7 @@ def _coda() -> Iterator[PaperTable]:
                      {"Attention Seq2Seq": ".544", "Seq2Tree + Search": ".861"}),
             *rows_of("programs", "7"),
         ],
-        "The published problems were not at hand. Ours are made by rule, "
+        "The published problems were not available. Ours are made by rule, "
         "so the paper's figures are of others.",
     )
     centred = ("tanh(E) ⊙ sigmoid(N)", "tanh(E′) ⊙ sigmoid(N)", "tanh(E′) ⊙ sigmoid(N′)")

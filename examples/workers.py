@@ -2,7 +2,7 @@
 
     python examples/workers.py --to runs/workers
 
-Each worker is told the addresses of all of them. On machines of your own, start
+Each worker gets the addresses of all workers. On your own machines, start
 `quasiattn train … --strategy multi-worker` on each one, with its own TF_CONFIG and a run folder
 that all of them can reach. If one stops, the others report it and stop; the same commands resume
 from the last checkpoint.

@@ -100,7 +100,7 @@ def test_rows_without_a_run_stay_and_say_why(results_page: ModuleType) -> None:
     assert "| not run yet |" in section(page, "CoDA, table 2")
     inference = section(page, "CoDA, table 3")
     assert (
-        "| MultiNLI, whole | decomposable_coda | .7219, .7245 |  |  | the data were not at hand |"
+        "| MultiNLI, whole | decomposable_coda | .7219, .7245 |  |  | the data were not available |"
         in inference
     )
     assert "--preset multi_nli --model decomposable_coda" in inference

@@ -75,7 +75,7 @@ class GrpcClient:
         self._channel.close()
 
 
-def parted(assignments: list[str]) -> dict[str, Any]:
+def split_inputs(assignments: list[str]) -> dict[str, Any]:
     """Parse `NAME=TEXT` into a batch of one: a text per name, or a list if the name is repeated."""
     values: dict[str, list[str]] = {}
     for assignment in assignments:
@@ -106,7 +106,7 @@ def main() -> None:
     arguments = parser.parse_args()
     client = GrpcClient(arguments.server, arguments.timeout)
     try:
-        answer = client.predict(arguments.model, parted(arguments.inputs))
+        answer = client.predict(arguments.model, split_inputs(arguments.inputs))
     except grpc.RpcError as error:
         sys.exit(f"ask_grpc.py: {error.code().name}: {error.details()}")
     for name, value in sorted(answer.items()):

@@ -67,7 +67,7 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
     "quasiattn train translate --source mine.en --target mine.de --run runs/mine\n"
     "\n"
-    "Started again after an interruption, the same command goes on where the run stopped."
+    "Started again after an interruption, the same command continues the run."
 )
 @makes_task
 @click.option(
@@ -111,7 +111,7 @@ def train(
     "--method hyperband\n"
     "quasiattn tune classify --preset trec --to searches/units --try model.units=50,100\n"
     "\n"
-    "Started again after an interruption, the same command goes on where the search stopped. "
+    "Started again after an interruption, the same command continues the search. "
     "Several processes share\n"
     "one search: KERASTUNER_TUNER_ID (chief, tuner0, tuner1 ...), KERASTUNER_ORACLE_IP, "
     "KERASTUNER_ORACLE_PORT."

@@ -130,7 +130,7 @@ class ArithmeticGrammar:
         return self.parse(text).answer
 
     def _value(self, name: str, digits: str, text: str | bytes) -> int:
-        # Check the length first: int() rejects thousands of digits with an error of its own.
+        # Check the length first: int() rejects thousands of digits with a different error.
         too_long = len(digits) > max(len(str(v)) for v in self._extremes)
         if too_long or digits == "-0" or not self.low <= int(digits) < self.high:
             raise UserError(

@@ -76,7 +76,7 @@ class LabelledTextSet(Generic[Examples]):
     def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[Examples]":
         """Returns the set; if it has no validation split, carves one from the training split.
 
-        A hash of the text alone (for pairs, of the first text) decides whether it is held out. So
+        Only a hash of the text (for pairs, of the first text) decides whether it is held out. So
         equal texts stay together, the seed changes nothing, and adding texts to the file moves none
         of the others.
 

@@ -86,7 +86,7 @@ class ArithmeticMlu(tfds.core.ShardBasedBuilder):
     """Generated arithmetic questions such as `x=85,y=-523,x*y`, with answers such as `-44455`.
 
     There is nothing to download. Each (x, y, operator) gives one question: a hash of the seed and
-    the three draws which variable is assigned first and which two operands stand around the
+    the three draws which variable is assigned first and which two operands are on both sides of the
     operator (they may be the same: `x*x`). The config `paper` (x, y in [-1000, 1000), + - *) has
     2000 · 2000 · 3 = 12,000,000 questions. The config `demo` (x, y in [-100, 100), + -) writes all
     eight forms of each (x, y, operator), 640,000 questions, because a model soon memorizes 80,000.

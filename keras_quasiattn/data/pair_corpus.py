@@ -86,7 +86,7 @@ def _response_groups(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
 
 
 def _single_responses(file: Path) -> Iterator[tuple[int, dict[str, str]]]:
-    """Reads a CSV of training pairs; every row is a question of its own."""
+    """Reads a CSV of training pairs; every row is a separate question."""
     for line, row in _table("Context", "Utterance", "Label")(file):
         label = row["label"].removesuffix(".0")
         yield line, {**row, "label": label, "question_id": str(line)}

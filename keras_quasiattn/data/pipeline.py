@@ -295,7 +295,7 @@ def sequence_pair_encoder(
         )
         is_real = target != pad_id  # (B, T)
         shifted = tf.concat([tf.fill([tf.shape(target)[0], 1], start_id), target[:, :-1]], axis=1)
-        # After the shift, the end symbol stands on a padded position: replace it with padding.
+        # After the shift, the end symbol is at a padded position: replace it with padding.
         decoder_input = tf.where(is_real, shifted, pad_id)
         return {"source": source, "target": decoder_input}, target, tf.cast(is_real, tf.float32)
 

@@ -222,7 +222,7 @@ def _with_relevance(
 def _read(
     file: PairFile, columns: Sequence[str], optional: Sequence[str] = ()
 ) -> list[tuple[str, dict[str, str]]]:
-    """Reads the rows of a file: where each one stands, for errors, and its columns."""
+    """Reads the rows of a file: the place of each, for errors, and its columns."""
     if not isinstance(file, Mapping):
         rows = read_table(file, columns, optional=optional)
     elif set(file) == set(columns):

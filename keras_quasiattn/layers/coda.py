@@ -32,7 +32,7 @@ class CoDA(PairAttention):
         share_projections: whether F_N is F_E. If False, each has its own weights.
         kernel_initializer: initializer of the projection kernels.
         alpha: factor of E, in addition to the scaling: a number ≥ 0, or "learned" (starting at 1).
-        beta: the same for N.
+        beta: factor of N, like `alpha`.
         scaling: "mean" multiplies E and N by 1/units, which makes them a mean product and a mean
             difference; "paper" and "none" multiply neither (eqs. 1–2), and gates then start nearly
             closed at usual sizes.

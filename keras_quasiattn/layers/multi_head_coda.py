@@ -154,7 +154,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         seed: seed of the dropout.
         alpha: factor of E in addition to `scaling`: a number ≥ 0, or "learned" for one factor per
             head, starting at 1.
-        beta: the same for N.
+        beta: factor of N, like `alpha`.
         scaling: "mean" multiplies E and N by 1/H. E is then a mean product and N a mean difference,
             so neither tanh nor the gates start saturated. "paper" multiplies both by 1/√H (eq. 10);
             gates then start nearly closed at usual head sizes. "none" leaves both unscaled.

@@ -104,7 +104,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
 
     p_s = sigmoid(uᵀ·tanh(k_s) + b);  A = g_s·exp(q·kᵀ/√H) / Σ g·exp(q·kᵀ/√H);  output = (A·v)·W_o
 
-    The gates g depend on the keys alone. They come from a feed-forward net whose hidden layer is
+    The gates g depend only on the keys. They come from a feed-forward net whose hidden layer is
     the key projection, so a cache of projected keys is enough to compute them. In training, g are
     Gumbel-softmax draws at temperature τ. Otherwise they are binary, and a query whose visible keys
     are all closed opens the visible key with the highest p.

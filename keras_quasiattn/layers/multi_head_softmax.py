@@ -44,7 +44,7 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
 
     weights = softmax(q·kᵀ/√H) over the visible keys;  output = (weights·v)·W_o
 
-    The attention differs from Keras' layer in the masks alone: a float mask is an error, explicit
+    The attention differs from Keras' layer only in the masks: a float mask is an error, explicit
     masks win over implicit ones, and a row with nothing to attend to gives exact zeros where Keras
     averages the padding. The initial projection kernels differ too: each is drawn as a matrix
     (inputs, outputs).

@@ -46,7 +46,7 @@ class TransformerDecoder(TransformerBlock):
         decoder: (B, T, D), the sequence so far.
         encoder: (B, S, E), the encoder's outputs.
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
-        encoder_mask: the same for `encoder`, (B, S).
+        encoder_mask: mask of `encoder`, (B, S).
         training: whether dropout is on.
         return_attention_scores: whether to return the weights of the cross-attention,
             (B, N, T, S), too.

@@ -44,7 +44,7 @@ class PairClassifier(FunctionalModel):
         attention_options: dict of the mechanism's options, as for `layers.DecomposableAttention`.
         dropout: rate in [0, 1) before every layer of F, G and H, but not of F with "coda". Defaults
             to 0.
-        kernel_initializer: initializer of every kernel but the embedding. Defaults to
+        kernel_initializer: initializer of every kernel except the embedding. Defaults to
             "glorot_uniform".
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 

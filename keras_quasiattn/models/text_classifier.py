@@ -60,7 +60,7 @@ class TextClassifier(FunctionalModel):
         merge_mode: "concat" joins the two directions, "sum" adds them. Defaults to "concat".
         embedding_dropout: rate in [0, 1) on the embeddings, before the LSTMs and the gates'
             network. Defaults to 0.
-        dropout: rate in [0, 1) after every LSTM layer but the last, and before the linear layer.
+        dropout: rate in [0, 1) after every LSTM layer except the last, and before the linear layer.
             Defaults to 0.
         train_embedding: whether the embedding is trained. Defaults to True.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).

@@ -17,7 +17,7 @@ from keras_quasiattn.ops.precision import dot_products
 from keras_quasiattn.ops.softmax import attend
 
 Tensor = Any
-# About the lowest float32: a maximum over masked positions alone stays finite until it is zeroed.
+# About the lowest float32: a maximum over only masked positions stays finite until it is zeroed.
 _LOWEST = -3.4e38
 
 

@@ -18,7 +18,7 @@ def rematerialize_in_turn(
 
     Each call keeps only its inputs and outputs; its gradient recomputes the rest. A TensorFlow
     graph runs every operation whose inputs are ready and would recompute all calls at once, so
-    there each call waits for the one before.
+    there each call waits for the previous one.
 
     Args:
         calls: functions that take tensors and return a tuple of tensors. Weights and masks are not

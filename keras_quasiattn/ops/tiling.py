@@ -10,7 +10,7 @@ from keras_quasiattn.ops.backend import runs_op_by_op
 Tensor = Any
 
 KEYS_PER_TILE = 32  # columns of M computed at a time; fastest under XLA
-KEYS_PER_TILE_OP_BY_OP = 128  # the same where every operation is a kernel call of its own
+KEYS_PER_TILE_OP_BY_OP = 128  # where every operation is a separate kernel call
 MAX_QUERIES_FOR_WIDE_TILES = (
     2048  # with more queries than this, wide tiles take too much memory for the time they save
 )

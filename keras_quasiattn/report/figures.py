@@ -35,7 +35,7 @@ class Drawing:
     Args:
         name: name of its files, without extension.
         caption: what it shows.
-        description: the same for people who cannot see it.
+        description: text alternative for people who cannot see the figure.
         draw: draws on an empty `matplotlib.figure.Figure`.
         size: width and height, in inches.
     """

@@ -170,8 +170,8 @@ def pooled(values: np.ndarray, block: int) -> np.ndarray:
         (0, count * block - size) for count, size in zip((rows, columns), values.shape, strict=True)
     ]
     # (T, S) padded to (rows · block, columns · block), then (rows, block, columns, block)
-    parted = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
-    cells = parted.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
+    blocks = np.pad(values, padding, constant_values=np.nan).reshape(rows, block, columns, block)
+    cells = blocks.transpose(0, 2, 1, 3).reshape(rows, columns, block * block)
     # (rows, columns): where in its cell the strongest value is
     strongest = np.argmax(np.where(np.isnan(cells), -1, np.abs(cells)), axis=-1)
     return np.take_along_axis(cells, strongest[..., None], axis=-1)[..., 0]

@@ -33,7 +33,7 @@ def page(
 ) -> str:
     """Render the HTML of a report.
 
-    All texts are escaped. The page's content security policy allows its own script alone and
+    All texts are escaped. The page's content security policy allows only its own script and
     forbids every request.
 
     Args:

@@ -1,4 +1,4 @@
-"""Runs a SavedModel with TensorFlow's C library alone: reads a job, writes the result.
+"""Runs a SavedModel with only TensorFlow's C library: reads a job, writes the result.
 
 This is a program that is started by its path and never imported, so that no Python of TensorFlow,
 Keras, tensorflow-text or this package takes part in the answers. It also reports which of them were
@@ -57,7 +57,7 @@ class Session:
     Args:
         libraries: TensorFlow's framework library, then its C library.
         kernels: libraries with further kernels.
-        path: the SavedModel's folder; None loads the libraries alone.
+        path: the SavedModel's folder; None only loads the libraries.
     """
 
     def __init__(self, libraries: Sequence[str], kernels: Sequence[str], path: str | None) -> None:

@@ -52,7 +52,7 @@ def convert(
 ) -> Conversion:
     """Convert a finished run for another runtime and write it to `target/name-runtime/version/`.
 
-    The file holds the Keras model alone. It takes token ids, int32 (batch, length), under the names
+    The file holds only the Keras model. It takes token ids, int32 (batch, length), under the names
     of the model's inputs (`ids`; `first` and `second`; `source` and `target`), and returns
     `logits`. Id 0 is padding at the end of a text and changes nothing. Text processing stays
     outside, since the runtimes take no strings, and so does the search for answers of several

@@ -29,7 +29,7 @@ def hold_out(
     if "validation" in whole.splits:
         return whole, []
     rows = len(whole.splits["train"])
-    parted = whole.with_validation(options["validation_share"], options["validation_fold"])
-    return parted, [
-        f"validation is {len(parted.splits['validation']):,} of {rows:,} training rows, by hash"
+    split = whole.with_validation(options["validation_share"], options["validation_fold"])
+    return split, [
+        f"validation is {len(split.splits['validation']):,} of {rows:,} training rows, by hash"
     ]

@@ -120,10 +120,10 @@ class PairTask(VocabularyTask):
 
     def read(self, texts: Sequence[str]) -> Reading:
         """The token ids of the pairs, with the tokens; of several candidates only the first."""
-        parted = [split_input(text, ("first", "second"), more=True) for text in texts]
+        pairs = [split_input(text, ("first", "second"), more=True) for text in texts]
         return self._reading(
             {
-                side: as_bytes([one[n] for one in parted])
+                side: as_bytes([pair[n] for pair in pairs])
                 for n, side in enumerate(("first", "second"))
             }
         )

@@ -58,8 +58,8 @@ class Pairs(PairTask):
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each pair: its class, the class probabilities, the tokens, and the weights."""
-        parted = [split_input(text, _SIDES) for text in inputs]
-        columns = [as_bytes([pair[side] for pair in parted]) for side in (0, 1)]
+        pairs = [split_input(text, _SIDES) for text in inputs]
+        columns = [as_bytes([pair[side] for pair in pairs]) for side in (0, 1)]
         lengths = [self._lengths(column) for column in columns]
         answers = in_batches(self._answer_function(self._ids_function(model)), columns, lengths)
         return [

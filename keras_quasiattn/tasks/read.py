@@ -199,8 +199,10 @@ class Read(VocabularyTask):
 
     def read(self, texts: Sequence[str]) -> Reading:
         """The words of each question and its first passage, truncated to one window."""
-        parted = [split_input(text, _NAMES, more=True) for text in texts]
-        columns = [tf.constant(as_bytes([one[side] for one in parted]).tolist()) for side in (0, 1)]
+        pairs = [split_input(text, _NAMES, more=True) for text in texts]
+        columns = [
+            tf.constant(as_bytes([pair[side] for pair in pairs]).tolist()) for side in (0, 1)
+        ]
         question = self._question_words(columns[0])
         words = split_words(self.tokenizer, columns[1]).cut(self.options.data["max_length"])
         longest = tf.maximum(tf.reduce_max(words.counts()), 1)

@@ -43,7 +43,7 @@ def split_words(tokenizer: SpanTokenizer, texts: tf.Tensor) -> Words:
 
 
 def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
-    """Windows of `size` words that cover every text, each `stride` words after the one before.
+    """Windows of `size` words that cover every text, each `stride` words after the previous one.
 
     A text without words has no window. If no text has words, the first text gets one window.
 

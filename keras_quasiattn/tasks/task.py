@@ -95,7 +95,7 @@ class Task(abc.ABC):
         self.options = self.presets[preset].for_model(model).with_overrides(overrides or {})
         self._set_up()
 
-    def _set_up(self) -> None:  # noqa: B027 (a task may have nothing of its own)
+    def _set_up(self) -> None:  # noqa: B027 (a task may have nothing to set up)
         """Check the options and set up what depends on them; subclasses call `super()` first.
 
         Raises:

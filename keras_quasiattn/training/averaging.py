@@ -10,7 +10,7 @@ from keras_quasiattn.training.checkpoints import Checkpoints
 def average(checkpoints: Checkpoints, steps: Sequence[int]) -> list[np.ndarray]:
     """Average the trainable weights of several checkpoints.
 
-    The sums are float64, whatever the dtype of the weights. Besides them and the first checkpoint,
+    The sums are always float64. Besides them and the first checkpoint,
     only one checkpoint is in memory at a time.
 
     Args:

@@ -165,7 +165,7 @@ def _digits(number: float) -> list[int]:
 _LESS_OR_EQUAL = _ordered(operator.le)
 
 _NUMBER, _BOOL, _STRING, _ARRAY = "number", "truth value", "string", "array"
-_DEFINITIONS: Final[dict[str, tuple[Any, ...]]] = {  # the fields of `Function` but the name
+_DEFINITIONS: Final[dict[str, tuple[Any, ...]]] = {  # the fields of `Function` after the name
     "+": ((_NUMBER, _NUMBER), operator.add),
     "-": ((_NUMBER, _NUMBER), operator.sub),
     "*": ((_NUMBER, _NUMBER), operator.mul),

@@ -72,7 +72,7 @@ _GLOBALS: Final[_Scope] = {
 class Program:
     """A program of the AlgoLisp language that can be run on inputs.
 
-    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name alone is
+    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name without brackets is
     a value; functions are values too. `lambda1` and `lambda2` make functions of `arg1` (and
     `arg2`), in which `self` is the function itself; names are looked up where the function is
     defined. All arguments are evaluated before a call, those of `&&` and `||` too; only `if`
@@ -155,7 +155,7 @@ def _check(tree: Tree, names: frozenset[str]) -> None:
 
 
 class _Machine:
-    """Evaluates programs on a stack of its own, so that they cannot exhaust Python's stack."""
+    """Evaluates programs on its own stack, so that they cannot exhaust Python's stack."""
 
     def __init__(self, max_steps: int) -> None:
         self.max_steps = max_steps

@@ -5,7 +5,7 @@
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
-- `runs_op_by_op()`: whether every operation is a kernel call of its own, not fused by a compiler.
+- `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
   maximum of a segment without rows differs between backends.

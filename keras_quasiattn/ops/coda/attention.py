@@ -53,7 +53,7 @@ def coda_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
-        beta: the same for the distance.
+        beta: factor of the distance, like `alpha`.
         similarity: "tanh" or "sigmoid".
         gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
         gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates as they are;
@@ -161,7 +161,7 @@ def coda_pair(
         value_a: (..., T, V), what b' pools; default: `a`.
         value_b: (..., S, V), what a' pools; default: `b`.
         alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
-        beta: the same for the distance.
+        beta: factor of the distance, like `alpha`.
         similarity: as in `coda_attention`.
         gate: as in `coda_attention`.
         gate_range: as in `coda_attention`.

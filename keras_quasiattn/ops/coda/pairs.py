@@ -31,7 +31,7 @@ class Pairs:
         distance_key: (..., S, F), F_N(B).
         composition: the functions of E and N, and which of them are centred.
         alpha: factor of E: a number, or a tensor that broadcasts to (..., T, S).
-        beta: the same for the distance.
+        beta: factor of the distance: a number, or a tensor that broadcasts to (..., T, S).
         mask: boolean that broadcasts to (..., T, S), or None.
         row_mask: boolean (..., T), or None.
         key_mask: boolean (..., S), or None.

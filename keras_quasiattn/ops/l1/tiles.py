@@ -22,7 +22,7 @@ from keras_quasiattn.ops.tiling import (
 Tensor = Any
 
 STEP = 16  # features or positions unrolled in a loop step; 8 is several times slower under XLA
-# Features per step where every operation is a kernel call of its own; a step holds one (T, tile)
+# Features per step where every operation is a separate kernel call; a step holds one (T, tile)
 # tensor for each.
 FEATURES_AT_ONCE = 4
 
