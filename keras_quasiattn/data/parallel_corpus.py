@@ -55,8 +55,9 @@ class ParallelCorpus(tfds.core.GeneratorBasedBuilder):
     | `multi30k` | multi30k/{train,val,test_2016_flickr}.{en,de} | 29,000, 1,014, 1,000 |
 
     The .tsv files have the columns en and vi. An example holds one text of each language, such as
-    {en, vi}; the reader of the data chooses which one to translate. Lines are as published and in their
-    order, empty ones included; those of IWSLT'15 are tokenized and keep entities such as `&apos;`.
+    {en, vi}; the reader of the data chooses which one to translate. Lines are as published, in
+    their order, including empty ones; those of IWSLT'15 are tokenized and keep entities such as
+    `&apos;`.
 
     Sources: Cettolo et al. 2015, in the form of Stanford's `iwslt15.en-vi`; Elliott et al. 2016
     (task 1, test 2016).

@@ -104,12 +104,12 @@ def view_of_run(
         ]
         view.add_examples([example for example, _ in read])
         titles = read[0][1]
-    except UserError as error:  # the task does not read texts
+    except UserError as error:  # the task cannot tokenize texts for a report
         view.notes.append(f"{name}: {error}")
     rows = read_attention(folder.path)
     told = "as recorded at the end of every period on a batch of validation data"
     if titles and not rows:
-        rows = _from_checkpoints(folder, model, task.read(texts[:_MEASURED]).argument)
+        rows = _from_checkpoints(folder, model, task.tokenize(texts[:_MEASURED]).argument)
         told = f"from the saved checkpoints, on {len(texts[:_MEASURED])} of the texts"
     if rows and rows[-1]["matrices"]:
         view.sections.append(_over_training(name, told, rows, titles))
@@ -141,11 +141,11 @@ def _example(
     task: Task, model: keras.Model, name: str, text: str, answer: dict[str, Any]
 ) -> tuple[Example, Titles]:
     """One example with its heat maps, and the titles of its matrices."""
-    reading = task.read([text])
-    _, maps = probe(model, reading.argument)
-    blank, lengths = reading.blank()
+    texts = task.tokenize([text])
+    _, maps = probe(model, texts.argument)
+    blank, lengths = texts.blank()
     maps = with_owners(maps, lengths, probe(model, blank.argument)[1])
-    tokens = {side: rows[0] for side, rows in reading.tokens.items()}
+    tokens = {side: rows[0] for side, rows in texts.tokens.items()}
     shown = [one for one in heat_maps(maps, tokens) if not _is_text(one, answer)]
     titles = {
         one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps

@@ -3,11 +3,19 @@
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.extras import require
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.task import ServingSignature, Task
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 
-__all__ = ["Preset", "Reading", "ServingSignature", "Task", "TrainingSettings", "available", "get"]
+__all__ = [
+    "Preset",
+    "ServingSignature",
+    "Task",
+    "TokenizedTexts",
+    "TrainingSettings",
+    "available",
+    "get",
+]
 
 # Name to "module:class". `get` imports the module on demand, since some modules import a lot.
 _TASKS: dict[str, str] = {

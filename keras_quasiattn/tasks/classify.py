@@ -21,8 +21,8 @@ from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, RECURRENT_MODELS
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import (
     VocabularyTask,
     as_bytes,
@@ -174,9 +174,9 @@ class Classify(VocabularyTask):
         """The first `limit` texts of a split."""
         return as_texts(self._chosen(split, limit).texts)
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """The token ids of the texts, with the tokens."""
-        return self._reading({"text": as_bytes(texts)})
+        return self._tokenized({"text": as_bytes(texts)})
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
         """Maps `text` to `label`, `classes`, `probabilities`, `tokens`, any weights and gates."""

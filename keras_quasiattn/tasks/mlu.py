@@ -26,9 +26,9 @@ from keras_quasiattn.models import (
 )
 from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS, attention_of
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.task import ServingSignature, Task
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.text import ByteTokenizer
 
 _SHUFFLE_BUFFER = 16_000  # the rows are already shuffled on disk
@@ -249,7 +249,7 @@ class Mlu(Task):
             for row in self._examples(split).take(limit).as_numpy_iterator()
         ]
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """The bytes of the questions, and of their right answers as decoder input."""
         sides = {
             "source": list(texts),
@@ -264,7 +264,7 @@ class Mlu(Task):
             "source": [[*text, "⟨end⟩"] for text in sides["source"]],
             "target": [["⟨start⟩", *text] for text in sides["target"]],
         }
-        return Reading(ids, tokens)
+        return TokenizedTexts(ids, tokens)
 
     def check_input(self, text: str | bytes) -> None:
         """Refuse anything but a question of the range and operators that the model learned."""

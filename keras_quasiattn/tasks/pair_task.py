@@ -13,7 +13,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.pair_options import INTERACTIONS, MIXTURES
-from keras_quasiattn.tasks.reading import Reading
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
@@ -118,10 +118,10 @@ class PairTask(VocabularyTask):
             map("\t".join, zip(as_texts(chosen.first), as_texts(chosen.second), strict=True))
         )
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """The token ids of the pairs, with the tokens; of several candidates only the first."""
         pairs = [split_input(text, ("first", "second"), more=True) for text in texts]
-        return self._reading(
+        return self._tokenized(
             {
                 side: as_bytes([pair[n] for pair in pairs])
                 for n, side in enumerate(("first", "second"))

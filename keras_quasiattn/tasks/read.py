@@ -28,8 +28,8 @@ from keras_quasiattn.tasks.read_windows import (
     split_words,
     words_in,
 )
-from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import (
     VocabularyTask,
     as_bytes,
@@ -197,7 +197,7 @@ class Read(VocabularyTask):
         pairs = zip(as_texts(chosen.questions), as_texts(chosen.passages), strict=True)
         return list(map("\t".join, pairs))
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """The words of each question and its first passage, truncated to one window."""
         pairs = [split_input(text, _NAMES, more=True) for text in texts]
         columns = [
@@ -214,7 +214,7 @@ class Read(VocabularyTask):
             side: plain_tokens(tf.RaggedTensor.from_tensor(found, padding=""))
             for side, found in zip(_NAMES, (question, passage), strict=True)
         }
-        return Reading(inputs, tokens)
+        return TokenizedTexts(inputs, tokens)
 
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.reading import Reading
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 
 
 class ServingSignature(NamedTuple):
@@ -246,14 +246,14 @@ class Task(abc.ABC):
         """
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first `limit` inputs of a split, as `predict` and `read` take them.
+        """The first `limit` inputs of a split, as `predict` and `tokenize` take them.
 
         Raises:
             UserError: the split is unknown or the data is missing; the default always raises it.
         """
         raise UserError(f"task {self.name} has no texts to list")
 
-    def read(self, texts: Sequence[str]) -> Reading:
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """The inputs as the model receives them, with the token at each position.
 
         Raises:

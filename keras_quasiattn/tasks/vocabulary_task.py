@@ -13,8 +13,8 @@ import tensorflow as tf
 
 from keras_quasiattn.data import LabelledTextSet
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks.reading import Reading
 from keras_quasiattn.tasks.task import Task
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.text import (
     CLEANINGS,
     SubwordTokenizer,
@@ -233,13 +233,13 @@ class VocabularyTask(Task):
         known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
         return tf.where(known, ids, tokenizer.unknown_id)[..., : self.options.data["max_length"]]
 
-    def _reading(self, columns: Mapping[str, np.ndarray]) -> Reading:
-        """The reading of one column of texts per side."""
+    def _tokenized(self, columns: Mapping[str, np.ndarray]) -> TokenizedTexts:
+        """The ids and tokens of one column of texts per side."""
         tokens, ids = {}, {}
         for side, column in columns.items():
             tokens[side] = self._tokens(tf.constant(column.tolist(), tf.string))
             ids[side] = self.tokenizer.pad(tokens[side])[1].numpy()
-        return Reading(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
+        return TokenizedTexts(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         """The number of tokens that the model reads of each text."""

@@ -320,14 +320,14 @@ def test_data_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "kept"
 
 
-def test_a_reading_has_the_bytes_that_the_model_is_given(mlu_data: Path) -> None:
+def test_tokenized_texts_have_the_bytes_that_the_model_is_given(mlu_data: Path) -> None:
     task = tiny_mlu.make(mlu_data)
     question, *_ = task.texts("test", 2)
-    reading = task.read([question])
-    (source,), (target,) = reading.tokens.values()
+    texts = task.tokenize([question])
+    (source,), (target,) = texts.tokens.values()
     assert "".join(source) == f"{question}⟨end⟩"
     assert "".join(target) == f"⟨start⟩{task.grammar.evaluate(question)}"
-    assert [np.count_nonzero(ids) for ids in reading.argument.values()] == [
+    assert [np.count_nonzero(ids) for ids in texts.argument.values()] == [
         len(source),
         len(target),
     ]

@@ -271,16 +271,18 @@ def test_texts_in_files_of_their_own_are_read_side_by_side(tmp_path: Path) -> No
         tiny_pairs.make(tmp_path, "pairs", "decomposable", data__train="a,b").prepare()
 
 
-def test_a_reading_has_the_tokens_that_the_model_is_given(pairs: tuple[Task, keras.Model]) -> None:
+def test_tokenized_texts_have_the_tokens_that_the_model_is_given(
+    pairs: tuple[Task, keras.Model],
+) -> None:
     task, model = pairs
     text, *_ = task.texts("test", 3)
     assert text.count("\t") == 1
-    reading = task.read(["the cat saw\ta cat ran"])
-    assert reading.tokens == {
+    texts = task.tokenize(["the cat saw\ta cat ran"])
+    assert texts.tokens == {
         "first": [["[NULL]", "the", "cat", "saw"]],
         "second": [["[NULL]", "a", "cat", "ran"]],
     }
-    assert [ids.shape for ids in reading.inputs.values()] == [(1, 4), (1, 4)]
-    logits = keras.ops.convert_to_numpy(model(reading.argument))
+    assert [ids.shape for ids in texts.inputs.values()] == [(1, 4), (1, 4)]
+    logits = keras.ops.convert_to_numpy(model(texts.argument))
     probabilities = task.predict(model, ["the cat saw\ta cat ran"])[0]["probabilities"]
     np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(), [probabilities], atol=1e-5)

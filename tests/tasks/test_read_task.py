@@ -222,15 +222,15 @@ def test_a_trained_run_and_its_export_answer_alike(folder: Path, tmp_path: Path)
 
 
 def test_what_is_shown_are_the_words_that_the_model_reads(prepared: Task) -> None:
-    reading = prepared.read([f"{QUESTION}\t{LONG}", "Which cat?\tthe cat"])
-    assert reading.tokens["question"] == [["which", "bête", "?"], ["which", "cat", "?"]]
-    assert len(reading.tokens["passage"][0]) == 20 and reading.tokens["passage"][1] == [
+    texts = prepared.tokenize([f"{QUESTION}\t{LONG}", "Which cat?\tthe cat"])
+    assert texts.tokens["question"] == [["which", "bête", "?"], ["which", "cat", "?"]]
+    assert len(texts.tokens["passage"][0]) == 20 and texts.tokens["passage"][1] == [
         "the",
         "cat",
     ]
-    assert reading.inputs["passage"].shape == (2, 20) and reading.inputs["question"].shape == (2, 3)
-    assert np.isfinite(prepared.build_model()(reading.inputs)).all()
-    blank, lengths = reading.blank()
+    assert texts.inputs["passage"].shape == (2, 20) and texts.inputs["question"].shape == (2, 3)
+    assert np.isfinite(prepared.build_model()(texts.inputs)).all()
+    blank, lengths = texts.blank()
     for side in ("passage", "question"):
         for kind in ("", "_forms"):
             assert blank.inputs[side + kind].shape == (1, lengths[side])

@@ -72,9 +72,9 @@ _GLOBALS: Final[_Scope] = {
 class Program:
     """A program of the AlgoLisp language that can be run on inputs.
 
-    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name without brackets is
-    a value; functions are values too. `lambda1` and `lambda2` make functions of `arg1` (and
-    `arg2`), in which `self` is the function itself; names are looked up where the function is
+    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name without
+    brackets is a value; functions are values too. `lambda1` and `lambda2` make functions of `arg1`
+    (and `arg2`), in which `self` is the function itself; names are looked up where the function is
     defined. All arguments are evaluated before a call, those of `&&` and `||` too; only `if`
     evaluates just one branch. `/` rounds integers down. Division by zero, an index out of range,
     the head of an empty array and arguments of the wrong kind are errors.

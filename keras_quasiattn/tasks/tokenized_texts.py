@@ -5,8 +5,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 
-class Reading(NamedTuple):
-    """A batch of texts with the token at every position of each side.
+class TokenizedTexts(NamedTuple):
+    """A batch of texts as model inputs, with the token at every position of each side.
 
     Args:
         inputs: the model's input: ids (B, length) by side, and further inputs (B, length, ...) of a
@@ -28,8 +28,8 @@ class Reading(NamedTuple):
         The shapes of what the model computes from it tell whose positions an axis counts.
 
         >>> ids = np.ones((1, 4), int)
-        >>> reading = Reading({"first": ids, "second": ids}, {"first": [], "second": []})
-        >>> blank, lengths = reading.blank()
+        >>> texts = TokenizedTexts({"first": ids, "second": ids}, {"first": [], "second": []})
+        >>> blank, lengths = texts.blank()
         >>> lengths, [ids.shape for ids in blank.inputs.values()]
         ({'first': 2, 'second': 3}, [(1, 2), (1, 3)])
         """
