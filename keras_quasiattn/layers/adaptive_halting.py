@@ -129,6 +129,7 @@ class AdaptiveHalting(keras.layers.Layer):
             else ops.logical_and(running, spent <= self.threshold)  # (B, T, 1)
         )
         halts = ops.logical_and(running, ops.logical_not(goes_on))
+        # (B, T, 1): the share of this step's state in the output
         weight = ops.where(halts, left, ops.where(goes_on, probability, 0.0))
         output = output + weight * ops.cast(state, weight.dtype)  # (B, T, 1) · (B, T, D)
         steps = steps + ops.cast(running, steps.dtype)

@@ -80,7 +80,7 @@ class AttentionConflict(OneWayAttention):
             for layer in (self.alignment, self.conflict)
         ]
         if not scored:
-            return keras.ops.concatenate([a, *results], axis=-1)
+            return keras.ops.concatenate([a, *results], axis=-1)  # (B, T, U + 2·V)
         outputs, weights = zip(*results, strict=True)
         return (keras.ops.concatenate([a, *outputs], axis=-1), *weights)
 

@@ -137,8 +137,8 @@ class CoDA(PairAttention):
         """Returns [a', b'], and M if it is requested."""
         separate = not self.share_projections
         outputs = self._options.pair(
-            self.similarity_projection(a),
-            self.similarity_projection(b),
+            self.similarity_projection(a),  # (B, T, units)
+            self.similarity_projection(b),  # (B, S, units)
             mask_a,
             mask_b,
             distance_a=self.distance_projection(a) if separate else None,

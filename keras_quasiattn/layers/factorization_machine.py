@@ -81,6 +81,7 @@ class FactorizationMachine(keras.layers.Layer):
         """Computes y at every position; see the class."""
         mask = sequence_mask(mask, "mask")
         z = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
+        # (B, T, features) to (B, T), then (B, T, 1)
         numbers = keras.ops.expand_dims(ops.factorization_machine(z, *self._weights), -1)
         return zero_padding(numbers, mask)
 

@@ -104,6 +104,7 @@ class FeedForward(keras.layers.Layer):
         """Applies the layer; see the class."""
         sequence_mask(mask, "mask")
         x = self.norm(inputs)
+        # (B, T, D) to (B, T, intermediate_dim), and back
         x = self.intermediate_dropout(self.intermediate_dense(x), training=training)
         return inputs + self.output_dropout(self.output_dense(x), training=training)
 

@@ -93,11 +93,12 @@ class GateNetwork(keras.layers.Layer):
         """Returns one logit per position, (B, T, 1)."""
         mask = sequence_mask(mask, "mask")
         if self.network == "bilstm":
-            return self.logit(run_recurrent(self.hidden, inputs, mask))
-        hidden = self.hidden(inputs)
+            hidden = run_recurrent(self.hidden, inputs, mask)  # (B, T, 2·units)
+            return self.logit(hidden)
+        hidden = self.hidden(inputs)  # (B, T, units)
         if self.network == "self_attention":
             hidden = hidden + self.attention(hidden, hidden, query_mask=mask, value_mask=mask)
-        return self.logit(hidden)
+        return self.logit(hidden)  # (B, T, 1)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
         """(B, T, 1)."""

@@ -197,7 +197,7 @@ class GatedAttention(AttentionPooling):
                 implementation=self.implementation,
             )
             context, weights = result if return_attention_scores else (result, None)
-        context = self.finish(context)
+        context = self.finish(context)  # (B, D); the weights are (B, T)
         if not return_attention_scores:
             return context
         gates = keras_ops.cast(gates, self.compute_dtype)
@@ -211,6 +211,7 @@ class GatedAttention(AttentionPooling):
         """Returns the logits of the auxiliary network, (B, T)."""
         takes_mask = "mask" in inspect.signature(self.gate_network.call).parameters
         logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
+        # (B, T, 1) or (B, T) to (B, T)
         return keras_ops.squeeze(logits, -1) if len(logits.shape) == 3 else logits
 
     def compute_output_shape(

@@ -106,7 +106,7 @@ class IntraSentenceAttention(keras.layers.Layer):
             keras.ops.cast(inputs, self.compute_dtype), mask
         )  # Keras does not cast integers
         attended, scores = ops.intra_attention(
-            self.network(x, training=training),
+            self.network(x, training=training),  # (B, T, units)
             x,
             self.distance_bias,
             mask,

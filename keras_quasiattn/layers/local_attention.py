@@ -112,7 +112,7 @@ class LocalAttention(AttentionPooling):
         if mask is not None:
             real = keras_ops.cast(mask, "int32")
         total = keras_ops.sum(real, axis=1, keepdims=True)  # (B, 1)
-        # A masked sum instead of an index, which would fail for a sequence of length 0.
+        # (B, T). A masked sum instead of an index, which would fail for a sequence of length 0.
         is_last = keras_ops.logical_and(
             real > 0, keras_ops.equal(keras_ops.cumsum(real, axis=1), total)
         )

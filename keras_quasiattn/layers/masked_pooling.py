@@ -77,14 +77,14 @@ class MaskedPooling(keras.layers.Layer):
             pooled = ops.sum(zero_padding(precise, mask), axis=1)  # (B, features)
         else:
             positions = None if mask is None else ops.expand_dims(mask, -1)  # (B, L, 1)
-            pooled = ops.squeeze(masked_mean(precise, positions, axis=1), 1)
+            pooled = ops.squeeze(masked_mean(precise, positions, axis=1), 1)  # (B, features)
         return ops.cast(pooled, inputs.dtype)
 
     def _maximum(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
         real = ops.ones_like(inputs[..., :1], dtype="bool")  # (B, L, 1)
         if mask is not None:
             real = ops.logical_and(real, ops.expand_dims(mask, -1))
-        pooled = largest(
+        pooled = largest(  # (B, features)
             ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf
         )
         # (B, 1): 0 for a sequence without real positions. `zero_masked` would not do: tf2onnx makes

@@ -77,7 +77,8 @@ class RecurrentSpanPointer(keras.layers.Layer):
         """Returns the logits; see the class."""
         mask = sequence_mask(mask, "mask")
         start = self.start_recurrent(inputs, mask=mask)  # (B, T, 2·units)
-        end = self.end_recurrent(start, mask=mask)
+        end = self.end_recurrent(start, mask=mask)  # (B, T, 2·units)
+        # (B, T, 1) each, joined to (B, T, 2)
         logits = keras.ops.concatenate([self.start_logit(start), self.end_logit(end)], axis=-1)
         return zero_padding(logits, mask)
 

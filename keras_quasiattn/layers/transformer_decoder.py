@@ -106,7 +106,7 @@ class TransformerDecoder(TransformerBlock):
             use_causal_mask=True,
             training=training,
         )
-        decoder = decoder + self.self_attention_dropout(x, training=training)
+        decoder = decoder + self.self_attention_dropout(x, training=training)  # (B, T, D)
         x = self.cross_attention_norm(decoder)
         # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
         x = self.cross_attention(

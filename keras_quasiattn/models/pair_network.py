@@ -122,11 +122,12 @@ class PairNetwork(keras.layers.Layer):
         pair = list(inputs)
         masks = list(mask or (None, None))
         if self.projection:
-            pair = [self.projection(x) for x in pair]
+            pair = [self.projection(x) for x in pair]  # (B, T or S, projection_dim)
         if self.intra:
             pair = [
                 self.intra(x, mask=m, training=training) for x, m in zip(pair, masks, strict=True)
             ]
+        # (B, T, width) and (B, S, width), then any weights (B, T, S)
         outputs = self.attend(
             pair, mask=masks, training=training, return_attention_scores=return_attention_scores
         )

@@ -199,6 +199,7 @@ class SiameseClassifier(FunctionalModel):
         return {"logits": self._output_layer(x), **answer}
 
     def _states(self, ids: Tensor, mask: Tensor) -> Tensor:
+        # (B, L, embedding_dim), then (B, L, units) from every recurrent layer; L = T or S
         x, read = self._embedding(ids), with_one_real_position(mask)
         for recurrent in self._recurrent:
             x = self._recurrent_dropout(recurrent(x, mask=read))

@@ -191,7 +191,7 @@ class TextClassifier(FunctionalModel):
 
     def _answer(self, ids: Tensor, training: bool | None = None) -> dict[str, Tensor]:
         pooling = _POOLINGS.get(self._arguments["attention"])
-        mask = ops.not_equal(ids, 0)
+        mask = ops.not_equal(ids, 0)  # (B, T)
         embedded = self._embedding_dropout(self._embedding(ids), training=training)
         states = self._states(embedded, mask, training)  # (B, T, D), or the last ones (B, D)
         context, answer = states, {}
@@ -206,7 +206,7 @@ class TextClassifier(FunctionalModel):
                 states, mask=mask, training=training, return_attention_scores=True, **beside
             )
             answer = dict(zip(pooling.explains, matrices, strict=True))
-        context = self._dropout[-1](context, training=training)
+        context = self._dropout[-1](context, training=training)  # (B, D)
         return {"logits": self._output_layer(context), **answer}
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:

@@ -197,6 +197,7 @@ class Transformer(FunctionalModel):
         reorder rows.
         """
         source = ops.cast(source, "int32")
+        # (B, S, hidden_dim) and (B, S)
         encoded, source_mask = self.encode(source, training=False), is_real(source)
         blocks = [
             self._block(self.decoder_blocks, i).start_cache(encoded, length, source_mask)
@@ -222,7 +223,7 @@ class Transformer(FunctionalModel):
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)  # (B, 1)
         mask = cache["target_mask"]  # (B, length)
         here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
-        mask = ops.where(here, is_real(tokens), mask)
+        mask = ops.where(here, is_real(tokens), mask)  # (length,), (B, 1), (B, length)
         blocks = []
 
         def apply(x: Tensor, i: int) -> Tensor:
@@ -233,7 +234,7 @@ class Transformer(FunctionalModel):
 
         x = self._embed(tokens, start_index=index, training=False)
         x = self._apply_blocks("decoder", apply, x, start_index=index, training=False)
-        logits = ops.squeeze(self._logits(x), axis=1)
+        logits = ops.squeeze(self._logits(x), axis=1)  # (B, 1, vocabulary_size) to (B, …)
         return logits, {"source_mask": cache["source_mask"], "target_mask": mask, "blocks": blocks}
 
     def _decode(

@@ -101,6 +101,7 @@ class TransformerClassifier(FunctionalModel):
                 name=f"encoder_block_{number}",
             )(x, mask=mask)
         x = LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm")(x)
+        # (B, T, hidden_dim) to (B, hidden_dim)
         x = MaskedPooling(dtype=policy, name="pooling")(x, mask=mask)
         logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")(x)
         super().__init__(inputs=ids, outputs=logits, **kwargs)

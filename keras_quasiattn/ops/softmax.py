@@ -66,7 +66,7 @@ def softmax_attention(
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     return attend(
-        dot_products(query, key, scale),
+        dot_products(query, key, scale),  # (..., T, S)
         value,
         as_boolean_mask(mask, "mask"),
         is_causal=is_causal,
@@ -99,6 +99,7 @@ def attend(
     """
     if is_causal:
         mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
+    # (..., T, S)
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
     record(name, weights, mask, f"softmax {name.replace('_', ' of the ')}")
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)

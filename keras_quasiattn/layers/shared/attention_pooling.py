@@ -51,6 +51,7 @@ class AttentionPooling(keras.layers.Layer):
         mask = sequence_mask(mask, "mask")
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         result = self.pool(zero_padding(inputs, mask), mask, return_attention_scores)
+        # (B, D) and (B, T)
         context, weights = result if return_attention_scores else (result, None)
         context = self.finish(context)
         return (context, weights) if return_attention_scores else context
@@ -58,7 +59,7 @@ class AttentionPooling(keras.layers.Layer):
     @property
     def score_kernel(self) -> Tensor:
         """w, (D,)."""
-        return ops.squeeze(ops.convert_to_tensor(self.kernel), 1)
+        return ops.squeeze(ops.convert_to_tensor(self.kernel), 1)  # (D, 1) to (D,)
 
     def finish(self, context: Tensor) -> Tensor:
         """Turns the pooled states into the layer's output."""

@@ -85,6 +85,7 @@ class BidirectionalGRU(keras.layers.Layer):
         """Returns the states of both directions; see the class."""
         mask = sequence_mask(mask, "mask")
         x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
+        # (B, T, D) to (B, T, 2·units)
         return run_recurrent(
             self.recurrent, self.input_dropout(x, training=training), mask, training
         )

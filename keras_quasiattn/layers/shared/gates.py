@@ -119,7 +119,7 @@ class Gates(keras.layers.Layer):
 
     def _soft(self, logits: Tensor) -> Tensor:
         noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))  # (..., S, 2)
-        gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())
+        gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())  # (..., S)
         if self.options.final_temperature is not None:
             self.steps.assign_add(1.0)
         return gates
@@ -145,9 +145,9 @@ class Gates(keras.layers.Layer):
             visible = ops.logical_and(visible, mask)
         gates = zero_masked(ops.cast(gates, "float32"), visible)
         visible = ops.cast(visible, "float32")
-        lengths = ops.sum(visible, axis=-1)  # T of each row
-        shares = ops.sum(gates, axis=-1) / ops.maximum(lengths, 1.0)
-        rows = ops.sum(ops.cast(lengths > 0, "float32"))
+        lengths = ops.sum(visible, axis=-1)  # (...): T of each row
+        shares = ops.sum(gates, axis=-1) / ops.maximum(lengths, 1.0)  # (...)
+        rows = ops.sum(ops.cast(lengths > 0, "float32"))  # a scalar, as all below
         cost = self.options.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)
         if self.options.open_gate_cost:
             self.add_loss(cost)

@@ -50,7 +50,7 @@ class PairAttention(keras.layers.Layer):
     ) -> Any:
         """Attends within the pair `inputs`; see the class."""
         masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
-        a, b = (
+        a, b = (  # (B, T, features), (B, S, features)
             zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # Keras does not cast integers
             for x, m in zip(inputs, masks, strict=True)
         )

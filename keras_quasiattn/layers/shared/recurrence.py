@@ -20,6 +20,7 @@ def with_one_real_position(mask: Tensor) -> Tensor:
     >>> with_one_real_position(np.array([[False, True], [False, False]])).numpy().tolist()
     [[False, True], [True, False]]
     """
+    # (B, T): True at position 0 only
     first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
     return ops.logical_or(mask, ops.logical_and(first, ~ops.any(mask, axis=1, keepdims=True)))
 
@@ -69,5 +70,6 @@ def run_recurrent(
         ops.pad(inputs, ((0, row), (0, extra), (0, 0))),
         ops.pad(mask, ((0, row), (0, extra))),
     )
+    # (B + row, T + extra, features)
     states = recurrent(read, mask=with_one_real_position(real), training=training)
     return zero_padding(states[: -row or None, : -extra or None], mask)

@@ -230,9 +230,9 @@ def _sums(
         # The whole matrix (..., T, S), also for a recording.
         weights = pairs.weights("reference" if implementation == "reference" else "blockwise")
         kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)
-        sums = [weighted_sum("...ts,...sv->...tv", kept, value)]
+        sums = [weighted_sum("...ts,...sv->...tv", kept, value)]  # (..., T, V)
         if other_value is not None:
-            sums.append(weighted_sum("...ts,...tv->...sv", kept, other_value))
+            sums.append(weighted_sum("...ts,...tv->...sv", kept, other_value))  # (..., S, V)
         return (*sums, ops.cast(weights, value.dtype)) if return_scores else tuple(sums)
 
     return compute_by_choice(
