@@ -15,10 +15,21 @@ FILE = Path(__file__).with_name("public_defaults.json")
 
 def public_defaults() -> dict[str, dict[str, str]]:
     """Of every public function and class, the defaults of its own arguments as they are written."""
-    from keras_quasiattn import layers, metrics, models, ops
+    from keras_quasiattn import (
+        layers,
+        metrics,
+        models,
+        ops,
+        report,
+        serving,
+        tasks,
+        text,
+        training,
+        tuning,
+    )
 
     found = {}
-    for module in (layers, metrics, models, ops):
+    for module in (layers, metrics, models, ops, report, serving, tasks, text, training, tuning):
         for name in module.__all__:
             one: Any = getattr(module, name)
             if callable(one):

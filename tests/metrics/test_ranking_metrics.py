@@ -111,16 +111,23 @@ def test_numbers_below_zero_do_not_count(name):
     assert float(metric.result()) == 0.0
 
 
-@pytest.mark.parametrize("number", [4, 5, 2**31 - 1])
-def test_beyond_the_capacity_there_is_no_figure(number):
+@pytest.mark.parametrize(("question", "number"), [(0, 4), (1, 5), (-1, 2**31 - 1)])
+def test_beyond_the_capacity_there_is_no_figure(question, number):
     metric = MeanAveragePrecision(capacity=4)
     metric.update_state([[1, 0, 0], [1, 0, 3]], [0.0, 1.0])
     assert float(metric.result()) == 1.0
-    metric.update_state([[1, 1, number]], [0.0])
+    metric.update_state([[1, question, number]], [0.0])
     assert np.isnan(float(metric.result()))
     metric.reset_state()
     metric.update_state([[1, 1, 0]], [0.0])
     assert float(metric.result()) == 1.0
+
+
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]])
+def test_nan_ranks_below_the_lowest_score_where_all_scores_differ_and_the_capacity_is_full(order):
+    scores, labels = np.array([np.nan, 1.0, -1.0]), np.array([0, 0, 1])
+    metric = MeanReciprocalRank(capacity=3)
+    assert measured(metric, labels[order], np.zeros(3, int), scores[order]) == 1 / 2
 
 
 @pytest.mark.parametrize("capacity", [1, 2, 20_000, 100_000])

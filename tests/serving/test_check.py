@@ -244,6 +244,19 @@ def test_a_reply_that_cannot_be_read_is_one_line(
         run_c_session(tmp_path, requests=[], timed=[])
 
 
+def test_memory_is_8_gib_and_four_times_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "saved_model.pb").write_bytes(bytes(1000))
+    program = "import json, os, sys; memory = json.load(sys.stdin)['memory']; "
+    program += "os.write(int(sys.argv[1]), json.dumps({'memory': memory}).encode())"
+    monkeypatch.setattr(
+        "keras_quasiattn.serving.c_library._COMMAND", (sys.executable, "-I", "-c", program)
+    )
+    given = run_c_session(tmp_path, requests=[], timed=[])
+    assert given == {"memory": 8 * 2**30 + 4 * 1000}
+
+
 def test_a_model_that_takes_all_memory_or_fills_the_disk_is_stopped(
     tmp_path: Path, mlu_saved_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,9 +126,9 @@ def test_runtime_answers_as_the_model_does(
 def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """A double of the converter and the runtime of "onnx".
 
-    `change` is what the runtime does to an answer.
+    `change` is what the runtime does to an answer, `asked` collects the ids that it was given.
     """
-    given: dict[str, Any] = {"change": lambda logits: logits, "written": lambda: None}
+    given: dict[str, Any] = {"change": lambda logits: logits, "written": lambda: None, "asked": []}
 
     def write(model: keras.Model, path: Path) -> None:
         given["model"] = model
@@ -137,9 +137,12 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     def load(path: Path) -> Callable[..., dict[str, np.ndarray]]:
         assert path.read_bytes() == b"file"
-        return lambda ids: {
-            "logits": given["change"](np.asarray(given["model"](dict(ids))["logits"]))
-        }
+
+        def answer(ids: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            given["asked"].append(ids)
+            return {"logits": given["change"](np.asarray(given["model"](dict(ids))["logits"]))}
+
+        return answer
 
     monkeypatch.setitem(RUNTIMES, "onnx", Runtime("Stub", ("json",), "model.onnx", write, load))
     return given
@@ -159,6 +162,14 @@ def test_versions_count_on_and_nothing_is_overwritten(
     ):
         convert(*pairs, tmp_path, "onnx", version=2)
     assert tiny_mlu.contents(tmp_path) == before
+
+
+def test_answers_are_compared_for_all_ids_of_the_example_and_no_others(
+    pairs: tuple[RunFolder, Task], tmp_path: Path, stub: dict[str, Any]
+) -> None:
+    about = json.loads((convert(*pairs, tmp_path, "onnx").path / "about.json").read_text())
+    drawn = {int(token) for ids in stub["asked"] for array in ids.values() for token in array.flat}
+    assert drawn == {0, *about["example_ids"]["first"], *about["example_ids"]["second"]}
 
 
 def fail(error: Exception) -> Any:

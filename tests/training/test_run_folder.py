@@ -93,6 +93,23 @@ def test_damaged_config(tmp_path: Path, content: str) -> None:
         RunFolder.open(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        *((None, name) for name in ("command", "options", "task", "task_config", "versions")),
+        *(("task_config", name) for name in ("model", "options", "preset", "seed")),
+    ],
+)
+def test_a_config_that_lacks_an_entry_is_damaged(
+    part: str | None, name: str, folder: RunFolder
+) -> None:
+    config = json.loads((folder.path / "config.json").read_text())
+    del (config[part] if part else config)[name]
+    (folder.path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UserError, match=r"config.json is damaged"):
+        RunFolder.open(folder.path)
+
+
 def test_newer_format(folder: RunFolder) -> None:
     (folder.path / "config.json").write_text(json.dumps({"format": 2}))
     with pytest.raises(

@@ -1,6 +1,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training import trainer as trainer_module
 from keras_quasiattn.training.checkpoints import Checkpoints
 from keras_quasiattn.training.files import _prefix
+from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.replicas import ReplicaLossScaleOptimizer
 
@@ -248,3 +250,21 @@ def test_damaged_checkpoint_is_named_and_the_one_before_it_serves(
     for one, other in zip(expected, again, strict=True):
         np.testing.assert_array_equal(one, other)
     assert [row["step"] for row in folder.history()] == [4, 8]
+
+
+def test_seconds_of_a_period_are_kept_to_the_millisecond(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = toy_task.make(tmp_path)
+    folder = RunFolder.create(tmp_path / "run", task, options={})
+    checkpoints = Checkpoints(folder.checkpoints, keep=1)
+    period = PeriodEnd(folder, checkpoints, 0, task.options.training, writes=False)
+    period.set_model(SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1)))
+    moments = iter([10.0, 11.23456])
+    monkeypatch.setattr(
+        "keras_quasiattn.training.period_end.time", SimpleNamespace(monotonic=moments.__next__)
+    )
+    period.on_train_begin()
+    period.on_epoch_begin(0)
+    period.on_epoch_end(0, {"loss": 1.0})
+    assert [row["seconds"] for row in period.rows] == [1.235]

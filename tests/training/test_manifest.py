@@ -1,0 +1,20 @@
+"""A manifest lists the hashes of files, and a file that has another hash is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.manifest import check_hashes, hashes
+
+
+@pytest.mark.parametrize("listed", ["0" * 64, "f" * 64])
+def test_another_hash_is_refused_whether_it_is_greater_or_less(listed: str, tmp_path: Path) -> None:
+    file, manifest = tmp_path / "model.keras", tmp_path / "manifest.json"
+    file.write_bytes(b"weights")
+    manifest.write_text(json.dumps(hashes({"model.keras": file})))
+    check_hashes(manifest, tmp_path)
+    manifest.write_text(json.dumps({"model.keras": listed}))
+    with pytest.raises(UserError, match=r"model.keras is not the file that .* lists"):
+        check_hashes(manifest, tmp_path)
