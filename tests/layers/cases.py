@@ -4,7 +4,18 @@ A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT i
 """
 
 import pytest
-from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
+from layer_case import (
+    CROSS,
+    DECODER,
+    DECODER_ONLY,
+    ONE_WAY,
+    PAIR,
+    POOLED,
+    SELF,
+    SINGLE,
+    TARGET,
+    LayerCase,
+)
 
 from keras_quasiattn import layers
 from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
@@ -134,7 +145,9 @@ CASES += [
 ]
 
 BLOCK = {"intermediate_dim": 13, **HEADS}
-RESIDUAL = {"has_scores": False, "empty_rows_are_zero": False}
+RESIDUAL = {"empty_rows_are_zero": False}
+OF_TWO = {"extra_outputs": 1, **RESIDUAL}  # scores of the self-attention before the others
+POST_NORM = {**BLOCK, "normalize_first": False}
 CASES += [
     LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
     LayerCase(
@@ -159,19 +172,29 @@ CASES += [
         {**BLOCK, "attention": "conflict"},
         **RESIDUAL,
     ),
-    LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **RESIDUAL),
+    LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **OF_TWO),
     LayerCase(
         "decoder_conflict",
         layers.TransformerDecoder,
         DECODER,
         {**BLOCK, "attention": "conflict"},
-        **RESIDUAL,
+        **OF_TWO,
     ),
     LayerCase(
         "decoder_centered",
         layers.TransformerDecoder,
         DECODER,
         {**BLOCK, "attention_options": {"gate_range": "centered", "use_bias": True}},
+        largest_input=OPEN_GATES,
+        **OF_TWO,
+    ),
+    LayerCase("encoder_causal", layers.TransformerEncoder, SINGLE, POST_NORM, CAUSAL, **RESIDUAL),
+    LayerCase(
+        "decoder_only",
+        layers.TransformerDecoder,
+        DECODER_ONLY,
+        {**POST_NORM, "attention_options": CENTERED},
+        CAUSAL,
         largest_input=OPEN_GATES,
         **RESIDUAL,
     ),
