@@ -4,18 +4,7 @@ A new layer adds one or more cases to CASES here, and one entry to NON_DEFAULT i
 """
 
 import pytest
-from layer_case import (
-    CROSS,
-    DECODER,
-    DECODER_ONLY,
-    ONE_WAY,
-    PAIR,
-    POOLED,
-    SELF,
-    SINGLE,
-    TARGET,
-    LayerCase,
-)
+from layer_case import ALONE, CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
 
 from keras_quasiattn import layers
 from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
@@ -192,7 +181,7 @@ CASES += [
     LayerCase(
         "decoder_only",
         layers.TransformerDecoder,
-        DECODER_ONLY,
+        ALONE,
         {**POST_NORM, "attention_options": CENTERED},
         CAUSAL,
         largest_input=OPEN_GATES,

@@ -57,7 +57,7 @@ def _call_decoder(layer, sequences, masks, **options):
     return layer(*sequences, decoder_mask=masks[0], encoder_mask=masks[1], **options)
 
 
-def _call_decoder_only(layer, sequences, masks, **options):
+def _call_alone(layer, sequences, masks, **options):
     return layer(sequences[0], decoder_mask=masks[0], **options)
 
 
@@ -68,7 +68,7 @@ PAIR = Style(
 )
 SINGLE = Style(_call_single, tuple, ("mask",), (TARGET,), (0,))
 DECODER = Style(_call_decoder, tuple, ("decoder_mask", "encoder_mask"), (TARGET, SOURCE), (0,))
-DECODER_ONLY = Style(_call_decoder_only, tuple, ("decoder_mask",), (TARGET,), (0,))
+ALONE = Style(_call_alone, tuple, ("decoder_mask",), (TARGET,), (0,))
 ONE_WAY = dataclasses.replace(PAIR, owners=(0,))
 POOLED = dataclasses.replace(SINGLE, owners=(None,))
 
