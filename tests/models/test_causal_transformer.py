@@ -155,6 +155,13 @@ def test_a_probe_sees_each_blocks_attention_and_nothing_ahead():
         np.testing.assert_allclose(numpy(one.matrices["gate"].values)[:, :, 0, 0], 0.5, atol=1e-6)
 
 
+def test_a_report_shows_it(tensorflow_only):
+    from keras_quasiattn.report import show
+
+    view = show(made("softmax")[0], ids(), tokens=[["<s>", "a", "b", "c", "d"]])
+    assert [one.panels[0].columns for one in view.maps] == [["<s>", "a", "b", "c", "d"]] * 2
+
+
 NON_DEFAULT = {
     "vocabulary_size": 9,
     "num_layers": 3,
