@@ -34,7 +34,7 @@ class TransformerDecoder(TransformerBlock):
     values in padding never matter. Explicit masks replace implicit Keras masks. The attention masks
     hide further pairs. The output keeps the decoder's mask. Where CoDA centres, each query takes
     means over its own row, so an output never depends on later positions: the self-attention
-    because it is causal, the cross-attention by `center_per_query`.
+    while it is causal, the cross-attention by `center_per_query`.
 
     `start_cache` and `step` compute one position at a time. At real positions, the outputs equal
     those of one causal call on the whole sequence without dropout and without attention masks.

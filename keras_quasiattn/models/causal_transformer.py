@@ -174,8 +174,8 @@ class CausalTransformer(FunctionalModel):
         """Continues each prompt, one position at a time from the cache.
 
         Args:
-            prompt: ids (B, P), integers, without the start symbol; shorter ones end in padding. P
-                may be 0.
+            prompt: ids (B, P), integers below `vocabulary_size`, without the start symbol; shorter
+                ones end in padding. P may be 0.
             length: largest number of tokens, those of the prompt included.
             search: `models.greedy_search`, `models.beam_search` or `models.sampling_search`.
             **options: options of the search, such as `beam_width`.
@@ -185,9 +185,15 @@ class CausalTransformer(FunctionalModel):
             those after it. Padding fills what follows the end of a sequence.
 
         Raises:
-            ValueError: if the prompt is longer than `length`.
+            ValueError: if the prompt is not a matrix of integers, or longer than `length`.
         """
-        prompt = ops.cast(prompt, "int32")
+        prompt = ops.convert_to_tensor(prompt)
+        dtype = keras.backend.standardize_dtype(prompt.dtype)
+        if len(prompt.shape) != 2 or "int" not in dtype:
+            raise ValueError(
+                "`prompt` must be integers of shape (batch, length). "
+                f"Received: prompt.shape={tuple(prompt.shape)}, prompt.dtype={dtype}"
+            )
         batch_size, given = ops.shape(prompt)
         if isinstance(given, int) and isinstance(length, int) and given > length:
             raise ValueError(

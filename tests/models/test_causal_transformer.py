@@ -116,7 +116,7 @@ def test_prompts_of_any_length_are_continued_as_a_full_pass_says(attention, sear
 
 def test_greedy_takes_the_most_likely_token_of_each_full_pass():
     model, _ = made("coda")
-    tokens = numpy(model.generate(np.zeros((1, 0)), 4)[0])[0]
+    tokens = numpy(model.generate(np.zeros((1, 0), "int32"), 4)[0])[0]
     so_far = [1]
     for token in tokens:
         if token == 0:
@@ -289,6 +289,9 @@ def test_bad_arguments_are_named(arguments):
         CausalTransformer(**{**SMALL, **arguments})
 
 
-def test_a_prompt_that_does_not_fit_is_named():
+def test_a_prompt_that_is_no_prompt_or_does_not_fit_is_named():
+    for prompt in (ids()[0], ids().astype("float32")):
+        with pytest.raises(ValueError, match="`prompt` must be integers of shape"):
+            made("coda")[0].generate(prompt, 9)
     with pytest.raises(ValueError, match=r"`length` must be at least.*length=2.*\(3, 5\)"):
         made("coda")[0].generate(ids(), 2)
