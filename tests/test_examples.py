@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,10 @@ SCRIPTS = {
     "workers.py": (("--to", "here", "--steps", "4"), r"2 workers: \d\.\d+ of the validation texts"),
 }
 # Scripts that other tests run: test_tables.py those of the tables, test_results_page.py the page,
-# and the tests in serving/ the clients.
+# the tests in serving/ the clients, and a test of its own below the language model.
 ELSEWHERE = {
     "ask.py",
+    "language_model.py",
     "loss_curves.py",
     "made_up_texts.py",
     "paper_tables.py",
@@ -52,7 +54,7 @@ def test_every_script_is_run() -> None:
 
 def test_every_example_is_in_the_documentation() -> None:
     page = (ROOT / "docs" / "guides" / "examples.md").read_text(encoding="utf-8")
-    for name in [*SCRIPTS, *(f"notebooks/{path.name}" for path in NOTEBOOKS)]:
+    for name in [*SCRIPTS, "language_model.py", *(f"notebooks/{path.name}" for path in NOTEBOOKS)]:
         assert f"`examples/{name}`" in page
 
 
@@ -72,15 +74,30 @@ def test_it_runs(script: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(NEEDS.get(script, "keras")) is None:
         pytest.skip(f"{script} needs {NEEDS[script]}")
     arguments, expected = SCRIPTS[script]
+    printed = printed_by(script, arguments, tmp_path)
+    assert re.search(expected, printed), printed
+
+
+@pytest.mark.long
+def test_the_language_models_are_better_than_unigrams(tmp_path: Path) -> None:
+    printed = printed_by("language_model.py", ("--examples", "512", "--epochs", "2"), tmp_path)
+    losses = dict(re.findall(r"(\w+): (\d\.\d+) nats per token", printed))
+    assert list(losses) == ["unigram", "bigram", "softmax", "coda"], printed
+    assert max(float(losses["softmax"]), float(losses["coda"])) < float(losses["unigram"]) - 0.5
+    assert len(re.findall(r"^ +eve likes \w+", printed, re.MULTILINE)) == 2, printed
+
+
+def printed_by(script: str, arguments: Sequence[str], folder: Path) -> str:
+    """What an example prints on its standard output, run in `folder`."""
     done = warm.run(
         [sys.executable, str(EXAMPLES / script), *arguments],
-        cwd=tmp_path,
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},
         text=True,
         timeout=300,
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert re.search(expected, done.stdout), done.stdout
+    return done.stdout
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.name)

@@ -12,6 +12,7 @@ from keras_quasiattn.layers.shared.arguments import (
 )
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
+from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask
 
 Tensor = Any
@@ -19,9 +20,11 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class FeedForward(keras.layers.Layer):
-    """Two dense layers applied to each position, with pre-normalization and a residual connection.
+    """Two dense layers at each position, with layer normalization and a residual connection.
 
     output = x + Dropout(W2 · Dropout(activation(W1 · LayerNorm(x) + b1)) + b2)
+
+    With `normalize_first=False`: output = LayerNorm(x + Dropout(W2 · … (W1 · x + b1) + b2)).
 
     The mask does not change the output, since positions are processed independently; it is passed
     on.
@@ -32,6 +35,8 @@ class FeedForward(keras.layers.Layer):
         activation: activation between the dense layers. Defaults to "relu".
         layer_norm_epsilon: number added to the variance. Defaults to 1e-6.
         kernel_initializer: initializer of both kernels. Defaults to "glorot_uniform".
+        normalize_first: True normalizes the input of the dense layers (pre-norm), False the sum
+            (post-norm). Defaults to True.
         **kwargs: arguments of `keras.layers.Layer`: `name`, `dtype`, `trainable`.
 
     Call arguments:
@@ -51,7 +56,7 @@ class FeedForward(keras.layers.Layer):
     >>> layer(keras.ops.ones((2, 5, 16))).shape == (2, 5, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", eq. 2; pre-norm as in
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", eq. 2, post-norm; pre-norm as in
     Tensor2Tensor.
     """
 
@@ -62,6 +67,7 @@ class FeedForward(keras.layers.Layer):
         activation: Any = "relu",
         layer_norm_epsilon: float = 1e-6,
         kernel_initializer: Any = "glorot_uniform",
+        normalize_first: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -71,6 +77,8 @@ class FeedForward(keras.layers.Layer):
         self.activation = keras.activations.get(activation)
         self.layer_norm_epsilon = layer_norm_epsilon
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        check_choice(normalize_first, (True, False), "normalize_first")
+        self.normalize_first = normalize_first
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
         """Creates the layer norm, both dense layers and both dropouts."""
@@ -103,10 +111,11 @@ class FeedForward(keras.layers.Layer):
     ) -> Tensor:
         """Applies the layer; see the class."""
         sequence_mask(mask, "mask")
-        x = self.norm(inputs)
+        x = self.norm(inputs) if self.normalize_first else inputs
         # (B, T, D) to (B, T, intermediate_dim), and back
         x = self.intermediate_dropout(self.intermediate_dense(x), training=training)
-        return inputs + self.output_dropout(self.output_dense(x), training=training)
+        x = inputs + self.output_dropout(self.output_dense(x), training=training)
+        return x if self.normalize_first else self.norm(x)
 
     def compute_output_spec(
         self,
@@ -131,4 +140,5 @@ class FeedForward(keras.layers.Layer):
             "activation": keras.activations.serialize(self.activation),
             "layer_norm_epsilon": self.layer_norm_epsilon,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "normalize_first": self.normalize_first,
         }

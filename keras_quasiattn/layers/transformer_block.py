@@ -1,5 +1,6 @@
 """The parts that the encoder and the decoder block share."""
 
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -8,6 +9,8 @@ from keras_quasiattn.layers.feed_forward import FeedForward
 from keras_quasiattn.layers.shared.arguments import check_sequence
 from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
+
+Tensor = Any
 
 
 class TransformerBlock(keras.layers.Layer):
@@ -24,6 +27,7 @@ class TransformerBlock(keras.layers.Layer):
         activation: Any = "relu",
         layer_norm_epsilon: float = 1e-6,
         kernel_initializer: Any = "glorot_uniform",
+        normalize_first: bool = True,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -35,6 +39,7 @@ class TransformerBlock(keras.layers.Layer):
             activation=activation,
             layer_norm_epsilon=layer_norm_epsilon,
             kernel_initializer=kernel_initializer,
+            normalize_first=normalize_first,
             dtype=self.dtype_policy,
             name="feed_forward",
         )
@@ -63,6 +68,30 @@ class TransformerBlock(keras.layers.Layer):
             keras.layers.Dropout(self.feed_forward.dropout, name=f"{name}_dropout", **common),
         )
 
+    def _apply_attention_sublayer(
+        self,
+        name: str,
+        inputs: Tensor,
+        attend: Callable[[keras.layers.Layer, Tensor], tuple[Tensor, Any]],
+        training: bool | None = None,
+    ) -> tuple[Tensor, Any]:
+        """Returns the output (B, T, D) of one sublayer, and what else `attend` returned.
+
+        Args:
+            name: as in `_make_attention_sublayer`.
+            inputs: (B, T, D).
+            attend: `attend(attention, query) -> (output, further)`, where the query is `inputs`,
+                normalized if `normalize_first`.
+            training: whether dropout is on.
+        """
+        norm, attention, dropout = (
+            getattr(self, attribute) for attribute in (f"{name}_norm", name, f"{name}_dropout")
+        )
+        first = self.feed_forward.normalize_first
+        output, further = attend(attention, norm(inputs) if first else inputs)
+        output = inputs + dropout(output, training=training)
+        return output if first else norm(output), further
+
     def get_config(self) -> dict[str, Any]:
         """Returns every constructor argument."""
         feed_forward = self.feed_forward.get_config()
@@ -72,9 +101,41 @@ class TransformerBlock(keras.layers.Layer):
             "activation",
             "layer_norm_epsilon",
             "kernel_initializer",
+            "normalize_first",
         )
         return {
             **super().get_config(),
             **self._choice.get_config(),
             **{name: feed_forward[name] for name in shared},
         }
+
+
+def call_attention(
+    attention: keras.layers.Layer,
+    query: Tensor,
+    value: Tensor | None = None,
+    *,
+    attention_mask: Tensor | None,
+    return_attention_scores: bool,
+    use_causal_mask: bool = False,
+    **options: Any,
+) -> tuple[Tensor, list[Tensor]]:
+    """Returns the output of an attention layer, and a list of its scores, empty unless asked for.
+
+    `value` defaults to `query`. Only options that are used are passed on: a layer of the user's may
+    lack the others.
+    """
+    value = query if value is None else value
+    if attention_mask is not None:
+        options["attention_mask"] = attention_mask
+    if use_causal_mask:
+        options["use_causal_mask"] = True
+    if not return_attention_scores:
+        return attention(query, value, **options), []
+    output, scores = attention(query, value, return_attention_scores=True, **options)
+    return output, [scores]
+
+
+def scores_spec(attention: keras.layers.Layer, query: Tensor, value: Tensor) -> Any:
+    """Returns the symbolic scores (B, N, T, S) of a built attention layer."""
+    return attention.compute_output_spec(query, value, return_attention_scores=True)[1]

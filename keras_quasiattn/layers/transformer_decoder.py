@@ -1,13 +1,18 @@
 """One decoder block of a Transformer with any attention."""
 
+from functools import partial
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import (
+    attention_mask_of_pairs,
+    check_sequence,
+    sequence_mask,
+)
 from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
-from keras_quasiattn.layers.transformer_block import TransformerBlock
+from keras_quasiattn.layers.transformer_block import TransformerBlock, call_attention, scores_spec
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any
@@ -15,134 +20,172 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerDecoder(TransformerBlock):
-    """One pre-norm block: self-attention to the past, attention to the encoder, feed-forward net.
+    """One block: self-attention to the past, attention to an encoder if any, feed-forward net.
 
     x = decoder + Dropout(SelfAttention(LayerNorm(decoder))), causal
     y = x + Dropout(CrossAttention(LayerNorm(x), encoder))
     output = y + Dropout(FeedForward(LayerNorm(y)))
 
+    Without `encoder` there is no cross-attention, and y = x: a block of a decoder-only model. The
+    first call, or `build`, decides which of the two a block is, and a saved block stays what it
+    was. With `normalize_first=False` each half is LayerNorm(x + Dropout(Half(x))) instead.
+
     Masking: position t sees positions 0 … t of `decoder` and all of `encoder`, except padding. The
-    values in padding never matter. Explicit masks replace implicit Keras masks. The output keeps
-    the decoder's mask. Where CoDA centres, the cross-attention takes means over each query's own
-    row (`center_per_query`), so an output never depends on later positions.
+    values in padding never matter. Explicit masks replace implicit Keras masks. The attention masks
+    hide further pairs. The output keeps the decoder's mask. Where CoDA centres, each query takes
+    means over its own row, so an output never depends on later positions: the self-attention
+    while it is causal, the cross-attention by `center_per_query`.
 
     `start_cache` and `step` compute one position at a time. At real positions, the outputs equal
-    those of one call on the whole sequence without dropout.
+    those of one causal call on the whole sequence without dropout and without attention masks.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
         attention: name of a mechanism or an unbuilt layer, as for `TransformerEncoder`. The block
-            makes both of its attentions from it.
+            makes its attentions from it.
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.
         dropout: rate in [0, 1). Defaults to 0.
         activation: activation of the feed-forward net. Defaults to "relu".
         layer_norm_epsilon: added to the variance. Defaults to 1e-6.
         kernel_initializer: for all kernels. Defaults to "glorot_uniform".
+        normalize_first: True normalizes the input of each half (pre-norm), False the sum after it
+            (post-norm). Defaults to True.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         decoder: (B, T, D), the sequence so far.
-        encoder: (B, S, E), the encoder's outputs.
+        encoder: (B, S, E), the encoder's outputs, or None in a block without cross-attention.
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
         encoder_mask: mask of `encoder`, (B, S).
         training: whether dropout is on.
-        return_attention_scores: whether to return the weights of the cross-attention,
-            (B, N, T, S), too.
+        return_attention_scores: whether to return the weights too: those of the self-attention,
+            (B, N, T, T), and those of the cross-attention if there is one, (B, N, T, S).
+        decoder_attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T) of
+            the self-attention, True = the query of the row attends to the key of the column.
+        encoder_attention_mask: the same of the cross-attention, (B, T, S), (T, S) or (B, N, T, S).
+        use_causal_mask: False lets the self-attention see later positions too. Defaults to True.
 
     Returns:
-        (B, T, D); with `return_attention_scores`, a tuple of that and the weights.
+        (B, T, D); with `return_attention_scores`, a tuple of that and one or two tensors of
+        weights.
 
     Raises:
         ValueError: an argument is out of range, the heads do not divide the width, the inputs are
-            not of rank 3, or a mask holds floats.
+            not of rank 3, a mask holds floats or has the wrong shape, or `encoder` is given to a
+            block that was built without one, or left out of one that was built with it.
 
     Example:
     >>> block = TransformerDecoder(intermediate_dim=64, num_heads=2)
     >>> block(keras.ops.ones((1, 3, 16)), keras.ops.ones((1, 5, 8))).shape == (1, 3, 16)
     True
+    >>> decoder_only = TransformerDecoder(intermediate_dim=64, num_heads=2)
+    >>> decoder_only(keras.ops.ones((1, 3, 16))).shape == (1, 3, 16)
+    True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm as in
-    Tensor2Tensor.
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 (post-norm); pre-norm
+    as in Tensor2Tensor. Without an encoder: Liu et al. 2018, "Generating Wikipedia by Summarizing
+    Long Sequences", section 4.2.
     """
 
     def build(
-        self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]
+        self,
+        decoder_shape: tuple[int | None, ...],
+        encoder_shape: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Makes both attentions with their norms, and the feed-forward net."""
+        """Makes the attentions with their norms, and the feed-forward net."""
         check_sequence(decoder_shape, "decoder")
-        check_sequence(encoder_shape, "encoder")
         self.self_attention_norm, self.self_attention, self.self_attention_dropout = (
             self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
         )
-        self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = (
-            self._make_attention_sublayer(
-                "cross_attention", decoder_shape, encoder_shape, is_cross=True
+        self._has_cross_attention = encoder_shape is not None
+        if encoder_shape is not None:
+            check_sequence(encoder_shape, "encoder")
+            self.cross_attention_norm, self.cross_attention, self.cross_attention_dropout = (
+                self._make_attention_sublayer(
+                    "cross_attention", decoder_shape, encoder_shape, is_cross=True
+                )
             )
-        )
         self.feed_forward.build(decoder_shape)
 
     def call(
         self,
         decoder: Tensor,
-        encoder: Tensor,
+        encoder: Tensor | None = None,
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
         training: bool | None = None,
         return_attention_scores: bool = False,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
     ) -> Any:
         """Applies the block; see the class."""
-        decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
+        decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder)
         encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
+        pair_masks = self._check_call(
+            decoder, encoder, encoder_mask, decoder_attention_mask, encoder_attention_mask
+        )
         # These new tensors carry no implicit mask: the attentions use only the masks given below.
-        decoder, encoder = zero_padding(decoder, decoder_mask), zero_padding(encoder, encoder_mask)
-        x = self.self_attention_norm(decoder)
-        x = self.self_attention(
-            x,
-            x,
+        x = zero_padding(decoder, decoder_mask)
+        attend = partial(
+            call_attention,
             query_mask=decoder_mask,
-            value_mask=decoder_mask,
-            use_causal_mask=True,
-            training=training,
-        )
-        decoder = decoder + self.self_attention_dropout(x, training=training)  # (B, T, D)
-        x = self.cross_attention_norm(decoder)
-        # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
-        x = self.cross_attention(
-            x,
-            encoder,
-            query_mask=decoder_mask,
-            value_mask=encoder_mask,
-            training=training,
             return_attention_scores=return_attention_scores,
+            training=training,
         )
-        x, *scores = x if return_attention_scores else (x,)
-        decoder = decoder + self.cross_attention_dropout(x, training=training)
-        output = self.feed_forward(decoder, mask=decoder_mask, training=training)
+        to_past = partial(
+            attend,
+            value_mask=decoder_mask,
+            attention_mask=pair_masks[0],
+            use_causal_mask=use_causal_mask,
+        )
+        x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training)
+        if encoder is not None:
+            encoder = zero_padding(encoder, encoder_mask)
+            # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
+            across = partial(
+                attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]
+            )
+            x, further = self._apply_attention_sublayer("cross_attention", x, across, training)
+            scores += further
+        output = self.feed_forward(x, mask=decoder_mask, training=training)
         return (output, *scores) if scores else output
 
     def start_cache(
-        self, encoder: Tensor, length: Any, encoder_mask: Tensor | None = None
+        self,
+        encoder: Tensor | None,
+        length: Any,
+        encoder_mask: Tensor | None = None,
+        batch_size: Any = None,
     ) -> dict[str, Any]:
         """Makes the cache with which `step` computes up to `length` positions.
 
         The layer must be built. Every tensor of the cache has the batch first.
 
         Args:
-            encoder: (B, S, E), the encoder's outputs.
+            encoder: (B, S, E), the encoder's outputs; None in a block without cross-attention.
             length: integer, the largest number of positions.
             encoder_mask: optional (B, S), True = a real position.
+            batch_size: B, needed if `encoder` is None.
         """
+        encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
+        self._check_encoder(encoder, encoder_mask=encoder_mask)
+        if encoder is not None:
+            batch_size = ops.shape(encoder)[0]
+        elif batch_size is None:
+            raise ValueError(
+                "`batch_size` must be given for a block without an encoder. "
+                "Received: batch_size=None"
+            )
         width = self.self_attention_norm.gamma.shape[0]
-        queries = ops.zeros((ops.shape(encoder)[0], length, width), dtype=self.compute_dtype)
-        encoder = ops.cast(
-            zero_padding(encoder, sequence_mask(encoder_mask, "encoder_mask")), self.compute_dtype
-        )
-        return {
-            "self_attention": start_attention_cache(self.self_attention, queries),
-            "cross_attention": start_attention_cache(self.cross_attention, queries, encoder),
-        }
+        queries = ops.zeros((batch_size, length, width), dtype=self.compute_dtype)
+        cache = {"self_attention": start_attention_cache(self.self_attention, queries)}
+        if encoder is not None:
+            encoder = ops.cast(zero_padding(encoder, encoder_mask), self.compute_dtype)
+            cache["cross_attention"] = start_attention_cache(self.cross_attention, queries, encoder)
+        return cache
 
     def step(
         self,
@@ -165,51 +208,93 @@ class TransformerDecoder(TransformerBlock):
             (B, 1, D) and the cache for the next step.
         """
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
-        encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
+        masks = {"self_attention": decoder_mask}
+        if self._has_cross_attention:
+            masks["cross_attention"] = sequence_mask(encoder_mask, "encoder_mask")
         real = None if decoder_mask is None else ops.take(decoder_mask, [index], axis=1)  # (B, 1)
-        decoder = ops.cast(zero_padding(decoder, real), self.compute_dtype)
-        x, self_cache = attend_from_cache(
-            self.self_attention,
-            self.self_attention_norm(decoder),
-            index,
-            cache["self_attention"],
-            decoder_mask,
-            is_causal=True,
+        x = ops.cast(zero_padding(decoder, real), self.compute_dtype)
+        new_cache = {}
+        for name, mask in masks.items():
+            attend = partial(
+                attend_from_cache,
+                index=index,
+                cache=cache[name],
+                mask=mask,
+                is_causal=name == "self_attention",
+            )
+            x, new_cache[name] = self._apply_attention_sublayer(name, x, attend, training=False)
+        return self.feed_forward(x, training=False), new_cache
+
+    def _check_encoder(self, encoder: Tensor | None, **masks: Tensor | None) -> None:
+        """Raises a `ValueError` unless `encoder` is what the block was built for."""
+        if encoder is None:
+            given = [name for name, mask in masks.items() if mask is not None]
+            if given:
+                raise ValueError(f"`{given[0]}` needs `encoder`. Received: encoder=None")
+            if self.built and self._has_cross_attention:
+                raise ValueError(
+                    "`encoder` must be given, because the block was built with one. "
+                    "Received: encoder=None"
+                )
+        elif self.built and not self._has_cross_attention:
+            raise ValueError(
+                "`encoder` must be None, because the block was built without one. "
+                f"Received: encoder.shape={tuple(encoder.shape)}"
+            )
+
+    def _check_call(
+        self,
+        decoder: Tensor,
+        encoder: Tensor | None,
+        encoder_mask: Tensor | None,
+        decoder_attention_mask: Tensor | None,
+        encoder_attention_mask: Tensor | None,
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Returns both attention masks as boolean tensors; a `ValueError` if arguments clash."""
+        self._check_encoder(
+            encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
         )
-        decoder = decoder + x
-        x, cross_cache = attend_from_cache(
-            self.cross_attention,
-            self.cross_attention_norm(decoder),
-            index,
-            cache["cross_attention"],
-            encoder_mask,
+        of_decoder = attention_mask_of_pairs(
+            decoder_attention_mask, "decoder_attention_mask", decoder, decoder
         )
-        output = self.feed_forward(decoder + x, training=False)
-        return output, {"self_attention": self_cache, "cross_attention": cross_cache}
+        if encoder is None:
+            return of_decoder, None
+        return of_decoder, attention_mask_of_pairs(
+            encoder_attention_mask, "encoder_attention_mask", decoder, encoder
+        )
 
     def compute_output_spec(
         self,
         decoder: Tensor,
-        encoder: Tensor,
+        encoder: Tensor | None = None,
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
         training: bool | None = None,
         return_attention_scores: bool = False,
+        decoder_attention_mask: Tensor | None = None,
+        encoder_attention_mask: Tensor | None = None,
+        use_causal_mask: bool = True,
     ) -> Any:
-        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, S)."""
+        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T or S)."""
         check_mask(decoder_mask, "decoder_mask")
         check_mask(encoder_mask, "encoder_mask")
+        self._check_call(
+            decoder, encoder, encoder_mask, decoder_attention_mask, encoder_attention_mask
+        )
         output = keras.KerasTensor(
-            self.compute_output_shape(decoder.shape, encoder.shape), dtype=self.compute_dtype
+            self.compute_output_shape(decoder.shape), dtype=self.compute_dtype
         )
         if not return_attention_scores:
             return output
-        return output, self.cross_attention.compute_output_spec(
-            decoder, encoder, return_attention_scores=True
-        )[1]
+        scores = [scores_spec(self.self_attention, decoder, decoder)]
+        if encoder is not None:
+            scores.append(scores_spec(self.cross_attention, decoder, encoder))
+        return (output, *scores)
 
     def compute_output_shape(
-        self, decoder_shape: tuple[int | None, ...], encoder_shape: tuple[int | None, ...]
+        self,
+        decoder_shape: tuple[int | None, ...],
+        encoder_shape: tuple[int | None, ...] | None = None,
     ) -> tuple[int | None, ...]:
         """Returns the shape of `decoder`."""
         return tuple(decoder_shape)

@@ -1,11 +1,12 @@
 """One encoder block of a Transformer with any attention."""
 
+from functools import partial
 from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import sequence_mask
-from keras_quasiattn.layers.transformer_block import TransformerBlock
+from keras_quasiattn.layers.shared.arguments import attention_mask_of_pairs, sequence_mask
+from keras_quasiattn.layers.transformer_block import TransformerBlock, call_attention, scores_spec
 from keras_quasiattn.ops.masking import check_mask, zero_padding
 
 Tensor = Any
@@ -13,14 +14,17 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TransformerEncoder(TransformerBlock):
-    """One pre-norm block: every position attends to all positions, then a feed-forward net.
+    """One block: every position attends to all positions, then a feed-forward net.
 
     x = inputs + Dropout(Attention(LayerNorm(inputs)))
     output = x + Dropout(FeedForward(LayerNorm(x)))
 
+    With `normalize_first=False`: x = LayerNorm(inputs + Dropout(Attention(inputs))), and output =
+    LayerNorm(x + Dropout(FeedForward(x))).
+
     Masking: padding neither attends nor is attended to, and no mean includes it. The values in
-    padding never matter. An explicit mask replaces the implicit Keras mask. The output keeps the
-    mask.
+    padding never matter. An explicit `mask` replaces the implicit Keras mask. `attention_mask` and
+    `use_causal_mask` hide further pairs. The output keeps the mask.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
@@ -39,19 +43,25 @@ class TransformerEncoder(TransformerBlock):
         activation: activation of the feed-forward net. Defaults to "relu".
         layer_norm_epsilon: added to the variance. Defaults to 1e-6.
         kernel_initializer: for all kernels. Defaults to "glorot_uniform".
+        normalize_first: True normalizes the input of each half (pre-norm), False the sum after it
+            (post-norm). Defaults to True.
         **kwargs: `name`, `dtype`, `trainable`.
 
     Call arguments:
         inputs: (B, T, D).
         mask: optional boolean or 0/1 integer (B, T), True = a real position.
         training: whether dropout is on.
+        attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T), True =
+            the query of the row attends to the key of the column.
+        use_causal_mask: whether position t sees positions 0 … t only. Defaults to False.
+        return_attention_scores: whether to return the weights of the attention, (B, N, T, T), too.
 
     Returns:
-        (B, T, D).
+        (B, T, D); with `return_attention_scores`, a tuple of that and the weights.
 
     Raises:
         ValueError: an argument is out of range, the heads do not divide the width, the inputs are
-            not of rank 3, or the mask holds floats.
+            not of rank 3, or a mask holds floats or has the wrong shape.
 
     Example:
     >>> block = TransformerEncoder(intermediate_dim=64, num_heads=2)
@@ -60,8 +70,9 @@ class TransformerEncoder(TransformerBlock):
     >>> block(x).shape == (2, 3, 16)
     True
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1; pre-norm, epsilon and
-    the places of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019, eq. 10.
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.1 (post-norm); pre-norm,
+    epsilon and the places of dropout as in Tensor2Tensor. CoDA in the block: Tay et al. 2019,
+    eq. 10.
     """
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
@@ -72,26 +83,50 @@ class TransformerEncoder(TransformerBlock):
         self.feed_forward.build(inputs_shape)
 
     def call(
-        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
-    ) -> Tensor:
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
+    ) -> Any:
         """Applies the block; see the class."""
-        mask = sequence_mask(mask, "mask")
-        # This new tensor carries no implicit mask: the attention uses only the mask given below.
+        mask = sequence_mask(mask, "mask", inputs)
+        attention_mask = attention_mask_of_pairs(attention_mask, "attention_mask", inputs, inputs)
+        attend = partial(
+            call_attention,
+            query_mask=mask,
+            value_mask=mask,
+            attention_mask=attention_mask,
+            use_causal_mask=use_causal_mask,
+            return_attention_scores=return_attention_scores,
+            training=training,
+        )
+        # This new tensor carries no implicit mask: the attention uses only the masks given above.
         inputs = zero_padding(inputs, mask)
-        x = self.attention_norm(inputs)
-        x = self.attention(x, x, query_mask=mask, value_mask=mask, training=training)
-        x = inputs + self.attention_dropout(x, training=training)
-        return self.feed_forward(x, mask=mask, training=training)
+        x, scores = self._apply_attention_sublayer("attention", inputs, attend, training)
+        output = self.feed_forward(x, mask=mask, training=training)
+        return (output, *scores) if scores else output
 
     def compute_output_spec(
         self,
         inputs: Tensor,
         mask: Tensor | None = None,
         training: bool | None = None,
+        attention_mask: Tensor | None = None,
+        use_causal_mask: bool = False,
+        return_attention_scores: bool = False,
     ) -> Any:
-        """Returns the symbolic output: the shape of the inputs, the compute dtype."""
+        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T)."""
         check_mask(mask, "mask")
-        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+        attention_mask_of_pairs(attention_mask, "attention_mask", inputs, inputs)
+        output = keras.KerasTensor(
+            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
+        )
+        if not return_attention_scores:
+            return output
+        return output, scores_spec(self.attention, inputs, inputs)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Returns the shape of the inputs."""

@@ -1,11 +1,18 @@
 """Model builders on the Keras functional API, with their losses and decoding."""
 
 from keras_quasiattn.models.attention_flow_reader import AttentionFlowReader
+from keras_quasiattn.models.causal_transformer import CausalTransformer
 from keras_quasiattn.models.decaprop import DecaProp
-from keras_quasiattn.models.decoding import beam_search, greedy_search, with_limits
+from keras_quasiattn.models.decoding import (
+    beam_search,
+    greedy_search,
+    with_limits,
+    with_prompt,
+)
 from keras_quasiattn.models.mixture_classifier import MixtureClassifier
 from keras_quasiattn.models.pair_classifier import PairClassifier
 from keras_quasiattn.models.ranking_crossentropy import RankingCrossentropy
+from keras_quasiattn.models.sampling import sampling_search
 from keras_quasiattn.models.seq2seq import Seq2Seq
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
@@ -21,6 +28,7 @@ __all__ = [
     "TRANSFORMER_SIZES",
     "TRANSFORMER_TRAINING",
     "AttentionFlowReader",
+    "CausalTransformer",
     "DecaProp",
     "MixtureClassifier",
     "PairClassifier",
@@ -35,6 +43,8 @@ __all__ = [
     "beam_search",
     "best_spans",
     "greedy_search",
+    "sampling_search",
     "swap_attention",
     "with_limits",
+    "with_prompt",
 ]

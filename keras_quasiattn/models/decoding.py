@@ -45,6 +45,30 @@ def greedy_search(
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
     """
+
+    def most_likely(log_probabilities: Tensor, index: Tensor) -> Tensor:
+        return ops.argmax(log_probabilities, axis=-1)
+
+    return choose_tokens(
+        step, cache, length, most_likely, start_id=start_id, end_id=end_id, padding_id=padding_id
+    )
+
+
+def choose_tokens(
+    step: Step,
+    cache: Any,
+    length: Any,
+    choose: Callable[[Tensor, Tensor], Tensor],
+    *,
+    start_id: int,
+    end_id: int,
+    padding_id: int,
+) -> tuple[Tensor, Tensor]:
+    """Searches with one candidate in each row.
+
+    `choose(log_probabilities, index)` takes (B, V), −∞ for padding, and returns token ids (B,). The
+    rest is as in `greedy_search`.
+    """
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
 
@@ -61,9 +85,8 @@ def greedy_search(
     ) -> tuple[Any, ...]:
         logits, cache = step(tokens, index, cache)  # (B, V)
         log_probabilities = ops.log_softmax(ops.cast(logits, "float32"), axis=-1)
-        chosen = ops.cast(
-            ops.argmax(_exclude_token(log_probabilities, padding_id), axis=-1), "int32"
-        )
+        candidates = _exclude_token(log_probabilities, padding_id)
+        chosen = ops.cast(choose(candidates, index), "int32")
         gained = _pick(log_probabilities, chosen)  # (B,)
         chosen = ops.where(finished, padding_id, chosen)
         total = ops.where(finished, total, total + gained)
@@ -259,6 +282,45 @@ def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tupl
         return ops.where(is_over, end, logits), {**cache, "cache": inner}
 
     return limited, {"limits": ops.cast(limits, "int32"), "cache": cache}
+
+
+def with_prompt(step: Step, cache: Any, prompt: Tensor, padding_id: int = 0) -> tuple[Step, Any]:
+    """Wraps a step and its cache so that the answer of each row begins with a prompt.
+
+    At the positions of its prompt a row must take the prompt's tokens, whose log-probabilities are
+    then 0. An end token in the prompt ends the row.
+
+    Args:
+        step: as for `greedy_search`.
+        cache: the initial cache, with B rows.
+        prompt: integers (B, P); shorter prompts end in padding.
+        padding_id: id of padding. Defaults to 0.
+
+    Returns:
+        The step and the cache to search with.
+
+    Example:
+    >>> favours_two = lambda tokens, index, cache: (
+    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
+    ...     cache,
+    ... )
+    >>> prompt = keras.ops.array([[3, 0], [3, 3]])
+    >>> step, cache = with_prompt(favours_two, keras.ops.zeros((2, 1)), prompt)
+    >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
+    [[3, 2, 2], [3, 3, 2]]
+    """
+
+    def prompted(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
+        logits, inner = step(tokens, index, cache["cache"])
+        given = cache["prompt"]  # (B, P + 1), the last column is padding
+        place = ops.minimum(index, ops.shape(given)[1] - 1)
+        wanted = ops.expand_dims(ops.take(given, place, axis=1), 1)  # (B, 1)
+        is_wanted = ops.equal(ops.arange(logits.shape[-1], dtype="int32"), wanted)
+        forced = ops.where(is_wanted, ops.cast(0.0, logits.dtype), -float("inf"))
+        return ops.where(ops.equal(wanted, padding_id), logits, forced), {**cache, "cache": inner}
+
+    prompt = ops.pad(ops.cast(prompt, "int32"), [(0, 0), (0, 1)], constant_values=padding_id)
+    return prompted, {"prompt": prompt, "cache": cache}
 
 
 def _batch_size(cache: Any) -> Any:

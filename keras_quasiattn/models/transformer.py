@@ -221,9 +221,7 @@ class Transformer(FunctionalModel):
             Logits (B, vocabulary_size), float32, and the cache for the next position.
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)  # (B, 1)
-        mask = cache["target_mask"]  # (B, length)
-        here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
-        mask = ops.where(here, is_real(tokens), mask)  # (length,), (B, 1), (B, length)
+        mask = mark_real(cache["target_mask"], tokens, index)  # (B, length)
         blocks = []
 
         def apply(x: Tensor, i: int) -> Tensor:
@@ -252,7 +250,7 @@ class Transformer(FunctionalModel):
             masks = {"decoder_mask": mask, "encoder_mask": source_mask}
             if weights is None:
                 return block(x, encoded, **masks)
-            x, scores = block(x, encoded, **masks, return_attention_scores=True)
+            x, _, scores = block(x, encoded, **masks, return_attention_scores=True)
             weights.append(scores)
             return x
 
@@ -298,3 +296,9 @@ class Transformer(FunctionalModel):
 def is_real(ids: Tensor) -> Tensor:
     """Returns the boolean mask of the ids that are not padding."""
     return ops.not_equal(ids, PADDING_ID)
+
+
+def mark_real(mask: Tensor, tokens: Tensor, index: Any) -> Tensor:
+    """Returns `mask` (B, L) with whether `tokens` (B, 1) are real at position `index`."""
+    here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
+    return ops.where(here, is_real(tokens), mask)

@@ -5,7 +5,7 @@ A new mechanism has its cases, in every kind of layer that takes it by name, wit
 """
 
 import pytest
-from layer_case import CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
+from layer_case import ALONE, CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
 
 from keras_quasiattn import layers
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
@@ -125,7 +125,9 @@ CASES += [
 ]
 
 BLOCK = {"intermediate_dim": 13, **HEADS}
-RESIDUAL = {"has_scores": False, "empty_rows_are_zero": False}
+RESIDUAL = {"empty_rows_are_zero": False}
+OF_TWO = {"extra_outputs": 1, **RESIDUAL}  # scores of the self-attention before the others
+POST_NORM = {**BLOCK, "normalize_first": False}
 CASES += [
     LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
     LayerCase(
@@ -150,19 +152,29 @@ CASES += [
         {**BLOCK, "attention": "conflict"},
         **RESIDUAL,
     ),
-    LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **RESIDUAL),
+    LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **OF_TWO),
     LayerCase(
         "decoder_conflict",
         layers.TransformerDecoder,
         DECODER,
         {**BLOCK, "attention": "conflict"},
-        **RESIDUAL,
+        **OF_TWO,
     ),
     LayerCase(
         "decoder_centered",
         layers.TransformerDecoder,
         DECODER,
         {**BLOCK, "attention_options": {"gate_range": "centered", "use_bias": True}},
+        largest_input=OPEN_GATES,
+        **OF_TWO,
+    ),
+    LayerCase("encoder_causal", layers.TransformerEncoder, SINGLE, POST_NORM, CAUSAL, **RESIDUAL),
+    LayerCase(
+        "decoder_only",
+        layers.TransformerDecoder,
+        ALONE,
+        {**POST_NORM, "attention_options": CENTERED},
+        CAUSAL,
         largest_input=OPEN_GATES,
         **RESIDUAL,
     ),

@@ -57,6 +57,10 @@ def _call_decoder(layer, sequences, masks, **options):
     return layer(*sequences, decoder_mask=masks[0], encoder_mask=masks[1], **options)
 
 
+def _call_alone(layer, sequences, masks, **options):
+    return layer(sequences[0], decoder_mask=masks[0], **options)
+
+
 SELF = Style(_call_self, lambda shapes: (shapes[0], shapes[0]), ("query_mask",), (TARGET,), (0,))
 CROSS = Style(_call_cross, tuple, ("query_mask", "value_mask"), (TARGET, SOURCE), (0,))
 PAIR = Style(
@@ -64,6 +68,7 @@ PAIR = Style(
 )
 SINGLE = Style(_call_single, tuple, ("mask",), (TARGET,), (0,))
 DECODER = Style(_call_decoder, tuple, ("decoder_mask", "encoder_mask"), (TARGET, SOURCE), (0,))
+ALONE = Style(_call_alone, tuple, ("decoder_mask",), (TARGET,), (0,))
 ONE_WAY = dataclasses.replace(PAIR, owners=(0,))
 POOLED = dataclasses.replace(SINGLE, owners=(None,))
 

@@ -66,6 +66,7 @@ _BLOCK = {
     "activation": "gelu",
     "layer_norm_epsilon": 1e-3,
     "kernel_initializer": "he_normal",
+    "normalize_first": False,
 }
 
 _ONE_WAY = {**_EVERY_LAYER, "units": 7}

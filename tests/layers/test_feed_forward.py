@@ -30,6 +30,7 @@ def test_the_configuration_makes_the_same_layer():
         "activation": "gelu",
         "layer_norm_epsilon": 1e-3,
         "kernel_initializer": "he_normal",
+        "normalize_first": False,
     }
     config = FeedForward(17, **options).get_config()
     assert FeedForward.from_config(config).get_config() == config

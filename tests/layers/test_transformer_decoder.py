@@ -41,15 +41,83 @@ def test_masked_input_gives_what_the_sliced_input_gives(attention, options, padd
         np.testing.assert_allclose(got[row, :t], want[0], atol=2e-6)
 
 
-def test_weights_of_the_cross_attention_have_the_shape_they_say():
+def test_weights_of_both_attentions_have_the_shape_they_say():
     block = TransformerDecoder(7, 2, "coda")
     x, z = random(B, T, D), random(B, S, E, seed=1)
-    output, weights = block(x, z, return_attention_scores=True)
+    output, own, weights = block(x, z, return_attention_scores=True)
     np.testing.assert_array_equal(numpy(output), numpy(block(x, z)))
     inputs = keras.Input((None, D)), keras.Input((S, E))
-    symbolic, scores = block(*inputs, return_attention_scores=True)
+    symbolic, own_spec, scores = block(*inputs, return_attention_scores=True)
     assert (symbolic.shape, scores.shape) == ((None, None, D), (None, 2, None, S))
+    assert own_spec.shape == (None, 2, None, None)
     assert weights.shape == (B, 2, T, S)
+    assert own.shape == (B, 2, T, T) and not np.triu(numpy(own), 1).any()
+
+
+def test_each_attention_has_a_mask_of_pairs():
+    block = TransformerDecoder(7, 2, "softmax")
+    x, z = random(B, T, D), random(B, S, E, seed=1)
+    draw = np.random.default_rng(0)
+    masks = {
+        "decoder_attention_mask": draw.random((B, T, T)) < 0.6,
+        "encoder_attention_mask": (draw.random((T, S)) < 0.6).astype("int32"),
+    }
+    _, own, across = block(x, z, **masks, return_attention_scores=True)
+    np.testing.assert_array_equal(numpy(own)[:, 0] != 0, np.tril(masks["decoder_attention_mask"]))
+    np.testing.assert_array_equal(
+        numpy(across)[:, 1] != 0, np.tile(masks["encoder_attention_mask"], (B, 1, 1)) != 0
+    )
+    _, own, _ = block(x, z, use_causal_mask=False, return_attention_scores=True)
+    assert numpy(own).min() > 0
+
+
+def test_without_an_encoder_the_block_is_a_causal_encoder_block():
+    block, twin = TransformerDecoder(7, 2), TransformerEncoder(7, 2)
+    ids = np.array([[4, 2, 0, 0], [3, 1, 2, 0]])
+    x = keras.layers.Embedding(5, D, mask_zero=True)(ids)
+    output, scores = block(x, return_attention_scores=True)
+    twin.build(x.shape)
+    twin.set_weights(block.get_weights())
+    want = twin(x, use_causal_mask=True)
+    np.testing.assert_allclose(numpy(output), numpy(want), atol=2e-6)
+    assert scores.shape == (2, 2, 4, 4) and not numpy(scores)[0, :, :, 2:].any()
+    second = TransformerEncoder(7, 2, "softmax")  # obeys the mask that the output carries
+    np.testing.assert_allclose(
+        numpy(second(block(x))), numpy(second(numpy(output), mask=ids != 0)), atol=1e-5
+    )
+    assert block.compute_output_shape((2, 3, D)) == (2, 3, D)
+
+
+def test_without_an_encoder_it_survives_save_and_load(tmp_path):
+    x = keras.Input((None, D))
+    block = TransformerDecoder(**NON_DEFAULT)
+    symbolic, scores = block(x, return_attention_scores=True)
+    assert (symbolic.shape, scores.shape) == ((None, None, D), (None, 3, None, None))
+    model = keras.Model(x, symbolic)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numpy(model(random(B, T, D))), numpy(loaded(random(B, T, D))))
+    assert not [weight.path for weight in loaded.weights if "cross" in weight.path]
+    copy = TransformerDecoder.from_config(block.get_config())
+    copy.build_from_config(block.get_build_config())
+    assert [w.path for w in copy.weights] == [w.path for w in block.weights]
+
+
+@pytest.mark.parametrize("normalize_first", [True, False])
+def test_steps_without_an_encoder_give_what_one_call_gives(normalize_first):
+    block = TransformerDecoder(7, 2, "coda", CENTERED, normalize_first=normalize_first)
+    x = random(B, T, D)
+    mask = np.array(
+        [[True, True, False, False, False], [True] * T, [True, False, True, True, True]]
+    )
+    want = numpy(block(x, decoder_mask=mask))
+    cache = block.start_cache(None, T, batch_size=B)
+    assert list(cache) == ["self_attention"]
+    for index in range(T):
+        step = ops.convert_to_tensor(x[:, index : index + 1])
+        out, cache = block.step(step, index, cache, decoder_mask=mask)
+        real = mask[:, index]
+        np.testing.assert_allclose(numpy(out)[real, 0], want[real, index], atol=1e-5)
 
 
 @pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
@@ -109,9 +177,12 @@ def test_an_empty_source_adds_nothing(attention, options):
 
 
 @pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
-@pytest.mark.parametrize("policy", ["float32", "mixed_bfloat16"])
-def test_steps_give_what_one_call_gives(attention, options, policy):
-    block = TransformerDecoder(7, 2, attention, options, dropout=0.5, dtype=policy)
+@pytest.mark.parametrize(
+    ("policy", "normalize_first"), [("float32", True), ("mixed_bfloat16", True), ("float32", False)]
+)
+def test_steps_give_what_one_call_gives(attention, options, policy, normalize_first):
+    common = {"dropout": 0.5, "dtype": policy, "normalize_first": normalize_first}
+    block = TransformerDecoder(7, 2, attention, options, **common)
     x, z = random(B, T, D), random(B, S, E, seed=1)
     mask = np.array(
         [[True, True, True, False, False], [True] * T, [True, False, True, False, True]]
@@ -140,6 +211,7 @@ NON_DEFAULT = {
     "activation": "gelu",
     "layer_norm_epsilon": 1e-3,
     "kernel_initializer": keras.initializers.serialize(keras.initializers.HeNormal(seed=3)),
+    "normalize_first": False,
 }
 
 
@@ -194,3 +266,32 @@ def test_bad_calls_are_named(name):
         TransformerDecoder(7, 2)(x, z[:, 0])
     with pytest.raises(ValueError, match="`decoder` must have shape"):
         TransformerDecoder(7, 2)(x[:, 0], z)
+
+
+def test_an_encoder_that_the_block_was_not_built_for_is_named():
+    x, z = random(B, T, D), random(B, S, E)
+    alone, both = TransformerDecoder(7, 2, "softmax"), TransformerDecoder(7, 2, "softmax")
+    alone(x)
+    both(x, z)
+    with pytest.raises(ValueError, match=r"`encoder` must be None.*encoder.shape=\(3, 7, 8\)"):
+        alone(x, z)
+    with pytest.raises(ValueError, match=r"`encoder` must be given.*encoder=None"):
+        both(x)
+    with pytest.raises(ValueError, match=r"`encoder` must be given.*encoder=None"):
+        both.start_cache(None, T, batch_size=B)
+    with pytest.raises(ValueError, match="`batch_size` must be given.*batch_size=None"):
+        alone.start_cache(None, T)
+    for name, shape in (("encoder_mask", (B, S)), ("encoder_attention_mask", (B, T, S))):
+        with pytest.raises(ValueError, match=f"`{name}` needs `encoder`. Received: encoder=None"):
+            alone(x, **{name: np.ones(shape, "bool")})
+
+
+@pytest.mark.parametrize(
+    ("name", "lengths"), [("decoder_attention_mask", (T, T)), ("encoder_attention_mask", (T, S))]
+)
+def test_bad_attention_masks_are_named(name, lengths):
+    block, inputs = TransformerDecoder(7, 2, "softmax"), (random(B, T, D), random(B, S, E))
+    with pytest.raises(ValueError, match=f"`{name}` must be boolean.*float32"):
+        block(*inputs, **{name: np.ones((B, *lengths), "float32")})
+    with pytest.raises(ValueError, match=f"`{name}` must have shape.*{name}.shape=.3, 4, 4"):
+        block(*inputs, **{name: np.ones((B, 4, 4), "bool")})

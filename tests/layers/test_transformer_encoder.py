@@ -76,6 +76,69 @@ def test_the_block_is_pre_norm_with_two_residuals():
     np.testing.assert_allclose(out, want, atol=1e-5)
 
 
+def normed(x):
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
+
+
+def test_a_post_norm_block_normalizes_the_sums():
+    block = TransformerEncoder(7, 2, "softmax", normalize_first=False)
+    x = random(B, T, D)
+    out = numpy(block(x))
+    y = normed(x + numpy(block.attention(x, x)))
+    first, second = block.feed_forward.intermediate_dense, block.feed_forward.output_dense
+    inner = np.maximum(y @ numpy(first.kernel) + numpy(first.bias), 0)
+    want = normed(y + inner @ numpy(second.kernel) + numpy(second.bias))
+    np.testing.assert_allclose(out, want, atol=1e-5)
+
+
+@pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
+def test_a_causal_call_is_a_call_with_a_triangle_and_later_positions_change_nothing(
+    attention, options
+):
+    block = TransformerEncoder(7, 2, attention, options)
+    x, changed = random(B, T, D), random(B, T, D)
+    changed[:, 3:] *= -4
+    causal = numpy(block(x, use_causal_mask=True))
+    np.testing.assert_allclose(
+        causal[:, :3], numpy(block(changed, use_causal_mask=True))[:, :3], atol=2e-6
+    )
+    if options is None:  # else the means differ: under a triangle they are over all its pairs
+        triangle = np.tril(np.ones((T, T), "int32"))
+        np.testing.assert_allclose(causal, numpy(block(x, attention_mask=triangle)), atol=2e-6)
+
+
+def test_an_attention_mask_hides_pairs_and_leaves_the_implicit_mask_in_place():
+    ids = np.array([[4, 2, 0, 0], [3, 1, 2, 0]])
+    x = keras.layers.Embedding(5, D, mask_zero=True)(ids)
+    block = TransformerEncoder(7, 2, "coda")
+    pairs = np.random.default_rng(0).random((2, 4, 4)) < 0.6
+    output, scores = block(x, attention_mask=pairs, return_attention_scores=True)
+    real = (ids != 0)[:, :, None] & (ids != 0)[:, None]
+    np.testing.assert_array_equal(numpy(scores)[:, 0] != 0, pairs & real)
+    bare = ops.convert_to_tensor(numpy(x))
+    explicit = block(bare, mask=ids != 0, attention_mask=pairs[:, None])
+    np.testing.assert_allclose(numpy(output), numpy(explicit), atol=2e-6)
+    # The mask reached the output.
+    second = TransformerEncoder(7, 2, "softmax")
+    want = numpy(second(ops.convert_to_tensor(numpy(output)), mask=ids != 0))
+    np.testing.assert_allclose(numpy(second(output)), want, atol=1e-6)
+
+
+def test_scores_and_masks_in_a_functional_model_survive_save_and_load(tmp_path):
+    x, pairs = keras.Input((None, D)), keras.Input((None, None), dtype="bool")
+    output, scores = TransformerEncoder(7, 2)(
+        x, attention_mask=pairs, use_causal_mask=True, return_attention_scores=True
+    )
+    assert (output.shape, scores.shape) == ((None, None, D), (None, 2, None, None))
+    model = keras.Model([x, pairs], [output, scores])
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    arrays = [random(B, T, D), np.random.default_rng(0).random((B, T, T)) < 0.6]
+    for got, want in zip(loaded(arrays), model(arrays), strict=True):
+        np.testing.assert_array_equal(numpy(got), numpy(want))
+    assert np.triu(numpy(want), 1).max() == 0 < numpy(want).max()
+
+
 NON_DEFAULT = {
     "intermediate_dim": 9,
     "num_heads": 3,
@@ -86,6 +149,7 @@ NON_DEFAULT = {
     "activation": "gelu",
     "layer_norm_epsilon": 1e-3,
     "kernel_initializer": keras.initializers.serialize(keras.initializers.HeNormal(seed=3)),
+    "normalize_first": False,
 }
 
 
@@ -180,6 +244,7 @@ def test_build_makes_every_weight_and_each_one_learns(attention):
         ({"num_heads": True}, "num_heads=True"),
         ({"key_dim": -1}, "key_dim=-1"),
         ({"dropout": 1.0}, r"dropout=1\.0"),
+        ({"normalize_first": "pre"}, "`normalize_first` must be one of True, False.*'pre'"),
         ({"attention": "hard"}, "attention='hard'"),
         ({"attention": 3}, "attention=3"),
         ({"attention": keras.layers.MultiHeadAttention(2, 3)}, "`num_heads` must be None when"),
@@ -196,6 +261,12 @@ def test_bad_calls_are_named():
         block(x, mask=np.ones((B, T), "float32"))
     with pytest.raises(ValueError, match="`mask` must have shape"):
         block(x, mask=np.ones((B, T, T), "bool"))
+    with pytest.raises(ValueError, match="`attention_mask` must be boolean.*float32"):
+        block(x, attention_mask=np.ones((B, T, T), "float32"))
+    with pytest.raises(ValueError, match=r"`attention_mask` must have shape.*\(5, 5\).*\(3, 5\)"):
+        block(x, attention_mask=np.ones((B, T), "bool"))
+    with pytest.raises(ValueError, match="`attention_mask` must be boolean.*float32"):
+        block(keras.Input((T, D)), attention_mask=keras.Input((T, T)))
     with pytest.raises(ValueError, match="`inputs` must have shape"):
         TransformerEncoder(7, 2)(x[0])
     with pytest.raises(ValueError, match="num_heads=5, width=12"):

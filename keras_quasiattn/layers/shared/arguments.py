@@ -35,14 +35,41 @@ def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
     return width
 
 
-def sequence_mask(mask: Tensor | None, name: str) -> Tensor | None:
+def sequence_mask(mask: Tensor | None, name: str, of: Tensor | None = None) -> Tensor | None:
     """Returns `mask` (B, L) as a boolean tensor, or None.
+
+    If `mask` is None, it is the mask that Keras attached to the tensor `of`. Keras itself passes it
+    only to calls with one tensor and an argument `mask`, or with several and `<argument>_mask`.
 
     Raises a `ValueError` naming `name` if the mask holds floats or is not of rank 2.
     """
-    mask = as_boolean_mask(mask, name)
+    mask = as_boolean_mask(getattr(of, "_keras_mask", None) if mask is None else mask, name)
     if mask is not None and len(mask.shape) != 2:
         raise ValueError(f"`{name}` must have shape (batch, length). Received: {tuple(mask.shape)}")
+    return mask
+
+
+def attention_mask_of_pairs(
+    mask: Tensor | None, name: str, target: Tensor, source: Tensor
+) -> Tensor | None:
+    """Returns `mask`, (B, N, T, S), or (B, T, S) or (T, S) for all heads, as a boolean tensor.
+
+    `target` is (B, T, features), `source` (B, S, features). Raises a `ValueError` naming `name` if
+    the mask holds floats or has another shape.
+    """
+    mask = as_boolean_mask(mask, name)
+    if mask is None:
+        return None
+    lengths = target.shape[1], source.shape[1]
+    fits = all(
+        None in pair or pair[0] in (1, pair[1])
+        for pair in zip(mask.shape[-2:], lengths, strict=False)
+    )
+    if len(mask.shape) not in (2, 3, 4) or not fits:
+        raise ValueError(
+            f"`{name}` must have shape (batch, T, S), (T, S) or (batch, heads, T, S) with (T, S) = "
+            f"{lengths}. Received: {name}.shape={tuple(mask.shape)}"
+        )
     return mask
 
 

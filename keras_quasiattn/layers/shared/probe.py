@@ -34,19 +34,30 @@ class AttentionMap(NamedTuple):
 def attention_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
     """Returns all built layers that can return attention scores, by path, `layer` included.
 
+    Layers whose scores are those of layers inside them, such as Transformer blocks, are left out.
+
     >>> from keras_quasiattn.models import TextClassifier
     >>> list(attention_layers(TextClassifier(vocabulary_size=9, num_classes=2, units=2)))
     ['attention']
     """
     found: dict[str, keras.Layer] = {}
-    for one in layer._flatten_layers():  # Keras has no public way to list the layers in a layer
-        if "return_attention_scores" in inspect.signature(one.call).parameters and one.built:
+    for one in (layer, *_layers_inside(layer)):
+        if one.built and _has_scores(one) and not any(map(_has_scores, _layers_inside(one))):
             path = name = one.path or one.name
             number = 2
             while path in found:
                 path, number = f"{name}_{number}", number + 1
             found[path] = one
     return found
+
+
+def _has_scores(layer: keras.Layer) -> bool:
+    return "return_attention_scores" in inspect.signature(layer.call).parameters
+
+
+def _layers_inside(layer: keras.Layer) -> list[keras.Layer]:
+    # Keras has no public way to list the layers in a layer.
+    return layer._flatten_layers(include_self=False)
 
 
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:

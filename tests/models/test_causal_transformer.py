@@ -1,0 +1,297 @@
+import functools
+import inspect
+import itertools
+import re
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from tools import sampled
+
+from keras_quasiattn.layers.shared.probe import probe
+from keras_quasiattn.metrics import SequencePerplexity
+from keras_quasiattn.models import (
+    CausalTransformer,
+    SequenceCrossentropy,
+    beam_search,
+    greedy_search,
+    sampling_search,
+)
+
+CENTERED = {"gate_range": "centered", "center_similarity": True}
+ATTENTIONS = {
+    "coda": {},
+    "coda_centered": {"attention_options": CENTERED},
+    **{name: {"attention": name} for name in ("softmax", "gated", "sigmoid", "conflict")},
+}
+V, B, T = 11, 3, 5
+SMALL = {
+    "vocabulary_size": V,
+    "num_layers": 2,
+    "hidden_dim": 12,
+    "intermediate_dim": 20,
+    "num_heads": 2,
+}
+every_attention = pytest.mark.parametrize("attention", ATTENTIONS)
+
+
+def ids(seed=0):
+    drawn = np.random.default_rng(seed).integers(2, V, (B, T))
+    drawn[:, 0] = 1
+    drawn[1, 3:] = 0
+    return drawn.astype("int32")
+
+
+def numpy(x):
+    return ops.convert_to_numpy(x)
+
+
+@functools.cache
+def made(attention, normalize_first=True):
+    """A model that no test changes, and its logits; these are spread, or it says one thing."""
+    keras.utils.set_random_seed(7)
+    model = CausalTransformer(**SMALL, **ATTENTIONS[attention], normalize_first=normalize_first)
+    model.token_embedding.set_weights([3 * w for w in model.token_embedding.get_weights()])
+    return model, numpy(model(ids()))
+
+
+@pytest.mark.parametrize(
+    ("attention", "normalize_first"),
+    [*((name, True) for name in ATTENTIONS), ("coda", False)],
+)
+def test_steps_from_the_cache_give_the_full_pass(attention, normalize_first):
+    (model, want), inputs = made(attention, normalize_first), ids()
+    cache = model.start_cache(B, T + 2)
+    assert all(leaf.shape[0] == B for leaf in keras.tree.flatten(cache))
+    for index in range(T):
+        logits, cache = model.step(inputs[:, index], index, cache)
+        real = inputs[:, index] != 0
+        np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
+
+
+@every_attention
+def test_later_tokens_change_nothing_and_padding_neither(attention):
+    (model, want), inputs = made(attention), ids()
+    changed = inputs.copy()
+    changed[0, 3:] = [2, 0]
+    np.testing.assert_allclose(numpy(model(changed))[0, :3], want[0, :3], atol=1e-5)
+    assert np.abs(numpy(model(changed))[0, 3] - want[0, 3]).max() > 1e-3
+    np.testing.assert_allclose(numpy(model(inputs[1:2, :3])), want[1:2, :3], atol=1e-5)
+    assert np.isfinite(want).all()
+
+
+def full_pass_log_probability(model, tokens, prompt_lengths):
+    """Of what follows the prompts, from one pass over the shifted tokens."""
+    shifted = np.concatenate([np.ones((len(tokens), 1), "int32"), tokens[:, :-1]], axis=1)
+    every = numpy(ops.log_softmax(model(shifted), axis=-1))
+    each = np.take_along_axis(every, tokens[..., None], axis=2)[..., 0]
+    counts = (tokens != 0) & (np.arange(tokens.shape[1]) >= np.array(prompt_lengths)[:, None])
+    return (each * counts).sum(1)
+
+
+SEARCHES = {
+    "greedy": (greedy_search, {}),
+    "beam": (beam_search, {"beam_width": 3}),
+    "sampling": (sampling_search, {"seed": 1, "temperature": 0.7, "top_k": 5}),
+}
+
+
+@pytest.mark.parametrize(
+    "attention,search", sampled(itertools.product(["coda_centered", "softmax"], SEARCHES), 4)
+)
+def test_prompts_of_any_length_are_continued_as_a_full_pass_says(attention, search):
+    model, _ = made(attention)
+    search, options = SEARCHES[search]
+    prompt, lengths = np.array([[5, 3], [4, 0], [0, 0]]), [2, 1, 0]
+    tokens, total = model.generate(prompt, 6, search, **options)
+    tokens = numpy(tokens)
+    assert tokens.shape == (3, 6) and tokens[0, :2].tolist() == [5, 3] and tokens[1, 0] == 4
+    want = full_pass_log_probability(model, tokens, lengths)
+    np.testing.assert_allclose(numpy(total), want, atol=1e-4)
+    if search is not sampling_search:  # whose noise differs by row
+        alone, _ = model.generate(prompt[1:2, :1], 6, search, **options)
+        np.testing.assert_array_equal(numpy(alone), tokens[1:2])
+
+
+def test_greedy_takes_the_most_likely_token_of_each_full_pass():
+    model, _ = made("coda")
+    tokens = numpy(model.generate(np.zeros((1, 0), "int32"), 4)[0])[0]
+    so_far = [1]
+    for token in tokens:
+        if token == 0:
+            assert so_far[-1] == 1
+            break
+        logits = numpy(model(np.array([so_far])))[0, -1]
+        assert token == 1 + logits[1:].argmax()
+        so_far.append(int(token))
+
+
+def test_steps_give_the_full_pass_for_any_attention_layer():
+    template = keras.layers.MultiHeadAttention(2, 5, sliding_window=3)
+    model = CausalTransformer(**{**SMALL, "num_heads": None}, attention=template)
+    inputs = ids()
+    want = numpy(model(inputs))
+    cache = model.start_cache(B, T)
+    for index in range(T):
+        logits, cache = model.step(inputs[:, index], index, cache)
+        real = inputs[:, index] != 0
+        np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
+
+
+def test_a_probe_sees_each_blocks_attention_and_nothing_ahead():
+    model, want = made("coda_centered")
+    output, maps = probe(model, ids())
+    np.testing.assert_allclose(numpy(output), want, atol=1e-5)
+    assert [one.layer for one in maps] == [
+        f"decoder_block_{number}/self_attention" for number in range(2)
+    ]
+    for one in maps:
+        assert list(one.matrices) == ["similarity", "gate", "weights"]
+        weights = one.matrices["weights"]
+        visible = np.broadcast_to(numpy(weights.visible), weights.values.shape)
+        assert weights.values.shape == (B, 2, T, T) and not np.triu(visible, 1).any()
+        # A query's mean is over what it sees: alone it is the mean, and nothing is left of N.
+        np.testing.assert_allclose(numpy(one.matrices["gate"].values)[:, :, 0, 0], 0.5, atol=1e-6)
+
+
+def test_a_report_shows_it(tensorflow_only):
+    from keras_quasiattn.report import show
+
+    view = show(made("softmax")[0], ids(), tokens=[["<s>", "a", "b", "c", "d"]])
+    assert [one.panels[0].columns for one in view.maps] == [["<s>", "a", "b", "c", "d"]] * 2
+
+
+NON_DEFAULT = {
+    "vocabulary_size": 9,
+    "num_layers": 3,
+    "hidden_dim": 6,
+    "intermediate_dim": 5,
+    "num_heads": 3,
+    "attention": "softmax",
+    "attention_options": {"use_bias": True},
+    "dropout": 0.25,
+    "normalize_first": False,
+}
+
+
+def test_every_constructor_argument_survives_save_and_load(tmp_path):
+    parameters = inspect.signature(CausalTransformer.__init__).parameters
+    assert set(parameters) - {"self", "kwargs"} == set(NON_DEFAULT)
+    assert not [
+        n for n, p in parameters.items() if n in NON_DEFAULT and p.default == NON_DEFAULT[n]
+    ]
+    model = CausalTransformer(**NON_DEFAULT, name="writer", dtype="mixed_bfloat16")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.saving.load_model(tmp_path / "model.keras")
+    config = loaded.get_config()
+    for name, value in NON_DEFAULT.items():
+        assert config[name] == value, name
+    assert loaded.name == "writer" and loaded.dtype_policy.name == "mixed_bfloat16"
+    inputs = ids() % 9
+    np.testing.assert_array_equal(numpy(model(inputs)), numpy(loaded(inputs)))
+    prompt = inputs[:, 1:3]
+    np.testing.assert_array_equal(
+        numpy(model.generate(prompt, 4)[0]), numpy(loaded.generate(prompt, 4)[0])
+    )
+
+
+@pytest.mark.parametrize("attention", ["coda_centered", "conflict"])
+def test_mixed_float16_gives_finite_float32_logits_also_from_the_cache(attention):
+    model = CausalTransformer(**SMALL, **ATTENTIONS[attention], dtype="mixed_float16")
+    logits = model(ids())
+    assert keras.backend.standardize_dtype(logits.dtype) == "float32" == model.output.dtype
+    assert np.isfinite(numpy(logits)).all()
+    step, _ = model.step(ids()[:, 0], 0, model.start_cache(B, T))
+    np.testing.assert_allclose(numpy(step), numpy(logits)[:, 0], atol=0.2)
+
+
+@pytest.mark.parametrize(
+    ("attention", "policy"), [("coda", "float32"), ("softmax", "mixed_float16")]
+)
+def test_fit_moves_every_weight_and_counts_real_tokens_only(attention, policy):
+    keras.utils.set_random_seed(3)
+    model = CausalTransformer(**SMALL, attention=attention, dropout=0.0, dtype=policy)
+    model.compile(
+        keras.optimizers.SGD(0.5),
+        SequenceCrossentropy(),
+        metrics=[SequencePerplexity()],
+        run_eagerly=True,
+    )
+    inputs = ids()
+    labels = np.roll(inputs, -1, axis=1)
+    labels[:, -1] = 1
+    labels[1, 2:] = [1, 0, 0]
+    every = numpy(ops.log_softmax(model(inputs), axis=-1))
+    losses = -np.take_along_axis(every, labels[..., None], axis=2)[..., 0]
+    losses = losses[inputs != 0]
+    loss, perplexity = model.evaluate(inputs, labels, verbose=0)
+    assert (loss, np.log(perplexity)) == pytest.approx((losses.mean(),) * 2, rel=1e-3)
+    before = [numpy(w) for w in model.trainable_weights]
+    model.fit(inputs, labels, verbose=0)
+    for weight, old in zip(model.trainable_weights, before, strict=True):
+        assert np.abs(numpy(weight) - old).max() > 0, weight.path
+        assert np.isfinite(numpy(weight)).all(), weight.path
+
+
+def test_one_table_embeds_and_predicts_and_post_norm_has_no_last_norm():
+    pre, post = made("coda")[0], made("coda", normalize_first=False)[0]
+    assert [tuple(w.shape) for w in pre.weights if V in w.shape] == [(V, 12)]
+    assert pre.count_params() - post.count_params() == 2 * 12
+
+
+@pytest.mark.parametrize(
+    "attention", ["coda_centered", pytest.param("conflict", marks=pytest.mark.complete)]
+)
+@pytest.mark.long
+def test_a_saved_model_answers_and_generates_without_this_package(
+    attention, tensorflow_only, tmp_path
+):
+    import tensorflow as tf
+    import without_keras
+
+    model, want = made(attention)
+
+    def generate(prompt):
+        length = tf.shape(prompt)[1] + 3
+        tokens, total = model.generate(prompt, length, beam_search, beam_width=2)
+        return {"tokens": tokens, "total": total}
+
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    signature = [tf.TensorSpec((None, None), tf.int32, name="ids")]
+    archive.add_endpoint("serve", lambda ids: {"logits": model(ids)}, input_signature=signature)
+    archive.add_endpoint("generate", generate, input_signature=signature)
+    archive.write_out(tmp_path, verbose=False)
+    answer = without_keras.ask(tmp_path, {"ids": ids()}, "serve")
+    np.testing.assert_allclose(answer["logits"], want, atol=1e-5)
+    for prompt in (ids()[:, 1:3], ids()[:1, 1:]):
+        answer = without_keras.ask(tmp_path, {"ids": prompt}, "generate")
+        tokens, total = model.generate(prompt, prompt.shape[1] + 3, beam_search, beam_width=2)
+        np.testing.assert_array_equal(answer["tokens"], numpy(tokens))
+        np.testing.assert_allclose(answer["total"], numpy(total), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"vocabulary_size": 1},
+        {"num_layers": 0},
+        {"hidden_dim": 0},
+        {"intermediate_dim": -1},
+        {"dropout": 1.5},
+        {"normalize_first": None},
+    ],
+)
+def test_bad_arguments_are_named(arguments):
+    ((name, value),) = arguments.items()
+    with pytest.raises(ValueError, match=re.escape(f"{name}={value}")):
+        CausalTransformer(**{**SMALL, **arguments})
+
+
+def test_a_prompt_that_is_no_prompt_or_does_not_fit_is_named():
+    for prompt in (ids()[0], ids().astype("float32")):
+        with pytest.raises(ValueError, match="`prompt` must be integers of shape"):
+            made("coda")[0].generate(prompt, 9)
+    with pytest.raises(ValueError, match=r"`length` must be at least.*length=2.*\(3, 5\)"):
+        made("coda")[0].generate(ids(), 2)
