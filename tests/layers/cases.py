@@ -17,6 +17,7 @@ CAUSAL = {"use_causal_mask": True}
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", **CENTERED}}
 OPEN_GATES = 30.0
+TRAITS = {"gated": {"noisy": True}}  # what the laws must know of a mechanism
 
 CASES = [
     LayerCase("coda", layers.CoDA, PAIR),
@@ -130,27 +131,16 @@ OF_TWO = {"extra_outputs": 1, **RESIDUAL}  # scores of the self-attention before
 POST_NORM = {**BLOCK, "normalize_first": False}
 CASES += [
     LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),
-    LayerCase(
-        "encoder_softmax",
-        layers.TransformerEncoder,
-        SINGLE,
-        {**BLOCK, "attention": "softmax"},
-        **RESIDUAL,
-    ),
-    LayerCase(
-        "encoder_gated",
-        layers.TransformerEncoder,
-        SINGLE,
-        {**BLOCK, "attention": "gated"},
-        noisy=True,
-        **RESIDUAL,
-    ),
-    LayerCase(
-        "encoder_conflict",
-        layers.TransformerEncoder,
-        SINGLE,
-        {**BLOCK, "attention": "conflict"},
-        **RESIDUAL,
+    *(
+        LayerCase(
+            f"encoder_{name}",
+            layers.TransformerEncoder,
+            SINGLE,
+            {**BLOCK, "attention": name},
+            **TRAITS.get(name, {}),
+            **RESIDUAL,
+        )
+        for name in ("softmax", "gated", "conflict")
     ),
     LayerCase("decoder", layers.TransformerDecoder, DECODER, BLOCK, **OF_TWO),
     LayerCase(
@@ -322,7 +312,6 @@ CASES += [
 ]
 
 # Every mechanism in every kind of layer, where no case above has it there.
-TRAITS = {"gated": {"noisy": True}}  # what the laws must know of a mechanism
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, mechanism in MECHANISMS.items():
     multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
