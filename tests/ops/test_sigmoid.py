@@ -66,6 +66,22 @@ def test_its_name_is_enough():
         )
 
 
+def test_pairs_have_the_weights_of_both_directions():
+    a, b, _ = arrays((3, 5, 6), leading=(2,))
+    mask_a, mask_b = np.arange(3) < [[2], [3]], np.arange(5) < [[4], [2]]
+    layer = layers.DecomposableAttention(4, attention="sigmoid", dtype="float64")
+    beta, alpha, of_a, of_b = map(
+        to_numpy, layer([a, b], mask=[mask_a, mask_b], return_attention_scores=True)
+    )
+    query, key = (to_numpy(layer.network(x)) for x in (a, b))
+    expected = reference.sigmoid_weights(query, key, mask_a[:, :, None] & mask_b[:, None])
+    close(of_a, expected)
+    close(beta, expected @ b)
+    expected = reference.sigmoid_weights(key, query, mask_b[:, :, None] & mask_a[:, None])
+    close(of_b, np.swapaxes(expected, 1, 2))
+    close(alpha, expected @ a)
+
+
 def test_swapped_in_by_name():
     x = keras.Input((None, 8))
     model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
