@@ -1,7 +1,7 @@
 """Texts as a model receives them, for reports on what it does with them."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,7 @@ class Reading(NamedTuple):
     tokens: dict[str, list[list[str]]]
 
     @classmethod
-    def of(cls, ids: Mapping[str, np.ndarray], tokens: Mapping[str, list[list[str]]]) -> Self:
+    def of(cls, ids: Mapping[str, np.ndarray], tokens: Mapping[str, list[list[str]]]) -> "Reading":
         """The reading of padded ids; pads sides of equal length further, with 0, the padding id.
 
         >>> reading = Reading.of(
