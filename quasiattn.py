@@ -42,15 +42,19 @@ def main() -> None:
             f"quasiattn: KERAS_BACKEND is {backend!r}: the commands run on TensorFlow only; "
             "unset it or set it to 'tensorflow'"
         )
+    missing = None
     try:
         with _silent_unless_it_fails():
-            from keras_quasiattn import cli
+            try:
+                from keras_quasiattn import cli
+            except ModuleNotFoundError as error:
+                missing = str(error.name)
+                if missing.startswith("keras_quasiattn"):
+                    raise
     except KeyboardInterrupt:
         sys.exit(130)
-    except ModuleNotFoundError as error:
-        if error.name not in ("click", "tensorflow"):
-            raise
-        sys.exit(f"quasiattn: {error.name} is not installed: pip install 'keras-quasiattn[tasks]'")
+    if missing:
+        sys.exit(f"quasiattn: {missing} is not installed: pip install 'keras-quasiattn[tasks]'")
     cli.main()
 
 

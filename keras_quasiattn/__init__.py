@@ -24,6 +24,7 @@ except ModuleNotFoundError as error:
 
 # The extra that each package needs; none beyond a backend for models and metrics.
 _EXTRAS = {
+    "data": "tasks",
     "metrics": "tensorflow",
     "models": "tensorflow",
     "report": "report",

@@ -1,7 +1,8 @@
 """Packages that an extra installs: imported on first use, and named with the extra if missing."""
 
+import contextlib
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -12,14 +13,15 @@ class MissingPackageError(UserError, ModuleNotFoundError):
     """A package that an extra installs is missing; the message says how to install it."""
 
 
-def require(module: str, extra: str) -> ModuleType:
-    """Imports a module that needs an extra.
+@contextlib.contextmanager
+def needs(extra: str) -> Iterator[None]:
+    """Around imports that need an extra.
 
     Raises:
         MissingPackageError: a package is not installed.
     """
     try:
-        return importlib.import_module(module)
+        yield
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package == __name__.partition(".")[0]:
@@ -27,6 +29,17 @@ def require(module: str, extra: str) -> ModuleType:
         raise MissingPackageError(
             f"{package} is not installed: pip install 'keras-quasiattn[{extra}]'", name=package
         ) from error
+
+
+def require(module: str, extra: str) -> ModuleType:
+    """Imports a module that needs an extra.
+
+    Raises:
+        MissingPackageError: a package is not installed.
+    """
+    with needs(extra):
+        imported = importlib.import_module(module)
+    return imported
 
 
 def lazy_attributes(package: str, homes: Mapping[str, str], extra: str) -> Callable[[str], Any]:

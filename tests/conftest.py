@@ -2,6 +2,8 @@
 
 import fcntl
 import gc
+import importlib.metadata
+import importlib.util
 import os
 import random
 import shutil
@@ -17,7 +19,11 @@ os.environ["XLA_FLAGS"] = " ".join(
         os.environ.get("XLA_FLAGS", ""),
         "--xla_backend_optimization_level=0",
         "--xla_llvm_disable_expensive_passes=true",
-        "--xla_cpu_use_fusion_emitters=false",
+        # TensorFlow 2.19 does not know this one, and ends the process at an unknown flag.
+        "--xla_cpu_use_fusion_emitters=false"
+        if not importlib.util.find_spec("tensorflow")
+        or importlib.metadata.version("tensorflow") >= "2.20"
+        else "",
     ]
 )
 

@@ -1,5 +1,7 @@
 """What the package says and does where an extra is missing."""
 
+import json
+import os
 import subprocess
 import sys
 
@@ -8,37 +10,112 @@ import pytest
 import keras_quasiattn
 from keras_quasiattn.extras import MissingPackageError
 
+
+def python(backend: str, code: str) -> str:
+    """What a fresh process prints."""
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "KERAS_BACKEND": backend},
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
 TRY = """
-import sys
+import json, sys
 for name in {missing}:
     sys.modules[name] = None
-import keras_quasiattn
-{use}
+said = {{}}
+for use in {uses}:
+    try:
+        exec(use, {{}})
+        said[use] = ""
+    except Exception as error:
+        said[use] = f"{{type(error).__name__}}: {{error}}"
+print(json.dumps(said))
 """
-TASKS = ["click", "sacrebleu", "tensorboard", "tensorflow_datasets", "tensorflow_text"]
+TASKS = [
+    *("click", "sacrebleu", "tensorboard", "tensorflow_datasets", "tensorflow_text"),
+    *("tensorflow_serving", "sentencepiece", "keras_tuner", "jinja2", "matplotlib"),
+]
+FIT = """
+import keras
+import numpy as np
+from keras_quasiattn import layers, metrics, models, ops
+
+tokens = keras.Input((None,), dtype="int32")
+x = keras.layers.Embedding(9, 4, mask_zero=True)(tokens)
+x = layers.MaskedPooling()(keras.layers.MultiHeadAttention(2, 3)(x, x))
+model = keras.Model(tokens, keras.layers.Dense(1, activation="sigmoid")(x))
+model = models.swap_attention(model)
+model.compile("sgd", "binary_crossentropy")
+model.fit(np.ones((4, 3), "int32"), np.ones((4, 1)), verbose=0)
+models.TransformerClassifier(vocabulary_size=9, num_classes=2, num_layers=1, num_heads=2)
+"""
+SHOW = """
+import numpy as np
+from keras_quasiattn import layers, report
+view = report.show(layers.CoDA(), [np.ones((1, 2, 4), "float32")] * 2)
+"""
+NAMED = {
+    f"{{}} is not installed: pip install 'keras-quasiattn[{extra}]'": uses
+    for extra, uses in {
+        "tasks": [
+            *("import keras_quasiattn.data", "from keras_quasiattn.data import read_table"),
+            *("import keras_quasiattn.serving", "from keras_quasiattn.serving import export"),
+            *("import keras_quasiattn.text", "from keras_quasiattn.text import WordTokenizer"),
+            "import keras_quasiattn; keras_quasiattn.tasks.get('mlu')",
+            "from keras_quasiattn.training import train",
+            "import keras_quasiattn; keras_quasiattn.training.RunFolder",
+            "import keras_quasiattn; keras_quasiattn.report.write_report",
+        ],
+        "tuning": ["import keras_quasiattn.tuning", "from keras_quasiattn.tuning import search"],
+        "report,tensorflow": ["from keras_quasiattn.training import AttentionSummaries"],
+        "report": [SHOW + "view.html()", SHOW + "view.figure()"],
+    }.items()
+}
+WORKS = ["from keras_quasiattn import layers, metrics, models, ops, report, training", SHOW, FIT]
 
 
 @pytest.mark.parametrize(
-    ("missing", "use", "said"),
+    ("backend", "missing"),
     [
-        (["tensorflow"], "", "pip install 'keras-quasiattn[tensorflow]', or set the environment"),
-        (TASKS, "from keras_quasiattn import report, training; report.show", ""),
-        (TASKS, "keras_quasiattn.training.AttentionSummaries", "tensorboard is not installed"),
-        (TASKS, "keras_quasiattn.tasks.get('mlu')", "pip install 'keras-quasiattn[tasks]'"),
-        (TASKS, "keras_quasiattn.text", "tensorflow_text is not installed"),
-        (["keras_tuner"], "keras_quasiattn.tuning", "pip install 'keras-quasiattn[tuning]'"),
-        (TASKS, "keras_quasiattn.metrics, keras_quasiattn.models", ""),
+        ("tensorflow", TASKS),
+        ("jax", ["tensorflow", *TASKS]),
+        ("torch", ["tensorflow", *TASKS]),
     ],
 )
-def test_a_base_install_says_which_extra_it_needs(missing: list[str], use: str, said: str) -> None:
+def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(
+    backend: str, missing: list[str]
+) -> None:
+    uses = [*WORKS, *(use for uses in NAMED.values() for use in uses)]
+    said = json.loads(python(backend, TRY.format(missing=missing, uses=uses)).splitlines()[-1])
+    assert {use: said[use] for use in WORKS} == dict.fromkeys(WORKS, "")
+    for message, uses in NAMED.items():
+        for use in uses:
+            kind, _, line = said[use].partition(": ")
+            assert kind == "MissingPackageError", (use, said[use])
+            package = line.partition(" ")[0]
+            assert line == message.format(package) and package in missing, (use, line)
+
+
+def test_a_missing_backend_is_named_with_its_extra() -> None:
+    use = "import keras_quasiattn"
+    said = python("tensorflow", TRY.format(missing=["tensorflow"], uses=[use]))
+    assert "pip install 'keras-quasiattn[tensorflow]', or set the environment" in said
+
+
+def test_the_command_names_its_extra() -> None:
+    code = "import sys; sys.modules['click'] = None; import quasiattn; "
     ended = subprocess.run(
-        [sys.executable, "-c", TRY.format(missing=missing, use=use)],
-        capture_output=True,
-        text=True,
-        timeout=120,
+        [sys.executable, "-c", code + "quasiattn.main()"], capture_output=True, text=True
     )
-    last = ended.stderr.splitlines()[-1] if ended.returncode else ""
-    assert (said in last) and (ended.returncode == (1 if said else 0)), ended.stderr
+    assert ended.returncode == 1 and ended.stderr == (
+        "quasiattn: click is not installed: pip install 'keras-quasiattn[tasks]'\n"
+    )
 
 
 def test_every_package_is_an_attribute_and_nothing_else_is() -> None:

@@ -5,7 +5,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -24,7 +24,7 @@ class _Examples(Protocol):
 
     def __len__(self) -> int: ...
 
-    def where(self, chosen: np.ndarray) -> Self:
+    def where(self: "Examples", chosen: np.ndarray) -> "Examples":
         """The examples that a boolean array selects."""
 
 

@@ -1,11 +1,13 @@
 """The tasks: each has its data, tokenizer, models, metrics and presets."""
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.extras import require
-from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.settings import TrainingSettings
-from keras_quasiattn.tasks.task import ServingSignature, Task
-from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.extras import needs, require
+
+with needs("tasks"):
+    from keras_quasiattn.tasks.preset import Preset
+    from keras_quasiattn.tasks.settings import TrainingSettings
+    from keras_quasiattn.tasks.task import ServingSignature, Task
+    from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 
 __all__ = [
     "Preset",

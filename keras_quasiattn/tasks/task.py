@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -115,7 +115,7 @@ class Task(abc.ABC):
         }
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], data_dir: str | Path) -> Self:
+    def from_config(cls, config: Mapping[str, Any], data_dir: str | Path) -> "Task":
         """The task that this `config()` describes."""
         return cls(
             preset=config["preset"],

@@ -1,23 +1,26 @@
 """Tokenizers that a SavedModel can contain, vocabularies and word vectors."""
 
-from keras_quasiattn.text.byte_tokenizer import ByteTokenizer
-from keras_quasiattn.text.cleaning import CLEANINGS
-from keras_quasiattn.text.compressed import open_text
-from keras_quasiattn.text.sentence_piece_tokenizer import (
-    SentencePieceTokenizer,
-    learn_sentence_pieces,
-)
-from keras_quasiattn.text.span_tokenizer import SPAN_CLEANINGS, SpanTokenizer
-from keras_quasiattn.text.subword_tokenizer import SubwordTokenizer
-from keras_quasiattn.text.vocabulary import (
-    learn_subwords,
-    learn_words,
-    read_vocabulary,
-    vocabulary_text,
-)
-from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
-from keras_quasiattn.text.word_tokenizer import WordTokenizer
-from keras_quasiattn.text.word_vectors import embedding_matrix, read_word_vectors
+from keras_quasiattn.extras import needs
+
+with needs("tasks"):
+    from keras_quasiattn.text.byte_tokenizer import ByteTokenizer
+    from keras_quasiattn.text.cleaning import CLEANINGS
+    from keras_quasiattn.text.compressed import open_text
+    from keras_quasiattn.text.sentence_piece_tokenizer import (
+        SentencePieceTokenizer,
+        learn_sentence_pieces,
+    )
+    from keras_quasiattn.text.span_tokenizer import SPAN_CLEANINGS, SpanTokenizer
+    from keras_quasiattn.text.subword_tokenizer import SubwordTokenizer
+    from keras_quasiattn.text.vocabulary import (
+        learn_subwords,
+        learn_words,
+        read_vocabulary,
+        vocabulary_text,
+    )
+    from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
+    from keras_quasiattn.text.word_tokenizer import WordTokenizer
+    from keras_quasiattn.text.word_vectors import embedding_matrix, read_word_vectors
 
 __all__ = [
     "CLEANINGS",

@@ -1,6 +1,6 @@
 """Training of a task in a run folder: strategies, precision, checkpoints and resuming."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_quasiattn.extras import lazy_attributes
 
@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from keras_quasiattn.training.trainer import train
 
 __all__ = ["AttentionSummaries", "RunFolder", "append_result", "result_row", "train"]
-# `AttentionSummaries` needs TensorBoard; the others need tasks, and all that tasks need.
-__getattr__ = lazy_attributes(
+_needing_tasks = lazy_attributes(
     __name__,
     {
-        "AttentionSummaries": "attention_summaries",
         "RunFolder": "run_folder",
         "append_result": "result",
         "result_row": "result",
@@ -23,3 +21,11 @@ __getattr__ = lazy_attributes(
     },
     extra="tasks",
 )
+_needing_tensorboard = lazy_attributes(
+    __name__, {"AttentionSummaries": "attention_summaries"}, extra="report,tensorflow"
+)
+
+
+def __getattr__(name: str) -> Any:
+    get = _needing_tensorboard if name == "AttentionSummaries" else _needing_tasks
+    return get(name)

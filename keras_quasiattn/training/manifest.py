@@ -16,7 +16,10 @@ def hashes(files: Mapping[str, Path]) -> dict[str, str]:
     found = {}
     for name, file in files.items():
         with open(file, "rb") as stream:
-            found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+            digest = hashlib.sha256()
+            while chunk := stream.read(1 << 20):
+                digest.update(chunk)
+        found[name] = digest.hexdigest()
     return found
 
 

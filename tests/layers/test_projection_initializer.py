@@ -6,7 +6,7 @@ from keras_quasiattn.layers.shared.projection_initializer import ProjectionIniti
 
 
 def test_projections_start_at_the_scale_of_a_dense_layer():
-    """A plain Keras initializer would make kernels four times too small.
+    """A plain initializer of Keras before 3.15 would make kernels four times too small.
 
     It takes the heads for the window of a convolution.
     """

@@ -40,7 +40,8 @@ class MultiHeadQuasiAttention(keras.layers.MultiHeadAttention):
     `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached to the tensor.
     Values at masked positions, NaN included, do not affect others. A row that is masked or has
     nothing to attend to is exactly 0, also after the output projection. Returning the scores does
-    not change the output. Kernels start larger than in Keras (see `ProjectionInitializer`).
+    not change the output. Kernels start larger than in Keras before 3.15 (see
+    `ProjectionInitializer`).
 
     Raises:
         ValueError: `flash_attention=True`, `dropout` outside [0, 1), a float mask, or wrong shapes.

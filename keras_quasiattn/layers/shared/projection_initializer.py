@@ -13,9 +13,10 @@ Tensor = Any
 class ProjectionInitializer(keras.initializers.Initializer):
     """Initializes a kernel of more than two axes as the matrix it represents.
 
-    Keras computes the fans of a kernel (features, heads, size) as for a convolution. For 4 heads of
-    size 32 on 128 features, its Glorot kernels have a quarter of the scale of a dense layer's, and
-    the products q·k a sixteenth. Softmax then starts as an average, and tanh(E) of CoDA near 0.
+    Keras before 3.15 computes the fans of a kernel (features, heads, size) as for a convolution.
+    For 4 heads of size 32 on 128 features, its Glorot kernels have a quarter of the scale of a
+    dense layer's, and the products q·k a sixteenth. Softmax then starts as an average, and tanh(E)
+    of CoDA near 0.
 
     Args:
         initializer: initializer of the matrix (inputs, outputs).
