@@ -1,6 +1,6 @@
 """Texts as a model receives them, for reports on what it does with them."""
 
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,7 +22,7 @@ class TokenizedTexts(NamedTuple):
         """The model's input: the dictionary, or the only array."""
         return self.inputs if len(self.inputs) > 1 else next(iter(self.inputs.values()))
 
-    def blank(self) -> tuple[Self, dict[str, int]]:
+    def blank(self) -> tuple["TokenizedTexts", dict[str, int]]:
         """Padding instead of texts, with a length of its own for each side, and these lengths.
 
         The shapes of what the model computes from it tell whose positions an axis counts.
