@@ -46,6 +46,7 @@ ON_EVERY_BACKEND = (
                 "pair_models",
             ),
             *("readers", "seq2seq", "sequence_crossentropy", "siamese_classifier", "transformer"),
+            *("swap_attention", "swap_blocks"),
         )
     ),
 )

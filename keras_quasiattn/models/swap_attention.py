@@ -117,6 +117,7 @@ def _attentions(layer: keras.Layer) -> list[keras.layers.MultiHeadAttention]:
 
 def _transfer(source: keras.Layer, target: keras.Layer) -> bool:
     """Copies all weights, of swapped attention those of the projections; whether any is swapped."""
+    _build_alike(source, target)
     attentions = list(zip(_attentions(source), _attentions(target), strict=True))
     for one, other in attentions:
         if type(one) is type(other):
@@ -128,6 +129,18 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> bool:
     for weight, copied in zip(_other_weights(source), _other_weights(target), strict=True):
         copied.assign(weight)
     return any(type(one) is not type(other) for one, other in attentions)
+
+
+def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
+    """Builds what a functional graph does not: layers inside one that tells its output's shape."""
+    if source.built and not target.built:
+        target.build_from_config(source.get_build_config())
+    if not isinstance(source, keras.layers.MultiHeadAttention):
+        inside = (
+            one._flatten_layers(include_self=False, recursive=False) for one in (source, target)
+        )
+        for pair in zip(*inside, strict=True):
+            _build_alike(*pair)
 
 
 def _other_weights(layer: keras.Layer) -> list[keras.Variable]:

@@ -90,7 +90,7 @@ def test_what_cannot_be_swapped_is_named() -> None:
         copy = swap_attention(keras.Model(x, y))
     assert [type(copy.get_layer(name)) for name in ("plain", "mine")] == [MultiHeadCoDA, Own]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", UserWarning)
         swap_attention(
             keras.Model(x, MultiHeadCoDA(2, 4)(keras.layers.MultiHeadAttention(2, 4)(x, x), x))
         )

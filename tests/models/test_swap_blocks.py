@@ -46,6 +46,9 @@ class Block(keras.layers.Layer):
         attention = self.parts[0] if self.keeps else self.attention
         return self.dense(x + attention(x, x, attention_mask=mask, training=training))
 
+    def compute_output_shape(self, shape: Any) -> Any:
+        return (*shape[:-1], self.units)
+
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "units": self.units, "keeps": self.keeps}
 
@@ -59,10 +62,19 @@ class Stack(keras.layers.Layer):
         self.again = self.attention = keras.layers.MultiHeadAttention(2, 4, name="a")
         self.others = (keras.layers.MultiHeadAttention(1, 8, name="b"),)
 
+    def build(self, shape: Any) -> None:
+        for block in self.blocks:
+            block.build(shape)
+        for attention in (self.attention, *self.others):
+            attention.build(shape, shape)
+
     def call(self, x: Any) -> Any:
         for block in self.blocks:
             x = block(x)
         return self.others[0](x, x) + self.again(x, x) + self.attention(x, x)
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return shape
 
 
 def values(model: Any, *inputs: Any) -> np.ndarray:

@@ -151,14 +151,14 @@ def _visible(
         name: None if given.get(name) is None else keras.ops.cast(given[name], "bool")
         for name in ("query_mask", "value_mask", "key_mask", "attention_mask")
     }
-    flat = [math.prod(side) for side in lengths]
+    targets, sources = map(math.prod, lengths)
     window = layer.get_config().get("sliding_window")  # new in Keras 3.15
     return combine_masks(
         axes.target_mask(masks["query_mask"]),
         axes.source_mask(combine_masks(masks["value_mask"], masks["key_mask"])),
         axes.pair_mask(masks["attention_mask"], *lengths),
-        causal_mask(*flat) if given.get("use_causal_mask") else None,
-        None if window is None else sliding_window_mask(*flat, window),
+        causal_mask(targets, sources) if given.get("use_causal_mask") else None,
+        None if window is None else sliding_window_mask(targets, sources, window),
     )
 
 

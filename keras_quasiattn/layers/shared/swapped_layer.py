@@ -118,6 +118,13 @@ class SwappedLayer:
             return value
         return type(value)(zip(value, made, strict=True) if isinstance(value, dict) else made)
 
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Builds the layer, and swapped attention of which it has built the original alone."""
+        super().build_from_config(config)  # type: ignore[misc]
+        for value, made in self.__dict__.pop("_swapped", {}).values():
+            if value.built and not made.built:
+                made.build_from_config(value.get_build_config())
+
     def get_config(self) -> dict[str, Any]:
         """Returns the layer's configuration as it was before the swap, and the swap."""
         config = dict(self._serialized["config"])
