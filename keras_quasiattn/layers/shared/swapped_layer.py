@@ -1,6 +1,7 @@
 """Exchanges the attention of layers, those inside a layer included, when they are made again."""
 
 import dataclasses
+import functools
 import inspect
 from typing import Any
 
@@ -57,8 +58,17 @@ class Swap:
 
     def make_block(self, kind: type[Any], serialized: dict[str, Any]) -> keras.layers.Layer:
         """Makes a layer of a subclass of `kind` that swaps the attention assigned to it."""
-        members = {"_swap": self, "_serialized": serialized, "__module__": kind.__module__}
+
+        @functools.wraps(kind.build)
+        def build(layer: Any, *args: Any, **kwargs: Any) -> None:
+            kind.build(layer, *args, **kwargs)
+            for value, made in vars(layer).pop("_swapped", {}).values():
+                if value.built and not made.built:  # `kind.build` has kept and built the original
+                    made.build_from_config(value.get_build_config())
+
+        members = {"_swap": self, "_serialized": serialized, "build": build}
         made: Any = type(kind.__name__, (SwappedLayer, kind), members)
+        made.__module__ = kind.__module__
         # All such classes share a name: what they have in common, `from_config`, is in the base.
         keras.saving.register_keras_serializable("keras_quasiattn", "SwappedLayer")(made)
         return super(SwappedLayer, made).from_config(serialized["config"])  # type: ignore[misc]
@@ -117,13 +127,6 @@ class SwappedLayer:
         if all(one is other for one, other in zip(held, made, strict=True)):
             return value
         return type(value)(zip(value, made, strict=True) if isinstance(value, dict) else made)
-
-    def build_from_config(self, config: dict[str, Any]) -> None:
-        """Builds the layer, and swapped attention of which it has built the original alone."""
-        super().build_from_config(config)  # type: ignore[misc]
-        for value, made in self.__dict__.pop("_swapped", {}).values():
-            if value.built and not made.built:
-                made.build_from_config(value.get_build_config())
 
     def get_config(self) -> dict[str, Any]:
         """Returns the layer's configuration as it was before the swap, and the swap."""
