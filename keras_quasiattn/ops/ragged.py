@@ -1,6 +1,5 @@
 """Sequences of unequal length as a padded batch and its mask."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import keras
