@@ -53,7 +53,7 @@ ON_EVERY_BACKEND = (
                 "pair_models",
             ),
             *("readers", "sampling", "seq2seq", "sequence_crossentropy"),
-            *("siamese_classifier", "transformer"),
+            *("siamese_classifier", "swap_attention", "swap_blocks", "transformer"),
         )
     ),
 )

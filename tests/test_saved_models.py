@@ -1,5 +1,6 @@
 """The models that lie in the repository answer, and are small."""
 
+import json
 import sys
 from pathlib import Path
 
@@ -10,17 +11,41 @@ import warm
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="SavedModels are TensorFlow's")
-@pytest.mark.parametrize(
+TENSORFLOW = pytest.mark.skipif(
+    keras.backend.backend() != "tensorflow", reason="SavedModels are TensorFlow's"
+)
+ANSWERED = pytest.mark.parametrize(
     "model,question,answer",
     [
         ("arithmetic", "x=85,y=-52,y-x", "-137"),
         ("trec", "What is the capital of Yugoslavia ?", "LOC"),
     ],
 )
+
+
+@TENSORFLOW
+@ANSWERED
 def test_they_answer_without_keras_and_fit_into_five_megabytes(model, question, answer):
     folder = ROOT / "saved_models" / model / "1"
     command = [sys.executable, ROOT / "examples" / "ask.py", folder, question]
     ended = warm.run(command, text=True, before=warm.WITHOUT_KERAS)
     assert ended.stdout.splitlines()[0] == answer, ended.stderr[-1000:]
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < 5_000_000
+
+
+@TENSORFLOW
+@ANSWERED
+def test_they_are_loaded_by_name_and_their_cards_say_what_is_in_them(
+    model, question, answer, monkeypatch
+):
+    from keras_quasiattn.serving import load
+    from keras_quasiattn.serving.model_card import model_card
+
+    monkeypatch.chdir(ROOT)
+    loaded = load(model)
+    (found,) = loaded([question])
+    assert answer in (found.get("answer"), found.get("label"))
+    about = json.loads((loaded.path / "assets.extra" / "about.json").read_text())
+    assert (loaded.path / "README.md").read_text() == model_card(about), (
+        "write what model_card makes of about.json"
+    )

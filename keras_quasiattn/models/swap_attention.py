@@ -1,4 +1,4 @@
-"""Replaces Keras' attention layers in a model by those of this package."""
+"""Replaces the attention layers in a model by those of another mechanism."""
 
 import warnings
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.shared.swapped_layer import Swap, holder_name
 from keras_quasiattn.ops.checks import check_choice
 
 # Attributes of sublayers that both layers have; the last one only where `use_gate` is set.
@@ -14,16 +16,21 @@ _PROJECTIONS = ("query_dense", "key_dense", "value_dense", "output_dense", "_gat
 
 
 def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) -> keras.Model:
-    """Copies a model, replacing `keras.layers.MultiHeadAttention` by `MultiHeadCoDA` or another.
+    """Copies a model, replacing its attention by `MultiHeadCoDA` or another multi-head layer.
 
-    Names, projection weights, masks and calls stay the same, also in nested functional and
-    sequential models. All other layers keep their weights. The original model is not changed.
-    Weights trained with softmax are a good start only for the projections of another attention, not
-    for its outputs: train the copy.
+    `keras.layers.MultiHeadAttention` and this package's multi-head layers are replaced wherever
+    they stand: in the model, in nested functional and sequential models, in this package's blocks
+    and Transformers, and in layers of your own or of other packages that hold them as attributes,
+    or in lists, tuples or dictionaries that are attributes. Layers of the wanted kind stay.
 
-    Two kinds of attention are kept as they are, and a warning names them. Attention inside a layer
-    of another class cannot be reached by rebuilding the graph. Subclasses of `MultiHeadAttention`
-    may behave differently.
+    Names, projection weights, masks and calls stay the same. All other layers keep their weights.
+    The original model is not changed. Weights trained with softmax are a good start only for the
+    projections of another attention, not for its outputs: train the copy. In the copy, the class of
+    a layer of your own is a subclass of it, which swaps the attention when the layer assigns it.
+
+    What cannot be replaced is kept, and a warning names it with the reason: subclasses of
+    `MultiHeadAttention` by others, which may compute something else, and attention that a layer
+    holds in another way than above.
 
     Args:
         model: a built functional or sequential model.
@@ -54,35 +61,30 @@ def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) 
         )
     check_choice(attention, sorted(MULTI_HEAD_LAYERS), "attention")
     found = list(_layers(model))
-    swappable = [layer for layer in found if type(layer) is keras.layers.MultiHeadAttention]
-    kept = [f"{layer.name} ({type(layer).__name__})" for layer in found if _hides_attention(layer)]
-    if kept:
-        warnings.warn(
-            f"swap_attention leaves these layers unchanged: {', '.join(kept)}", stacklevel=2
-        )
-    if not swappable:
-        raise ValueError(
-            f"`model` {model.name!r} contains no keras.layers.MultiHeadAttention to swap. "
-            f"Its layers: {', '.join(layer.name for layer in found)}"
-        )
+    swap = Swap(attention, options)
+    swap = Swap(attention, options, tuple(sorted(_holders(found, swap))))
     copies: dict[int, keras.Layer] = {}
 
     def copy_of(layer: keras.Layer) -> keras.Layer:
-        config = layer.get_config()
-        made = (
-            MULTI_HEAD_LAYERS[attention](**{**config, **options})
-            if layer in swappable
-            else type(layer).from_config(config)
-        )
-        copies[id(layer)] = made
-        return made
+        copies[id(layer)] = swap.copy(layer)
+        return copies[id(layer)]
 
-    copy = keras.models.clone_model(model, clone_function=copy_of, recursive=True)
-    for layer in found:
-        if layer in swappable:
-            _copy_projections(layer, copies[id(layer)])
-        elif id(layer) in copies:
-            copies[id(layer)].set_weights(layer.get_weights())
+    if swap.chooses(model):
+        found = [model]
+        copy = copy_of(model)
+    else:
+        copy = keras.models.clone_model(model, clone_function=copy_of, recursive=True)
+    pairs = [(layer, copies[id(layer)]) for layer in found if id(layer) in copies]
+    swapped = [_transfer(*pair) for pair in pairs]
+    kept = "; ".join(reason for _, layer in pairs for reason in _kept(layer, swap))
+    if not any(swapped):
+        raise ValueError(
+            f"`model` {model.name!r} contains no layer such as keras.layers.MultiHeadAttention to "
+            f"swap for {attention!r}. Its layers: {', '.join(layer.name for layer in found)}"
+            + (f". Unchanged: {kept}" if kept else "")
+        )
+    if kept:
+        warnings.warn(f"swap_attention leaves these layers unchanged: {kept}", stacklevel=2)
     return copy
 
 
@@ -95,19 +97,66 @@ def _layers(model: keras.Model) -> Iterator[keras.Layer]:
             yield layer
 
 
-def _hides_attention(layer: keras.Layer) -> bool:
-    """Whether this layer is, or contains, Keras attention that the swap leaves in place."""
-    if type(layer) is keras.layers.MultiHeadAttention:
-        return False
-    # Keras has no public way to list the layers inside a layer.
-    return any(
-        isinstance(one, keras.layers.MultiHeadAttention)
-        and not type(one).__module__.startswith("keras_quasiattn")
-        for one in layer._flatten_layers()
-    )
+def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
+    """Returns the names of all layers, those within layers included, that hold such attention."""
+    return {
+        holder_name(one)
+        for layer in layers
+        for one in layer._flatten_layers()  # Keras has no public way to list the layers in a layer
+        if not isinstance(one, keras.Model)
+        and not swap.applies_to(one)
+        and any(map(swap.applies_to, one._flatten_layers()))
+    }
 
 
-def _copy_projections(source: keras.Layer, target: keras.Layer) -> None:
-    for name in _PROJECTIONS:
-        if hasattr(source, name):
-            getattr(target, name).set_weights(getattr(source, name).get_weights())
+def _attentions(layer: keras.Layer) -> list[keras.layers.MultiHeadAttention]:
+    return [
+        one for one in layer._flatten_layers() if isinstance(one, keras.layers.MultiHeadAttention)
+    ]
+
+
+def _transfer(source: keras.Layer, target: keras.Layer) -> bool:
+    """Copies all weights, of swapped attention those of the projections; whether any is swapped."""
+    _build_alike(source, target)
+    attentions = list(zip(_attentions(source), _attentions(target), strict=True))
+    for one, other in attentions:
+        if type(one) is type(other):
+            other.set_weights(one.get_weights())
+            continue
+        for name in _PROJECTIONS:
+            if hasattr(one, name):
+                getattr(other, name).set_weights(getattr(one, name).get_weights())
+    for weight, copied in zip(_other_weights(source), _other_weights(target), strict=True):
+        copied.assign(weight)
+    return any(type(one) is not type(other) for one, other in attentions)
+
+
+def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
+    """Builds what a functional graph does not: layers inside one that tells its output's shape."""
+    if source.built and not target.built:
+        target.build_from_config(source.get_build_config())
+    if not isinstance(source, keras.layers.MultiHeadAttention):
+        inside = (
+            one._flatten_layers(include_self=False, recursive=False) for one in (source, target)
+        )
+        for pair in zip(*inside, strict=True):
+            _build_alike(*pair)
+
+
+def _other_weights(layer: keras.Layer) -> list[keras.Variable]:
+    """Returns the weights outside all attention layers, in the order of `layer.weights`."""
+    attention = {id(weight) for one in _attentions(layer) for weight in one.weights}
+    return [weight for weight in layer.weights if id(weight) not in attention]
+
+
+def _kept(layer: keras.Layer, swap: Swap) -> Iterator[str]:
+    """Yields, for each attention that a copied layer still has, its name and the reason."""
+    for one in _attentions(layer):
+        if swap.applies_to(one):
+            reason = "its layer holds it neither as an attribute nor in a list or the like of one"
+        elif not isinstance(one, MultiHeadQuasiAttention):
+            reason = "a subclass of MultiHeadAttention may compute something else"
+        else:
+            continue
+        within = "" if one is layer else f" in {layer.name} ({type(layer).__name__})"
+        yield f"{one.name} ({type(one).__name__}){within}: {reason}"

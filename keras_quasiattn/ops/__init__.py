@@ -10,6 +10,7 @@ from keras_quasiattn.ops.intra_attention import intra_attention
 from keras_quasiattn.ops.l1.distance import pairwise_l1
 from keras_quasiattn.ops.open_positions import open_positions_attention
 from keras_quasiattn.ops.pooling import local_attention, soft_attention
+from keras_quasiattn.ops.ragged import from_ragged
 from keras_quasiattn.ops.sigmoid import sigmoid_attention
 from keras_quasiattn.ops.softmax import softmax_attention
 
@@ -21,6 +22,7 @@ __all__ = [
     "coda_pair",
     "conflict_attention",
     "factorization_machine",
+    "from_ragged",
     "gated_softmax",
     "gumbel_gate",
     "hard_gates",

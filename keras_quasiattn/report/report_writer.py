@@ -10,7 +10,7 @@ from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learnin
 from keras_quasiattn.report.learning_curves import curves_of
 from keras_quasiattn.report.page_writer import Section, page
 from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_saved_model
-from keras_quasiattn.report.saved_answers import SavedAnswers
+from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.training.files import atomic_file
 
@@ -62,7 +62,7 @@ def write_report(
     for source in map(Path, sources):
         if (source / "saved_model.pb").is_file():
             name = f"{source.resolve().parent.name}/{source.name} (exported)"
-            views.append(view_of_saved_model(name, SavedAnswers(source), inputs))
+            views.append(view_of_saved_model(name, ExportedModel(source), inputs))
             continue
         folder = RunFolder.open(source)
         folders.append(folder)

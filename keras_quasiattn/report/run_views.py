@@ -13,7 +13,7 @@ from keras_quasiattn.layers.shared.probe import probe, with_owners
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
 from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
-from keras_quasiattn.report.saved_answers import SavedAnswers
+from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.training.attention_figures import AttentionFigures, shares
@@ -116,15 +116,15 @@ def view_of_run(
     return view
 
 
-def view_of_saved_model(name: str, answers: SavedAnswers, inputs: Sequence[str]) -> View:
+def view_of_saved_model(name: str, exported: ExportedModel, inputs: Sequence[str]) -> View:
     """Collect what an exported model's answers show; by default its own example is answered."""
     view = View(name)
     texts = (
-        list(inputs) or [answers.about["example"]] if inputs or "example" in answers.about else []
+        list(inputs) or [exported.about["example"]] if inputs or "example" in exported.about else []
     )
     if not texts:
         view.notes.append(f"{name} contains no example: pass --input")
-    found = answers.predict(texts)
+    found = exported(texts)
     view.add_answers(found)
     view.add_examples(
         [

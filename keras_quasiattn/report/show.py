@@ -60,7 +60,8 @@ def show(
     """Call a layer or a whole model, and show what every attention layer in it computed.
 
     Args:
-        layer: any Keras layer or model that contains attention layers of this package.
+        layer: any Keras layer or model that contains attention layers of this package, or
+            `keras.layers.MultiHeadAttention`.
         *args: positional arguments of the call.
         tokens: one list of tokens per sequence. An axis is labelled with the list of its length; if
             two lists have that length, rows take the first and columns the last. Default: position
@@ -73,7 +74,7 @@ def show(
         An object that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
-        ValueError: no attention layer of this package was called.
+        ValueError: no such attention layer was called.
         UserError: when it is shown, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:
@@ -88,7 +89,8 @@ def show(
     _, seen = probe(layer, *args, **kwargs)
     if not seen:
         raise ValueError(
-            f"`layer` must contain an attention layer of keras_quasiattn. Received: {layer.name!r}"
+            "`layer` must contain an attention layer of keras_quasiattn, or "
+            f"keras.layers.MultiHeadAttention. Received: {layer.name!r}"
         )
     sequences = {str(number): one for number, one in enumerate(tokens)}
     owned = with_owners(seen, {name: len(one) for name, one in sequences.items()})

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_quasiattn._version import __version__
+from keras_quasiattn.serving.model_card import CARD, model_card
 from keras_quasiattn.serving.quantization import Quantized
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder
@@ -14,7 +15,7 @@ from keras_quasiattn.training.manifest import MANIFEST, hashes
 def write_about(
     folder: RunFolder, task: Task, root: Path, file: Path, quantized: Quantized | None, **more: Any
 ) -> None:
-    """Write a model's description as JSON, the task's assets beside it, and the version's manifest.
+    """Write a model's description, its task's assets, the version's manifest and a model card.
 
     Args:
         folder: the model's run.
@@ -44,3 +45,5 @@ def write_about(
     file.with_name(MANIFEST).write_text(
         json.dumps(hashes(version), indent=2) + "\n", encoding="utf-8"
     )
+    # Not in the manifest, so that people may change it.
+    (root / CARD).write_text(model_card(about), encoding="utf-8")

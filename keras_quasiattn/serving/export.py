@@ -40,7 +40,7 @@ def export(
     dictionaries. The text processing is part of the graph. To load it, a process needs tensorflow
     and the kernels of tensorflow-text, but neither Keras nor this package. `assets.extra` holds
     warm-up requests for the server with their answers, and a description of the model that includes
-    its vocabulary.
+    its vocabulary. `README.md` is the model's card for people. `load` asks the model from Python.
 
     The version is written to a temporary folder and loaded again. The folder gets its final name
     only if the written model answers the task's example as the model itself does, so a server that

@@ -76,7 +76,8 @@ class PeriodEnd(keras.callbacks.Callback):
             selected = selected_step(self.rows, self.settings)
             self.checkpoints.save(step, self.model, self.model.optimizer, selected)
             self.curves.add(row)
-        self.model.stop_training = is_over(self.rows, self.settings)
+        if is_over(self.rows, self.settings):  # another callback may have stopped it already
+            self.model.stop_training = True
 
     def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
         """Close the curves."""

@@ -14,6 +14,7 @@ from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.averaging import average
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
+from keras_quasiattn.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.replicas import (
@@ -22,7 +23,6 @@ from keras_quasiattn.training.replicas import (
     offset_replica_seeds,
 )
 from keras_quasiattn.training.run_folder import LOCK, RunFolder
-from keras_quasiattn.training.schedules import WarmupSchedule
 from keras_quasiattn.training.selection import check_selection, is_over, selected_step
 from keras_quasiattn.training.strategy import make_strategy
 from keras_quasiattn.training.workers import Workers
@@ -39,16 +39,17 @@ def train(
     resume: bool = True,
     progress: bool = True,
     command: Sequence[str] = (),
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    optimizer: keras.optimizers.Optimizer | MakeOptimizer | None = None,
 ) -> RunFolder:
     """Train a task with `model.fit` and save the finished model in its run folder.
 
     After an interruption of any kind, the same call resumes from the last checkpoint. On a CPU with
     one replica, a resumed run ends with exactly the same weights, bit for bit, as an uninterrupted
     one, provided TensorFlow uses the same number of threads (it changes the order of its sums). If
-    the run is already finished, nothing is trained. The optimizer is Adam with Tensor2Tensor's
-    settings (β₁ 0.9, β₂ 0.997, ε 1e-9). The finished model has the weights of the checkpoint that
-    `training.select` names, or the mean of the trainable weights of the last checkpoints. Its loss
-    and metrics on the validation data are written to `metrics.json`.
+    the run is already finished, nothing is trained. The finished model has the weights of the
+    checkpoint that `training.select` names, or the mean of the trainable weights of the last
+    checkpoints. Its loss and metrics on the validation data are written to `metrics.json`.
 
     Training sets Keras' global seed to the task's seed, and restores the global precision policy
     when it ends.
@@ -64,6 +65,12 @@ def train(
             new or empty.
         progress: whether to show Keras' progress bar and status messages.
         command: the command line, which the run folder records.
+        callbacks: further Keras callbacks of the `fit`, called before those that write checkpoints.
+            A resumed run needs the same classes; what they remember is not in the checkpoints.
+        optimizer: a function that makes an optimizer from the learning rate schedule of the task's
+            settings, or an optimizer, of which only the configuration is used, its learning rate
+            included. The run folder records it. None means Adam with Tensor2Tensor's settings
+            (β₁ 0.9, β₂ 0.997, ε 1e-9) and `training.clip_norm`.
 
     Returns:
         The folder of the finished run.
@@ -71,12 +78,14 @@ def train(
     Raises:
         UserError: the folder holds something else, was started with other arguments, cannot be
             written or is in use by another process; the task's settings do not suit the strategy;
-            the loss is no longer finite; another worker was lost.
+            a callback or the optimizer is something else, or `training.clip_norm` is set beside an
+            optimizer; the loss is no longer finite; another worker was lost.
 
     ```python
     task = tasks.get("mlu")(preset="demo", model="coda", seed=1, data_dir="data")
     folder = train(task, "runs/mlu-coda")
     folder.load_model()
+    train(task, "runs/mlu-adamw", optimizer=lambda rate: keras.optimizers.AdamW(rate, beta_2=0.98))
     ```
     """
     with dtype_policy(policy):
@@ -85,6 +94,7 @@ def train(
             "policy": policy,
             "strategy": strategy,
             "replicas": distribution.num_replicas_in_sync,
+            **described(task.options.training, optimizer, callbacks),
         }
         workers = Workers(distribution)
         progress = progress and workers.is_chief
@@ -110,7 +120,11 @@ def train(
             if folder.finished:
                 _say(progress, f"{path} is finished: nothing to train")
             else:
-                _fit(task, folder, distribution, workers, policy, progress)
+                _fit(
+                    *(task, folder, distribution, workers, policy, progress),
+                    callbacks=callbacks,
+                    optimizer=optimizer,
+                )
             workers.broadcast_from_chief(0)  # barrier: no worker leaves early
     return folder
 
@@ -138,6 +152,9 @@ def _fit(
     workers: Workers,
     policy: str,
     progress: bool,
+    *,
+    callbacks: Sequence[keras.callbacks.Callback],
+    optimizer: Any,
 ) -> None:
     """Resume from the last readable checkpoint, train and save the finished model."""
     settings = task.options.training
@@ -149,7 +166,7 @@ def _fit(
     workers.chief_first(prepare)
     keras.utils.set_random_seed(task.seed)
     with distribution.scope():
-        model = _compiled(task, policy)
+        model = _compiled(task, policy, optimizer)
     # At least two, so that the run survives a damaged checkpoint.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_readable()
@@ -166,12 +183,12 @@ def _fit(
     period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
     if not is_over(period_end.rows, settings):
         validation_data = task.validation_data()
-        callbacks: list[keras.callbacks.Callback] = [period_end]
+        # PeriodEnd comes last, so that the checkpoint has what the others changed.
+        called: list[keras.callbacks.Callback] = [*callbacks, period_end]
         if workers.is_chief:
             examples = _middle_batch(validation_data)
             every = settings.checkpoint_every
-            # Before PeriodEnd, so that the checkpoint has the seed state after any draws here.
-            callbacks.insert(
+            called.insert(
                 0, AttentionSummaries(folder.path, examples, steps_per_epoch=every, start=start)
             )
         model.fit(
@@ -180,7 +197,7 @@ def _fit(
             epochs=settings.periods,
             steps_per_epoch=settings.checkpoint_every,
             validation_data=validation_data,
-            callbacks=callbacks,
+            callbacks=called,
             shuffle=False,
             verbose=_verbosity(progress),
         )
@@ -188,17 +205,11 @@ def _fit(
     _finish(task, model, checkpoints, period_end)
 
 
-def _compiled(task: Task, policy: str) -> keras.Model:
+def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     """Build and compile the model, and create all variables of its optimizer."""
     settings = task.options.training
     model = task.build_model()
-    optimizer = keras.optimizers.Adam(
-        WarmupSchedule.from_settings(settings),
-        beta_1=0.9,
-        beta_2=0.997,
-        epsilon=1e-9,
-        global_clipnorm=settings.clip_norm,
-    )
+    optimizer = made_optimizer(settings, optimizer)
     if policy == "mixed_float16":
         optimizer = ReplicaLossScaleOptimizer(optimizer)
     model.compile(

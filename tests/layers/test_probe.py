@@ -6,7 +6,13 @@ import pytest
 from cases import CASES
 from tools import to_numpy
 
-from keras_quasiattn.layers import CoDA, GatedAttention, MultiHeadCoDA, TransformerEncoder
+from keras_quasiattn.layers import (
+    CoDA,
+    GatedAttention,
+    MultiHeadCoDA,
+    MultiHeadSoftmax,
+    TransformerEncoder,
+)
 from keras_quasiattn.layers.shared.probe import attention_layers, probe, temperatures, watching
 
 RANDOM = np.random.default_rng(0)
@@ -57,6 +63,53 @@ def test_layers_within_a_model_are_found_by_path_and_told_by_call():
         0
     ].kind == "MultiHeadCoDA"
     np.testing.assert_allclose(to_numpy(temperatures(model)[f"{path}/alpha"]), [1, 1])
+
+
+@pytest.mark.parametrize(
+    "options,call",
+    [
+        ({}, {}),
+        ({"use_bias": False}, {"use_causal_mask": True}),
+        ({"sliding_window": 2}, {"query_mask": np.arange(4) < [[4], [2]]}),
+        ({}, {"attention_mask": np.tri(4, dtype="bool"), "key_mask": np.arange(4) < [[4], [3]]}),
+    ],
+)
+def test_keras_attention_is_seen_as_ours_after_a_swap(options, call):
+    if "sliding_window" not in keras.layers.MultiHeadAttention(1, 1).get_config():
+        options = {name: value for name, value in options.items() if name != "sliding_window"}
+    before, after = (
+        kind(2, 4, name="attention", **options)
+        for kind in (keras.layers.MultiHeadAttention, MultiHeadSoftmax)
+    )
+    before.build(A.shape, A.shape)
+    after.build(A.shape, A.shape)
+    after.set_weights(before.get_weights())
+    output, (one,) = probe(before, A, A, A, **call)
+    np.testing.assert_allclose(to_numpy(output), to_numpy(before(A, A, A, **call)), atol=1e-6)
+    _, (other,) = probe(after, A, A, A, **call)
+    assert (one.layer, one.kind, one.call) == ("attention", "MultiHeadAttention", 0)
+    assert list(one.matrices) == list(other.matrices) == ["weights"]
+    assert one.matrices["weights"].label == other.matrices["weights"].label
+    seen = []
+    for found in (one, other):
+        values, visible = found.matrices["weights"][:2]
+        shape = to_numpy(values).shape
+        seen.append(np.broadcast_to(True if visible is None else to_numpy(visible), shape))
+        seen.append(np.where(seen[-1], to_numpy(values), 0))
+    np.testing.assert_array_equal(seen[0], seen[2])
+    np.testing.assert_allclose(seen[1], seen[3], atol=1e-5)
+    assert "call" not in vars(before)
+
+
+def test_keras_attention_over_two_axes_within_a_model():
+    x = keras.Input((3, 2, 8))
+    y = keras.layers.MultiHeadAttention(2, 4, name="keras")(x, x, return_attention_scores=True)
+    model = keras.Model(x, y)
+    image = RANDOM.normal(size=(1, 3, 2, 8)).astype("float32")
+    (_, scores), (one,) = probe(model, image)
+    weights = to_numpy(one.matrices["weights"].values)
+    assert one.layer == "keras" and weights.shape == (1, 2, 6, 6)
+    np.testing.assert_allclose(weights.reshape(to_numpy(scores).shape), to_numpy(scores))
 
 
 def test_temperature_of_gates():

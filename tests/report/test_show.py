@@ -45,6 +45,26 @@ def test_every_attention_layer_of_a_model_is_shown() -> None:
     assert [panel.title for panel in second.panels] == ["gates", "weights"]
 
 
+def test_a_model_stands_beside_its_swapped_copy() -> None:
+    ids = keras.Input((None,), dtype="int32")
+    x = keras.layers.Embedding(9, 4, mask_zero=True)(ids)
+    before = keras.Model(ids, keras.layers.MultiHeadAttention(2, 2, name="attention")(x, x))
+    tokens = [["it", "was", "<pad>"]]
+    views = [
+        keras_quasiattn.report.show(model, np.array([[3, 4, 0]]), tokens=tokens)
+        for model in (before, keras_quasiattn.models.swap_attention(before))
+    ]
+    maps = [one for view in views for one in view.maps]
+    names = ["attention (MultiHeadAttention)", "attention (MultiHeadCoDA)"]
+    assert [one.name for one in maps] == names and [one.heads for one in maps] == [2, 2]
+    (softmax,) = maps[0].panels
+    hidden = np.isnan(softmax.values)
+    assert softmax.title == "softmax weights" and softmax.columns == tokens[0]
+    np.testing.assert_array_equal(hidden, np.isnan(maps[1].panels[-1].values))
+    assert hidden[:, 0].tolist() == [[False, False, True]] * 2
+    assert all(name in keras_quasiattn.report.AttentionView(maps, "both").html() for name in names)
+
+
 def test_a_layer_without_attention_is_refused() -> None:
     with pytest.raises(ValueError, match="must contain an attention layer of keras_quasiattn"):
         keras_quasiattn.report.show(keras.layers.Dense(2), A)

@@ -41,6 +41,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_run_folder_holds_everything(trained: Path) -> None:
     assert {entry.name for entry in trained.iterdir()} == {
+        "attention.jsonl",
         "checkpoints",
         "config.json",
         "history.jsonl",

@@ -1,14 +1,19 @@
 """Inspects what the attention layers of a model compute."""
 
 import contextlib
+import functools
 import inspect
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import keras
 
+from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
 from keras_quasiattn.layers.shared.gates import Gates
-from keras_quasiattn.ops.recording import Recorded, recording
+from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.ops.masking import causal_mask, combine_masks, sliding_window_mask
+from keras_quasiattn.ops.recording import Recorded, record, recording
 
 Tensor = Any
 
@@ -63,7 +68,9 @@ def _layers_inside(layer: keras.Layer) -> list[keras.Layer]:
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
     """Calls a layer or model; returns its output and what every attention layer in it computed.
 
-    The output is that of a plain call. For the rest see `watching`.
+    The output is that of a plain call, to rounding. `keras.layers.MultiHeadAttention` and its
+    subclasses are seen too, so that a model can be compared with its copy from `swap_attention`.
+    For the rest see `watching`.
 
     Args:
         layer: any built Keras layer or model.
@@ -143,10 +150,14 @@ def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
 def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterator[None]:
     """Makes `layer.call` append what it records to `maps` within the `with` block."""
     call: Callable[..., Any] = layer.call
+    keeps_record = not isinstance(layer, keras.layers.MultiHeadAttention) or isinstance(
+        layer, MultiHeadQuasiAttention
+    )
+    recorded_call = call if keeps_record else functools.partial(_call_and_record, layer, call)
 
     def watched(*args: Any, **kwargs: Any) -> Any:
         with recording() as found:
-            output = call(*args, **kwargs)
+            output = recorded_call(*args, **kwargs)
         if found:
             earlier = sum(one.layer == path for one in maps)
             maps.append(AttentionMap(path, type(layer).__name__, earlier, found))
@@ -158,6 +169,47 @@ def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterato
         yield
     finally:
         object.__delattr__(layer, "call")
+
+
+def _call_and_record(
+    layer: keras.layers.MultiHeadAttention, call: Callable[..., Any], *args: Any, **kwargs: Any
+) -> Any:
+    """Calls Keras' own attention layer, records its weights, and returns what was asked for."""
+    bound = inspect.signature(call).bind(*args, **kwargs)
+    given = bound.arguments
+    wanted = given.get("return_attention_scores", False)
+    given["return_attention_scores"] = True
+    # (B, T, ..., features) and (B, free…, N, T…, S…)
+    output, scores = call(*bound.args, **bound.kwargs)
+    axes = AttentionAxes(len(given["query"].shape) + 1, layer.attention_axes)
+    lengths = axes.lengths(given["query"]), axes.lengths(given["value"])
+    visible = _visible(layer, axes, lengths, given)
+    leading = keras.ops.shape(scores)[: -2 * len(axes.axes)]
+    weights = keras.ops.reshape(scores, (*leading, *map(math.prod, lengths)))
+    record("weights", weights, visible, "softmax weights")
+    return (output, scores) if wanted else output
+
+
+def _visible(
+    layer: keras.layers.MultiHeadAttention,
+    axes: AttentionAxes,
+    lengths: tuple[tuple[Any, ...], tuple[Any, ...]],
+    given: Mapping[str, Any],
+) -> Tensor | None:
+    """Returns which pairs the masks of a call to Keras' layer show, or None for all."""
+    masks = {
+        name: None if given.get(name) is None else keras.ops.cast(given[name], "bool")
+        for name in ("query_mask", "value_mask", "key_mask", "attention_mask")
+    }
+    targets, sources = map(math.prod, lengths)
+    window = layer.get_config().get("sliding_window")  # new in Keras 3.15
+    return combine_masks(
+        axes.target_mask(masks["query_mask"]),
+        axes.source_mask(combine_masks(masks["value_mask"], masks["key_mask"])),
+        axes.pair_mask(masks["attention_mask"], *lengths),
+        causal_mask(targets, sources) if given.get("use_causal_mask") else None,
+        None if window is None else sliding_window_mask(targets, sources, window),
+    )
 
 
 def temperatures(layer: keras.Layer) -> dict[str, Tensor]:

@@ -1,0 +1,46 @@
+"""The names and the order of weights are those that the page of migration promises."""
+
+import re
+from pathlib import Path
+
+import keras
+import pytest
+
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "migration.md"
+# "`gate_kernel` and `gate_bias` of `MultiHeadGated`": what a layer learns beyond its projections.
+OWN = {
+    layer: re.findall(r"`(\w+)`", names)
+    for names, layer in re.findall(
+        r"((?:`\w+`(?: and |, )?)+) of `(MultiHead\w+)`", PAGE.read_text()
+    )
+}
+
+
+def names_of(layer):
+    layer.build((None, None, 8), (None, None, 8))
+    return [weight.path.split("/", 1)[1] for weight in layer.weights]
+
+
+@pytest.mark.parametrize("options", [{}, {"use_bias": False, "value_dim": 3}, {"use_gate": True}])
+@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+def test_projections_follow_what_the_page_says_that_a_layer_learns(name, options):
+    try:
+        theirs = names_of(keras.layers.MultiHeadAttention(2, 4, **options))
+    except (TypeError, ValueError):
+        pytest.skip("this Keras has no `use_gate`")
+    kind = MULTI_HEAD_LAYERS[name]
+    learned = {"alpha": "learned", "beta": "learned"} if "alpha" in kind(2, 4).get_config() else {}
+    own = OWN.get(kind.__name__, [])
+    assert names_of(kind(2, 4, **options, **learned)) == own + theirs
+    if learned:
+        assert names_of(kind(2, 4, **options)) == theirs
+
+
+def test_the_page_names_each_layer_that_learns_more():
+    assert OWN == {
+        "MultiHeadGated": ["gate_kernel", "gate_bias"],
+        "MultiHeadConflict": ["score_kernels"],
+        "MultiHeadCoDA": ["alpha", "beta"],
+    }

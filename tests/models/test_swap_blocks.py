@@ -1,0 +1,225 @@
+"""Attention is swapped where it is inside a layer: this package's blocks, and those of others."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from keras_quasiattn.layers import (
+    MultiHeadCoDA,
+    MultiHeadGated,
+    MultiHeadSoftmax,
+    TransformerDecoder,
+    TransformerEncoder,
+)
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.models import TransformerClassifier, swap_attention
+
+RANDOM = np.random.default_rng(0)
+X = RANDOM.normal(size=(2, 5, 8)).astype("float32")
+MASK = np.array([[True] * 5, [True] * 3 + [False] * 2])
+
+
+@keras.saving.register_keras_serializable("tests")
+class Block(keras.layers.Layer):
+    """Somebody else's block, with the shape of KerasHub's: it makes its attention in `build`."""
+
+    def __init__(self, units: int, keeps: bool = False, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units, self.keeps = units, keeps
+        self.dense = keras.layers.Dense(units, activation="relu")
+
+    def build(self, shape: Any) -> None:
+        made = keras.layers.MultiHeadAttention(2, 4, name="self_attention")
+        if self.keeps:
+            self.parts: list[Any] = []
+            self.parts.append(made)
+        else:
+            self.attention = made
+        made.build(query_shape=shape, value_shape=shape)
+        self.dense.build(shape)
+
+    def call(self, x: Any, padding_mask: Any = None, training: Any = None) -> Any:
+        mask = None if padding_mask is None else ops.expand_dims(padding_mask, 1)
+        attention = self.parts[0] if self.keeps else self.attention
+        return self.dense(x + attention(x, x, attention_mask=mask, training=training))
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return (*shape[:-1], self.units)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "units": self.units, "keeps": self.keeps}
+
+
+class Stack(keras.layers.Layer):
+    """Blocks in a list, and attention made in the constructor under two names, and in a tuple."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.blocks = [Block(8, name="first"), TransformerEncoder(4, 2, attention="sigmoid")]
+        self.again = self.attention = keras.layers.MultiHeadAttention(2, 4, name="a")
+        self.others = (keras.layers.MultiHeadAttention(1, 8, name="b"),)
+
+    def build(self, shape: Any) -> None:
+        for block in self.blocks:
+            block.build(shape)
+        for attention in (self.attention, *self.others):
+            attention.build(shape, shape)
+
+    def call(self, x: Any) -> Any:
+        for block in self.blocks:
+            x = block(x)
+        return self.others[0](x, x) + self.again(x, x) + self.attention(x, x)
+
+    def compute_output_shape(self, shape: Any) -> Any:
+        return shape
+
+
+def values(model: Any, *inputs: Any) -> np.ndarray:
+    return ops.convert_to_numpy(model(inputs[0] if len(inputs) == 1 else list(inputs)))
+
+
+def kinds(model: keras.Model) -> list[type]:
+    return [
+        type(one)
+        for one in model._flatten_layers()
+        if isinstance(one, keras.layers.MultiHeadAttention)
+    ]
+
+
+def model_of(make: Any) -> keras.Model:
+    x, mask = keras.Input((None, 8), name="x"), keras.Input((None,), dtype="bool", name="mask")
+    return keras.Model([x, mask], make(x, mask))
+
+
+def of_block(x: Any, mask: Any, **options: Any) -> Any:
+    return Block(8, name="block", **options)(x, padding_mask=mask)
+
+
+def of_stack(x: Any, mask: Any) -> Any:
+    del mask
+    return Stack(name="stack")(x)
+
+
+def of_blocks(x: Any, mask: Any) -> Any:
+    encoded = TransformerEncoder(12, 2, attention="softmax", name="encoder")(x, mask=mask)
+    layer = MultiHeadSoftmax(2, 4, use_bias=False)
+    return TransformerDecoder(12, attention=layer, name="decoder")(x, encoded, encoder_mask=mask)
+
+
+@pytest.mark.parametrize("make", [of_block, of_stack])
+def test_softmax_in_the_place_of_keras_attention_changes_nothing(make: Any) -> None:
+    model = model_of(make)
+    before = [weight.copy() for weight in model.get_weights()]
+    copy = swap_attention(model, "softmax")
+    assert set(kinds(copy)) == {MultiHeadSoftmax} and MultiHeadSoftmax not in kinds(model)
+    assert [layer.name for layer in copy.layers] == [layer.name for layer in model.layers]
+    assert all(type(layer) is not MultiHeadSoftmax for layer in model._flatten_layers())
+    for weight, known in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, known)
+    if make is of_block:  # the stack has other attention too
+        np.testing.assert_allclose(values(copy, X, MASK), values(model, X, MASK), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+def test_every_mechanism_gets_the_projections(name: str) -> None:
+    model = model_of(of_block)
+    copy = swap_attention(model, name)
+    one, other = (each.get_layer("block") for each in (model, copy))
+    assert isinstance(other, Block) and type(other.attention) is MULTI_HEAD_LAYERS[name]
+    for part in ("query_dense", "key_dense", "value_dense", "output_dense"):
+        pair = (getattr(each.attention, part).get_weights() for each in (one, other))
+        for weight, copied in zip(*pair, strict=True):
+            np.testing.assert_array_equal(weight, copied)
+    np.testing.assert_array_equal(
+        *(ops.convert_to_numpy(each.dense.kernel) for each in (one, other))
+    )
+    assert np.isfinite(values(copy, X, MASK)).all()
+
+
+def test_this_packages_blocks_exchange_their_attention_by_name() -> None:
+    model = model_of(of_blocks)
+    there = swap_attention(model, gate_range="raw")
+    assert kinds(there) == [MultiHeadCoDA] * 3 and kinds(model) == [MultiHeadSoftmax] * 3
+    assert type(there.get_layer("encoder")) is TransformerEncoder
+    assert there.get_layer("encoder").get_config()["attention_options"] == {"gate_range": "raw"}
+    assert there.get_layer("decoder").cross_attention.gate_range == "raw"
+    back = swap_attention(there, "softmax")
+    assert not back.get_layer("encoder").get_config()["attention_options"]
+    np.testing.assert_allclose(values(back, X, MASK), values(model, X, MASK), atol=1e-5)
+    assert np.abs(values(there, X, MASK) - values(model, X, MASK)).max() > 1e-3
+
+
+def test_a_layer_of_this_package_becomes_another_without_its_own_options() -> None:
+    x = keras.Input((None, 8))
+    options = {"use_bias": False, "open_gate_cost": 0.5, "seed": 3, "name": "one"}
+    copy = swap_attention(keras.Model(x, MultiHeadGated(2, 4, **options)(x, x)), "coda")
+    config = copy.get_layer("one").get_config()
+    assert not config["use_bias"] and config["seed"] == 3 and "open_gate_cost" not in config
+
+
+def test_a_transformer_of_this_package_stays_one() -> None:
+    sizes = {"num_layers": 2, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2}
+    model = TransformerClassifier(9, 3, **sizes, attention="softmax", name="whole")
+    copy = swap_attention(model)
+    assert type(copy) is TransformerClassifier and copy.name == "whole"
+    assert kinds(copy) == [MultiHeadCoDA] * 2
+    ids = np.array([[3, 4, 0], [5, 0, 0]])
+    np.testing.assert_allclose(
+        values(swap_attention(copy, "softmax"), ids), values(model, ids), atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    "make", [of_block, of_blocks, pytest.param(of_stack, marks=pytest.mark.long)]
+)
+def test_a_swapped_model_is_saved_with_its_swap(make: Any, tmp_path: Any) -> None:
+    copy = swap_attention(model_of(make), "coda", alpha="learned")
+    copy.save(tmp_path / "copy.keras")
+    with keras.saving.custom_object_scope({"Stack": Stack}):
+        loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    assert set(kinds(loaded)) == {MultiHeadCoDA}
+    np.testing.assert_allclose(values(loaded, X, MASK), values(copy, X, MASK), atol=1e-6)
+    again = swap_attention(loaded, "conflict")
+    assert {kind.__name__ for kind in kinds(again)} == {"MultiHeadConflict"}
+
+
+def test_a_layer_that_is_assigned_twice_is_swapped_once() -> None:
+    stack = swap_attention(model_of(of_stack)).get_layer("stack")
+    assert stack.again is stack.attention and type(stack.again) is MultiHeadCoDA
+    assert isinstance(stack.others, tuple) and type(stack.others[0]) is MultiHeadCoDA
+    assert stack.blocks[1].get_config()["attention"] == "coda"
+
+
+def test_attention_that_is_no_attribute_is_named() -> None:
+    def both(x: Any, mask: Any) -> Any:
+        return Block(8, keeps=True, name="keeps")(of_block(x, mask))
+
+    with pytest.warns(
+        UserWarning,
+        match=r"self_attention \(MultiHeadAttention\) in keeps \(Block\): its layer holds it nei",
+    ):
+        copy = swap_attention(model_of(both))
+    assert kinds(copy) == [MultiHeadCoDA, keras.layers.MultiHeadAttention]
+    with pytest.raises(ValueError, match="to swap for 'coda'.*Unchanged: self_attention"):
+        swap_attention(model_of(lambda x, mask: of_block(x, mask, keeps=True)))
+
+
+def test_keras_hubs_blocks(tmp_path: Any) -> None:
+    hub = pytest.importorskip("keras_hub", reason="keras_hub is not installed")
+    x, mask = keras.Input((None, 8), name="x"), keras.Input((None,), dtype="bool", name="mask")
+    y = hub.layers.TransformerEncoder(12, 2, name="encoder")(x, padding_mask=mask)
+    model = keras.Model([x, mask], y)
+    same = swap_attention(model, "softmax")
+    np.testing.assert_allclose(values(same, X, MASK), values(model, X, MASK), atol=1e-5)
+    copy = swap_attention(model)
+    assert kinds(copy) == [MultiHeadCoDA]
+    copy.save(tmp_path / "copy.keras")
+    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    np.testing.assert_allclose(values(loaded, X, MASK), values(copy, X, MASK), atol=1e-6)
+    # The decoder's attention keeps a cache, which ours has elsewhere.
+    decoder = hub.layers.TransformerDecoder(12, 2, name="decoder")
+    with pytest.warns(UserWarning, match=r"\(CachedMultiHeadAttention\) in decoder \(Transf.*sub"):
+        swap_attention(keras.Model([x, mask], decoder(y, y)))

@@ -1,0 +1,119 @@
+"""Training with the caller's optimizer and callbacks, recorded in the run folder."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import toy_task
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training import RunFolder, train
+
+SHORT = {"training__steps": 12, "training__average_checkpoints": 1}
+
+
+class Seen(keras.callbacks.Callback):
+    """Notes the ends of periods; stops, or kills, after some of them."""
+
+    def __init__(self, stop: int = 99, kill: int = 99) -> None:
+        super().__init__()
+        self.stop, self.kill, self.epochs = stop, kill, []
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        if epoch == self.kill:
+            raise KeyboardInterrupt
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self.epochs.append(epoch)
+        self.model.stop_training = epoch + 1 >= self.stop
+
+
+def momentum(schedule: Any) -> keras.optimizers.Optimizer:
+    return keras.optimizers.SGD(schedule, momentum=0.9)
+
+
+def run(folder: Path, *callbacks: Any, optimizer: Any = momentum, **options: Any) -> RunFolder:
+    task = toy_task.make(folder.parent / "data", model="dense", **{**SHORT, **options})
+    return train(task, folder, progress=False, optimizer=optimizer, callbacks=callbacks)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return run(tmp_path_factory.mktemp("undisturbed") / "run", Seen()).path
+
+
+def test_the_run_folder_records_both(undisturbed: Path) -> None:
+    options = RunFolder.open(undisturbed).config["options"]
+    assert options["callbacks"] == ["Seen"] and options["optimizer"] == "SGD"
+    assert options["optimizer.momentum"] == 0.9
+    assert options["optimizer.learning_rate"]["config"]["peak"] == 0.01
+    rows = RunFolder.open(undisturbed).history()
+    assert rows[0]["learning_rate"] == pytest.approx(0.01 * (4 / 5) ** 0.5)
+
+
+def test_a_killed_run_ends_with_the_same_weights(undisturbed: Path, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path / "run", Seen(kill=2))
+    seen = Seen()
+    folder = run(tmp_path / "run", seen)
+    assert seen.epochs == [2]
+    pairs = (one.load_model().get_weights() for one in (folder, RunFolder.open(undisturbed)))
+    for left, right in zip(*pairs, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.parametrize(
+    ("callbacks", "optimizer", "named"),
+    [
+        ([Seen()], keras.optimizers.SGD, r"optimizer\.momentum 0\.9, not 0\.0"),
+        ([Seen()], None, r"optimizer 'SGD', not None"),
+        ([Seen()], keras.optimizers.Lion, r"optimizer 'SGD', not 'Lion'"),
+        ([], momentum, r"callbacks \['Seen'\], not None"),
+    ],
+)
+def test_another_optimizer_or_callback_in_the_same_folder_is_refused(
+    undisturbed: Path, callbacks: list[Any], optimizer: Any, named: str
+) -> None:
+    with pytest.raises(UserError, match=f"was started with .*{named}.*: use the same") as caught:
+        run(undisturbed, *callbacks, optimizer=optimizer)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_callback_may_stop_and_an_optimizer_have_its_own_rate(tmp_path: Path) -> None:
+    optimizer, seen = keras.optimizers.Adam(0.003), Seen(stop=2)
+    folder = run(tmp_path / "run", seen, optimizer=optimizer)
+    assert seen.epochs == [0, 1] and folder.finished and optimizer.iterations == 0
+    assert [row["learning_rate"] for row in folder.history()] == [pytest.approx(0.003)] * 2
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            {"optimizer": "adam"},
+            "optimizer must be a Keras optimizer, or a function .*: got 'adam'",
+        ),
+        ({"optimizer": lambda schedule: schedule}, "optimizer must be a Keras optimizer, or a fun"),
+        (
+            {"optimizer": keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())},
+            "optimizer is a LossScaleOptimizer: give the optimizer inside it",
+        ),
+        (
+            {"optimizer": momentum, "training__clip_norm": 1.0},
+            r"training.clip_norm is 1.0, but the optimizer .* has global_clipnorm=None: set both",
+        ),
+    ],
+)
+def test_what_is_no_optimizer_is_refused_before_a_run_begins(
+    options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=said):
+        run(tmp_path / "run", **options)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_is_no_callback_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="callbacks must hold Keras callbacks: got <class 'keras"):
+        run(tmp_path / "run", keras.callbacks.EarlyStopping)

@@ -1,0 +1,91 @@
+"""The attention of a model of one's own is chosen by KerasTuner, without tasks."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import keras_tuner
+import numpy as np
+import pytest
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.layers import TransformerEncoder
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.tuning import choose_attention
+
+
+def declared(
+    attention: Any = None, values: Mapping[str, Any] | None = None
+) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+    hp = keras_tuner.HyperParameters()
+    hp.values.update(values or {})
+    choice = choose_attention(hp, attention)
+    return choice, {one.name: list(one.values) for one in hp.space}
+
+
+def test_options_belong_to_the_attention_that_is_chosen() -> None:
+    given = {"softmax": {}, "coda": {"alpha": [0.5, 2.0], "gate_range": ["raw"]}}
+    choice, space = declared(given)
+    assert choice == {"attention": "softmax", "attention_options": {}}
+    assert space == {
+        "attention": ["softmax", "coda"],
+        "attention.coda.alpha": [0.5, 2.0],
+        "attention.coda.gate_range": ["raw"],
+    }
+    choice, _ = declared(given, {"attention": "coda", "attention.coda.alpha": 2.0})
+    assert choice == {
+        "attention": "coda",
+        "attention_options": {"alpha": 2.0, "gate_range": "raw"},
+    }
+
+
+def test_by_default_every_attention_has_the_values_that_it_names_itself() -> None:
+    _, space = declared()
+    assert space["attention"] == sorted(MULTI_HEAD_LAYERS)
+    assert space["attention.gated.temperature"] == [0.5, 1.0, 1.5, 2.0]
+    assert space["attention.conflict.difference"] == ["absolute", "squared", "signed"]
+    assert space["attention.coda.scaling"] == ["mean", "paper", "none"]
+    for name in MULTI_HEAD_LAYERS:  # the first values of all options are accepted
+        choice, _ = declared([name])
+        MULTI_HEAD_LAYERS[name](num_heads=2, key_dim=2, **choice["attention_options"])
+
+
+def test_a_tuner_searches_the_attention_of_a_model(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(8, 3, 4)).astype("float32")
+
+    def build(hp: keras_tuner.HyperParameters) -> keras.Model:
+        states = keras.Input((3, 4))
+        blocks = [
+            TransformerEncoder(4, 2, **choose_attention(hp, ["softmax", "sigmoid"], name=name))
+            for name in ("low", "high")
+        ]
+        model = keras.Model(states, blocks[1](blocks[0](states)))
+        model.compile("adam", "mse", run_eagerly=True)
+        return model
+
+    tuner = keras_tuner.GridSearch(
+        build, "val_loss", max_trials=2, directory=tmp_path, project_name="s"
+    )
+    tuner.search(x, x, validation_data=(x, x), epochs=1, verbose=0)
+    tried = [trial.hyperparameters.values for trial in tuner.oracle.trials.values()]
+    assert len(tried) == 2 and tried[0] != tried[1]
+    assert all(set(values) == {"low", "high"} for values in tried)
+    assert tuner.get_best_models()[0].layers[1].get_config()["attention"] in ("softmax", "sigmoid")
+
+
+@pytest.mark.parametrize(
+    ("attention", "said"),
+    [
+        (["code"], r"unknown attention 'code' \(did you mean 'coda'\?\): choose from coda, "),
+        ("cod", r"unknown attention 'cod' "),
+        ({"coda": {"alfa": [1.0]}}, r"unknown option of coda 'alfa' \(did you mean 'alpha'\?\)"),
+        ({"coda": {"alpha": []}}, r"the values of coda's alpha are \[\]: give a list with at le"),
+        ({"coda": {"gate": "tanh"}}, "the values of coda's gate are 'tanh': give a list"),
+        ([], r"attention is empty: name at least one of \['coda', "),
+    ],
+)
+def test_wrong_choices_are_one_clear_line(attention: Any, said: str) -> None:
+    with pytest.raises(UserError, match=said) as caught:
+        declared(attention)
+    assert "\n" not in str(caught.value)
