@@ -74,10 +74,10 @@ def test_pairs_have_the_weights_of_both_directions():
         to_numpy, layer([a, b], mask=[mask_a, mask_b], return_attention_scores=True)
     )
     query, key = (to_numpy(layer.network(x)) for x in (a, b))
-    expected = reference.sigmoid_weights(query, key, mask_a[:, :, None] & mask_b[:, None])
+    expected = sigmoid_weights(query, key, mask_a[:, :, None] & mask_b[:, None])
     close(of_a, expected)
     close(beta, expected @ b)
-    expected = reference.sigmoid_weights(key, query, mask_b[:, :, None] & mask_a[:, None])
+    expected = sigmoid_weights(key, query, mask_b[:, :, None] & mask_a[:, None])
     close(of_b, np.swapaxes(expected, 1, 2))
     close(alpha, expected @ a)
 
