@@ -15,7 +15,7 @@ from keras_quasiattn.layers import (
     TransformerEncoder,
 )
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
-from keras_quasiattn.models import TransformerClassifier, swap_attention
+from keras_quasiattn.models import CausalTransformer, TransformerClassifier, swap_attention
 
 RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(2, 5, 8)).astype("float32")
@@ -160,11 +160,14 @@ def test_a_layer_of_this_package_becomes_another_without_its_own_options() -> No
     assert not config["use_bias"] and config["seed"] == 3 and "open_gate_cost" not in config
 
 
-def test_a_transformer_of_this_package_stays_one() -> None:
+@pytest.mark.parametrize("kind", [TransformerClassifier, CausalTransformer])
+def test_a_transformer_of_this_package_stays_one(kind: type[keras.Model]) -> None:
     sizes = {"num_layers": 2, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2}
-    model = TransformerClassifier(9, 3, **sizes, attention="softmax", name="whole")
+    if kind is TransformerClassifier:
+        sizes["num_classes"] = 3
+    model = kind(vocabulary_size=9, **sizes, attention="softmax", name="whole")
     copy = swap_attention(model)
-    assert type(copy) is TransformerClassifier and copy.name == "whole"
+    assert type(copy) is kind and copy.name == "whole"
     assert kinds(copy) == [MultiHeadCoDA] * 2
     ids = np.array([[3, 4, 0], [5, 0, 0]])
     np.testing.assert_allclose(
