@@ -119,6 +119,7 @@ def test_layers_in_the_support_table_are_all_attention_layers() -> None:
         "AdaptiveHalting",
         "DotAttention",
         "FeedForward",
+        "RelativePositionBias",
         "StepSignal",
         "TimingSignal",
         "TokenEmbedding",

@@ -23,6 +23,7 @@ from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
 from keras_quasiattn.layers.multi_head_sigmoid import MultiHeadSigmoid
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 from keras_quasiattn.layers.recurrent_span_pointer import RecurrentSpanPointer
+from keras_quasiattn.layers.relative_position_bias import RelativePositionBias
 from keras_quasiattn.layers.soft_attention import SoftAttention
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
@@ -54,6 +55,7 @@ __all__ = [
     "MultiHeadSigmoid",
     "MultiHeadSoftmax",
     "RecurrentSpanPointer",
+    "RelativePositionBias",
     "SoftAttention",
     "StepSignal",
     "TimingSignal",

@@ -125,13 +125,20 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     For each head, with q = query·W_q and k = key·W_k of size H, and v = value·W_v:
 
-    E = α·q·kᵀ;  N = −β·‖q[t] − k[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  output = (M·v)·W_o
+    E = α·q·kᵀ + bias;  N = −β·‖q[t] − k[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  output = (M·v)·W_o
 
     A drop-in for `keras.layers.MultiHeadAttention`: constructor, call arguments, scores, sublayer
     names, LoRA and quantization are the same. The weights of a row do not sum to 1. Masks are
     boolean (or 0/1 integers); a float mask is an error. Explicit masks win over implicit ones. A
     masked pair has a weight of exactly 0. A row that is masked or has nothing to attend to gives
     exact zeros.
+
+    The bias, 0 unless `attention_bias` is given, moves the sign and strength of a weight: where it
+    is large and negative, tanh(E) is −1 and the key is subtracted, not ignored. N is unchanged, and
+    the gate still deletes. Under `rotary_base`, E depends on two positions by their difference
+    alone. N does not: a rotation keeps Euclidean distances, not the L1 distance, so the gate of the
+    same pair differs a little from place to place (of unit normals of 64 features, by 4% of the
+    distance on average; at most by a factor of √H).
 
     Args:
         num_heads: number of heads N.
@@ -152,6 +159,11 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         bias_constraint: constraint on the projection biases.
         use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
         seed: seed of the dropout.
+        num_key_value_heads: heads G of keys and values, each for N / G heads of queries; divides N.
+            Their projections and caches have G heads. Defaults to N.
+        rotary_base: base of the angles by which positions rotate queries and keys
+            (`ops.rotary_embedding`), such as 10_000.0; `key_dim` is then even. Defaults to None: no
+            rotation.
         alpha: factor of E in addition to `scaling`: a number ≥ 0, or "learned" for one factor per
             head, starting at 1.
         beta: factor of N, like `alpha`.
@@ -181,13 +193,15 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         return_attention_scores: whether to return M, (B, N, T, S), too; takes T·S memory per head.
         training: whether dropout applies.
         use_causal_mask: whether query i sees keys 0 … i only; means are then per query.
+        attention_bias: floats that broadcast to (B, N, T, S), such as (T, S) or (N, T, S), added to
+            E. What they hold at masked pairs does not matter.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and M before dropout.
 
     Raises:
-        ValueError: an unknown option, a float mask, shapes that do not fit together, or
-            `flash_attention=True`.
+        ValueError: an unknown option, a float mask, a bias without floats, shapes that do not fit
+            together, or `flash_attention=True`.
 
     Example:
     >>> import numpy as np

@@ -92,7 +92,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
         conflict_heads: how many of the heads are conflict heads, at least 1.
         difference: as in `layers.ConflictAttention`. With "signed", each conflict head gives every
             query the same weights.
-        **kwargs: as for `keras.layers.MultiHeadAttention`.
+        **kwargs: as for `layers.MultiHeadSoftmax`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

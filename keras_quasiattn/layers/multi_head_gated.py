@@ -110,7 +110,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
     are all closed opens the visible key with the highest p.
 
     Constructor, call arguments, scores, sublayer names, LoRA and quantization are those of
-    `keras.layers.MultiHeadAttention`. Masks are boolean (or 0/1 integers); a float mask is an
+    `layers.MultiHeadSoftmax`. Masks are boolean (or 0/1 integers); a float mask is an
     error. Explicit masks win over implicit ones. A row that is masked or has nothing to attend to
     gives exact zeros.
 
@@ -129,7 +129,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         open_gate_cost: λ ≥ 0.
         inference: "threshold" or "sample".
         threshold: the lowest p that opens a gate under "threshold". Defaults to 0.5.
-        **kwargs: as for `keras.layers.MultiHeadAttention`; `seed` also seeds the gates.
+        **kwargs: as for `layers.MultiHeadSoftmax`; `seed` also seeds the gates.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

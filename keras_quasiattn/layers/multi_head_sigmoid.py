@@ -47,7 +47,7 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
             no flash kernel: `flash_attention` must be None or False.
         score_bias: b. Defaults to None, which means −log n for a query that sees n keys; a row of
             weights then sums to about 1 when training begins.
-        **kwargs: as for `keras.layers.MultiHeadAttention`.
+        **kwargs: as for `layers.MultiHeadSoftmax`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

@@ -42,12 +42,13 @@ class Softmax(Mechanism):
 class MultiHeadSoftmax(MultiHeadQuasiAttention):
     """`keras.layers.MultiHeadAttention` with the same weights but this package's mask rules.
 
-    weights = softmax(q·kᵀ/√H) over the visible keys;  output = (weights·v)·W_o
+    weights = softmax(q·kᵀ/√H + bias) over the visible keys;  output = (weights·v)·W_o
 
     The attention differs from Keras' layer only in the masks: a float mask is an error, explicit
     masks win over implicit ones, and a row with nothing to attend to gives exact zeros where Keras
     averages the padding. The initial projection kernels differ too: each is drawn as a matrix
-    (inputs, outputs).
+    (inputs, outputs). The bias is 0 unless the call is given an `attention_bias`: floats that
+    broadcast to (B, N, T, S), such as (T, S) or (N, T, S), whatever they hold at masked pairs.
 
     Args:
         num_heads: number of heads N.
@@ -68,6 +69,11 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
         bias_constraint: constraint on the projection biases.
         use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
         seed: seed of the dropout.
+        num_key_value_heads: heads G of keys and values, each for N / G heads of queries; divides N.
+            Their projections and caches have G heads. Defaults to N.
+        rotary_base: base of the angles by which positions rotate queries and keys
+            (`ops.rotary_embedding`), such as 10_000.0; `key_dim` is then even. Defaults to None: no
+            rotation.
         **kwargs: `name`, `dtype` and the like.
 
     Returns:
@@ -75,7 +81,8 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
         (B, N, T, S) before dropout.
 
     Raises:
-        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+        ValueError: a float mask, a bias without floats, shapes that do not fit together, or
+            `flash_attention=True`.
 
     Example:
     >>> import numpy as np

@@ -10,11 +10,13 @@ from keras_quasiattn.ops.intra_attention import intra_attention
 from keras_quasiattn.ops.l1.distance import pairwise_l1
 from keras_quasiattn.ops.open_positions import open_positions_attention
 from keras_quasiattn.ops.pooling import local_attention, soft_attention
+from keras_quasiattn.ops.positions import alibi_bias, rotary_embedding
 from keras_quasiattn.ops.ragged import from_ragged
 from keras_quasiattn.ops.sigmoid import sigmoid_attention
 from keras_quasiattn.ops.softmax import softmax_attention
 
 __all__ = [
+    "alibi_bias",
     "alignment_attention",
     "alignment_pair",
     "attention_flow",
@@ -31,6 +33,7 @@ __all__ = [
     "multi_head_conflict_attention",
     "open_positions_attention",
     "pairwise_l1",
+    "rotary_embedding",
     "sigmoid_attention",
     "soft_attention",
     "softmax_attention",

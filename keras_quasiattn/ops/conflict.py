@@ -96,13 +96,14 @@ def multi_head_conflict_attention(
     is_causal: bool = False,
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
+    bias: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Multi-head attention in which some heads score by dot product and the others by conflict.
 
     The first N − C heads are those of `ops.softmax_attention`. The last C heads have the scores
     a[i, j] = W_s · |tanh(query_i) − tanh(key_j)|, or another `difference` of
-    `ops.conflict_attention`.
+    `ops.conflict_attention`. A bias is added to the scores of all heads.
 
     Args:
         query: (..., N, T, D).
@@ -116,6 +117,8 @@ def multi_head_conflict_attention(
         is_causal: query i attends to keys 0 … i only.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        bias: floats that broadcast to (..., N, T, S), added to the scores; None = no bias. What it
+            holds at a masked pair does not matter.
         return_scores: also return the weights, before dropout.
 
     Returns:
@@ -123,8 +126,8 @@ def multi_head_conflict_attention(
         (..., N, T, S).
 
     Raises:
-        ValueError: an unknown difference, a float mask, sizes that do not match, or dropout without
-            a seed.
+        ValueError: an unknown difference, a float mask, a bias without floats or of another shape,
+            sizes that do not match, or dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -150,6 +153,7 @@ def multi_head_conflict_attention(
         is_causal=is_causal,
         dropout=dropout,
         dropout_seed=dropout_seed,
+        bias=bias,
         return_scores=return_scores,
     )
 

@@ -9,6 +9,7 @@ from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_ma
 from keras_quasiattn.ops.precision import as_dtype, dot_products, weighted_sum
 from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import record
+from keras_quasiattn.ops.score_bias import add_score_bias, as_score_bias
 
 Tensor = Any
 
@@ -24,11 +25,12 @@ def sigmoid_attention(
     is_causal: bool = False,
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
+    bias: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention whose weights do not compete: each is between 0 and 1, whatever the other scores.
 
-    W = sigmoid(scale · query · keyᵀ + b);  output = W · value
+    W = sigmoid(scale · query · keyᵀ + bias + b);  output = W · value
 
     With b = −log n, where n is the number of keys the query attends to, the weights of a row with
     scores near 0 sum to about 1, as with softmax. A masked pair has weight exactly 0 and does not
@@ -45,14 +47,16 @@ def sigmoid_attention(
         is_causal: query i attends to keys 0 … i only.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
+            What it holds at a masked pair does not matter.
         return_scores: also return W, before dropout.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: a float mask, a rank below 2, lengths or feature counts that do not match, or
-            dropout without a seed.
+        ValueError: a float mask, a bias without floats or of another shape, a rank below 2, lengths
+            or feature counts that do not match, or dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -76,10 +80,11 @@ def sigmoid_attention(
         count = ops.sum(
             zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True
         )  # (..., T, 1)
-        bias = -ops.log(ops.where(count > 0, count, ops.ones_like(count)))
+        common = -ops.log(ops.where(count > 0, count, ops.ones_like(count)))
     else:
-        bias = as_dtype(score_bias, scores.dtype)
-    weights = zero_masked(ops.sigmoid(scores + bias), mask)
+        common = as_dtype(score_bias, scores.dtype)
+    scores = add_score_bias(scores, as_score_bias(bias, scores.shape), mask)
+    weights = zero_masked(ops.sigmoid(scores + common), mask)
     record("weights", weights, mask, "sigmoid weights")
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output

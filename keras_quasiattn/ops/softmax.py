@@ -10,6 +10,7 @@ from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_ma
 from keras_quasiattn.ops.precision import dot_products, weighted_sum
 from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import record
+from keras_quasiattn.ops.score_bias import add_score_bias, as_score_bias
 
 Tensor = Any
 
@@ -25,13 +26,14 @@ def softmax_attention(
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
     gates: Tensor | None = None,
+    bias: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Softmax attention; a query with no key to attend to gives zeros, not the mean of the padding.
 
-    A = softmax(scale · query · keyᵀ) over the keys that `mask` shows;  output = A · value
+    A = softmax(scale · query · keyᵀ + bias) over the keys that `mask` shows;  output = A · value
 
-    With gates, A is `ops.gated_softmax` of the scaled products, which weights each key by its gate.
+    With gates, A is `ops.gated_softmax` of the same scores, which weights each key by its gate.
 
     Args:
         query: (..., T, D).
@@ -43,14 +45,16 @@ def softmax_attention(
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
+        bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
+            What it holds at a masked pair does not matter.
         return_scores: also return A, before dropout.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, A) with A (..., T, S).
 
     Raises:
-        ValueError: a float mask, a rank below 2, lengths or feature counts that do not match, or
-            dropout without a seed.
+        ValueError: a float mask, a bias without floats or of another shape, a rank below 2, lengths
+            or feature counts that do not match, or dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -73,6 +77,7 @@ def softmax_attention(
         dropout=dropout,
         dropout_seed=dropout_seed,
         gates=gates,
+        bias=bias,
         return_scores=return_scores,
     )
 
@@ -86,10 +91,11 @@ def attend(
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
     gates: Tensor | None = None,
+    bias: Tensor | None = None,
     return_scores: bool = False,
     name: str = "weights",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax of scores (..., T, S) over the keys that a boolean mask shows, then sums of `value`.
+    """Softmax of scores (..., T, S) + bias over the keys that a mask shows, then sums of `value`.
 
     An active recording stores the weights under `name`.
 
@@ -100,6 +106,7 @@ def attend(
     if is_causal:
         mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
     # (..., T, S)
+    scores = add_score_bias(scores, as_score_bias(bias, scores.shape), mask)
     weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
     record(name, weights, mask, f"softmax {name.replace('_', ' of the ')}")
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)

@@ -6,6 +6,8 @@ A new mechanism has its cases, in every kind of layer that takes it by name, wit
 
 import pytest
 from layer_case import ALONE, CROSS, DECODER, ONE_WAY, PAIR, POOLED, SELF, SINGLE, TARGET, LayerCase
+from layer_case import SELF_WITH_BIAS as BIASED
+from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
@@ -16,7 +18,9 @@ LEARNED = {"alpha": "learned", "beta": "learned"}
 CAUSAL = {"use_causal_mask": True}
 CENTERED = {"gate_range": "centered", "center_similarity": True}
 CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", **CENTERED}}
-OPEN_GATES = 30.0
+ROTARY = {"num_heads": 4, "key_dim": 6, "num_key_value_heads": 2, "rotary_base": 100.0}
+TAKE_BIAS = tuple(name for name in CODA_IMPLEMENTATIONS if name != "compiled")
+OPEN_GATES = {"largest_input": 30.0}
 TRAITS = {"gated": {"noisy": True}}  # what the laws must know of a mechanism
 
 CASES = [
@@ -27,22 +31,12 @@ CASES = [
         PAIR,
         {"units": 13, "share_projections": False, "use_bias": True, **LEARNED},
     ),
-    LayerCase(
-        "coda_centered",
-        layers.CoDA,
-        PAIR,
-        {**CENTERED, "activation": "relu"},
-        largest_input=OPEN_GATES,
-    ),
+    LayerCase("coda_centered", layers.CoDA, PAIR, {**CENTERED, "activation": "relu"}, **OPEN_GATES),
     LayerCase("multi_head_coda", layers.MultiHeadCoDA, SELF, HEADS),
     LayerCase("multi_head_coda_cross", layers.MultiHeadCoDA, CROSS, HEADS),
     LayerCase("multi_head_coda_causal", layers.MultiHeadCoDA, SELF, HEADS, CAUSAL),
     LayerCase(
-        "multi_head_coda_centered",
-        layers.MultiHeadCoDA,
-        CROSS,
-        {**HEADS, **CENTERED},
-        largest_input=OPEN_GATES,
+        "multi_head_coda_centered", layers.MultiHeadCoDA, CROSS, {**HEADS, **CENTERED}, **OPEN_GATES
     ),
     LayerCase(
         "multi_head_coda_centered_causal",
@@ -50,14 +44,14 @@ CASES = [
         SELF,
         {**HEADS, **CENTERED},
         CAUSAL,
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_centered_per_query",
         layers.MultiHeadCoDA,
         CROSS,
         {**HEADS, "gate_range": "centered", "center_per_query": True, "gate": "algebraic"},
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_learned",
@@ -70,14 +64,14 @@ CASES = [
         layers.MultiHeadCoDA,
         CROSS,
         {**HEADS, "value_dim": 5, "output_shape": 13, "gate": "arctan"},
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_gated",
         layers.MultiHeadCoDA,
         SELF,
         {**HEADS, "use_gate": True, "gate": "tanh"},
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
     ),
     LayerCase(
         "multi_head_coda_window",
@@ -86,13 +80,15 @@ CASES = [
         {**HEADS, "sliding_window": 2},
         positions_matter=True,
     ),
+    LayerCase("coda_rotary", layers.MultiHeadCoDA, CROSS, ROTARY, positions_matter=True),
+    LayerCase("coda_biased", layers.MultiHeadCoDA, BIASED, HEADS, implementations=TAKE_BIAS),
     # As many heads as positions, each of one feature.
     LayerCase(
         "multi_head_coda_of_ones",
         layers.MultiHeadCoDA,
         SELF,
         {"num_heads": TARGET, "key_dim": 1, "use_gate": True},
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
     ),
     LayerCase("multi_head_softmax", layers.MultiHeadSoftmax, SELF, HEADS),
     LayerCase("multi_head_softmax_cross", layers.MultiHeadSoftmax, CROSS, HEADS),
@@ -155,7 +151,7 @@ CASES += [
         layers.TransformerDecoder,
         DECODER,
         {**BLOCK, "attention_options": {"gate_range": "centered", "use_bias": True}},
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
         **OF_TWO,
     ),
     LayerCase("encoder_causal", layers.TransformerEncoder, SINGLE, POST_NORM, CAUSAL, **RESIDUAL),
@@ -165,7 +161,7 @@ CASES += [
         ALONE,
         {**POST_NORM, "attention_options": CENTERED},
         CAUSAL,
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
         **RESIDUAL,
     ),
 ]
@@ -185,7 +181,7 @@ CASES += [
         layers.DecomposableAttention,
         PAIR,
         {**NETWORK, **CENTERED_CODA},
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
         drops=False,
     ),
     LayerCase("intra_sentence", layers.IntraSentenceAttention, SINGLE, NETWORK),
@@ -200,9 +196,7 @@ CASES += [
 CASES += [
     LayerCase("dot", layers.DotAttention, ONE_WAY),
     LayerCase("dot_coda", layers.DotAttention, ONE_WAY, {"attention": "coda"}),
-    LayerCase(
-        "dot_coda_centered", layers.DotAttention, ONE_WAY, CENTERED_CODA, largest_input=OPEN_GATES
-    ),
+    LayerCase("dot_coda_centered", layers.DotAttention, ONE_WAY, CENTERED_CODA, **OPEN_GATES),
     LayerCase("alignment", layers.AlignmentAttention, ONE_WAY),
     LayerCase("conflict", layers.ConflictAttention, ONE_WAY),
     LayerCase(
@@ -282,7 +276,7 @@ CASES += [
             "attention_options": {"alpha": "learned", "gate_range": "centered"},
         },
         empty_rows_are_zero=False,
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
     ),
     LayerCase(
         "attention_flow",
@@ -290,7 +284,7 @@ CASES += [
         ONE_WAY,
         empty_rows_are_zero=False,
         stacks=False,
-        largest_input=OPEN_GATES,
+        **OPEN_GATES,
     ),
     LayerCase(
         "recurrent_pointer",

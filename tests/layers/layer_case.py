@@ -40,6 +40,13 @@ def _call_self(layer, sequences, masks, **options):
     return layer(x, x, query_mask=mask, value_mask=mask, **options)
 
 
+def _call_biased(layer, sequences, masks, **options):
+    # A bias of the content, so NaN where that is NaN: (B, 1, T, S).
+    bias = keras.ops.expand_dims(keras.ops.convert_to_tensor(sequences[0])[..., 0], 1)
+    bias = keras.ops.expand_dims(bias, 2) - 0.5 * keras.ops.expand_dims(bias, 3)
+    return _call_self(layer, sequences, masks, attention_bias=bias, **options)
+
+
 def _call_cross(layer, sequences, masks, **options):
     return layer(*sequences, query_mask=masks[0], value_mask=masks[1], **options)
 
@@ -62,6 +69,7 @@ def _call_alone(layer, sequences, masks, **options):
 
 
 SELF = Style(_call_self, lambda shapes: (shapes[0], shapes[0]), ("query_mask",), (TARGET,), (0,))
+SELF_WITH_BIAS = dataclasses.replace(SELF, call=_call_biased)
 CROSS = Style(_call_cross, tuple, ("query_mask", "value_mask"), (TARGET, SOURCE), (0,))
 PAIR = Style(
     _call_pair, lambda shapes: (list(shapes),), ("mask[0]", "mask[1]"), (TARGET, SOURCE), (0, 1)

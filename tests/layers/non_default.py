@@ -17,7 +17,7 @@ _EVERY_LAYER = {
 _MULTI_HEAD = {
     **_EVERY_LAYER,
     "num_heads": 3,
-    "key_dim": 5,
+    "key_dim": 6,
     "value_dim": 7,
     "dropout": 0.25,
     "use_bias": False,
@@ -33,6 +33,8 @@ _MULTI_HEAD = {
     "bias_constraint": "non_neg",
     "use_gate": True,
     "seed": 17,
+    "num_key_value_heads": 1,
+    "rotary_base": 100.0,
 }
 _CODA = {
     "alpha": 0.5,
@@ -149,4 +151,9 @@ TOGETHER: dict[tuple[type, str], dict[str, Any]] = {
         layers.DotAttention,
         layers.GatedContextQueryAttention,
     )
+}
+TOGETHER |= {
+    (layer, "rotary_base"): {"key_dim": 4}
+    for layer, arguments in NON_DEFAULT.items()
+    if "rotary_base" in arguments
 }

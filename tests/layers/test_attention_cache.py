@@ -36,6 +36,9 @@ LAYERS = {
     "coda window": lambda: MultiHeadCoDA(2, 3, sliding_window=2),
     "gated": lambda: MultiHeadGated(2, 3, threshold=0.45),
     "softmax": lambda: MultiHeadSoftmax(2, 3, value_dim=4),
+    "rotated": lambda: MultiHeadCoDA(4, 6, num_key_value_heads=2, rotary_base=10.0),
+    "rotated gate": lambda: MultiHeadSoftmax(4, 6, use_gate=True, rotary_base=10.0),
+    "shared": lambda: MultiHeadGated(4, 3, num_key_value_heads=2, threshold=0.45),
     "keras": lambda: keras.layers.MultiHeadAttention(2, 3),
     "gate": lambda: keras.layers.MultiHeadAttention(2, 3, use_gate=True),
     "window": lambda: keras.layers.MultiHeadAttention(2, 3, sliding_window=2),
@@ -90,4 +93,14 @@ def test_keys_and_values_are_projected_once():
     assert {name: tuple(leaf.shape) for name, leaf in cache.items()} == {
         "key": (B, S, 2, 3),
         "value": (B, S, 2, 4),
+    }
+
+
+def test_a_cache_holds_only_the_heads_of_keys_and_values():
+    layer = MultiHeadSoftmax(4, 6, value_dim=5, num_key_value_heads=1, rotary_base=10.0)
+    layer.build((B, T, D), (B, T, D))
+    cache = start_attention_cache(layer, ops.zeros((B, T, D)))
+    assert {name: tuple(leaf.shape) for name, leaf in cache.items()} == {
+        "key": (B, T, 1, 6),
+        "value": (B, T, 1, 5),
     }

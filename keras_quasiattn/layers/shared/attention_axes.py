@@ -5,7 +5,8 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.masking import largest
+from keras_quasiattn.ops.masking import combine_masks, largest
+from keras_quasiattn.ops.score_bias import as_score_bias
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -94,8 +95,48 @@ class AttentionAxes:
             return mask
         # Broadcast axes of length 1 first, since the reshape needs full lengths.
         mask = ops.logical_and(mask, ops.ones((*target_lengths, *source_lengths), dtype="bool"))
-        leading = ops.shape(mask)[: -2 * count]
-        return ops.reshape(mask, (*leading, _product(target_lengths), _product(source_lengths)))
+        return self._flatten_pairs(mask, target_lengths, source_lengths)
+
+    def pair_bias(
+        self, bias: Tensor | None, query: Tensor, value: Tensor, num_heads: int
+    ) -> Tensor | None:
+        """Flattens a bias that broadcasts to the scores: (…, T…, S…) → (…, T, S).
+
+        Raises a `ValueError` naming `attention_bias` if it holds no floats or does not broadcast.
+        """
+        shape = self.scores_shape(query.shape, value.shape, num_heads)
+        bias = as_score_bias(bias, shape, "attention_bias")
+        if bias is None or len(self.axes) == 1:
+            return bias
+        targets, sources = self.lengths(query), self.lengths(value)
+        bias = bias + ops.zeros((*targets, *sources), dtype=bias.dtype)  # broadcasts, as above
+        return self._flatten_pairs(bias, targets, sources)
+
+    def rows_with_output(
+        self,
+        query: Tensor,
+        value: Tensor,
+        query_mask: Tensor | None,
+        mask: Tensor | None,
+        is_causal: bool,
+    ) -> Tensor | None:
+        """Returns which queries are real and attend to something, (B, d1, …, dn); None = all.
+
+        Args:
+            query: (B, d1, …, dn, features).
+            value: the same, with the lengths of the keys.
+            query_mask: boolean (B, d1, …, dn), or None.
+            mask: boolean, broadcasts to (B, free…, N, T, S), or None.
+            is_causal: query i attends to keys 0 … i only.
+        """
+        rows = query_mask
+        if mask is not None:
+            rows = combine_masks(rows, self.rows_with_a_key(mask, self.lengths(query), is_causal))
+        if not all(value.shape[axis] for axis in self.axes):  # no keys, or an unknown length
+            rows = combine_masks(
+                rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool")
+            )
+        return rows
 
     def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...], is_causal: bool) -> Tensor:
         """Returns which queries may attend to a key in any head, (B, d1, …, dn).
@@ -140,6 +181,12 @@ class AttentionAxes:
         if len(self.axes) == 1:
             return scores
         return ops.reshape(scores, (*ops.shape(scores)[:-2], *target_lengths, *source_lengths))
+
+    def _flatten_pairs(
+        self, x: Tensor, targets: tuple[Any, ...], sources: tuple[Any, ...]
+    ) -> Tensor:
+        leading = ops.shape(x)[: -2 * len(self.axes)]
+        return ops.reshape(x, (*leading, _product(targets), _product(sources)))
 
     def _positions(self, mask: Tensor) -> Tensor:
         lengths = self.lengths(mask)

@@ -65,11 +65,13 @@ def attend_from_cache(
     """
     if _has_plain_projections(attention):
         if is_causal:
-            new = _projected(attention, query)
+            new = _projected(attention, query, index)
             cache = {name: _write(cache[name], new[name], index) for name in new}
             mask = combine_masks(_seen(cache["key"], index), mask)  # (1 or B, L)
         output, _ = attention._compute_attention(
-            projected(attention.query_dense, query),
+            attention.project_query(query, index)
+            if isinstance(attention, MultiHeadQuasiAttention)
+            else projected(attention.query_dense, query),
             cache["key"],
             cache["value"],
             pair_mask(None, mask),
@@ -108,8 +110,16 @@ def _has_plain_projections(attention: keras.layers.Layer) -> bool:
     return not config.get("use_gate") and config.get("sliding_window") is None
 
 
-def _projected(attention: keras.layers.MultiHeadAttention, values: Tensor) -> dict[str, Tensor]:
-    """Returns what a cache stores of `values` (B, L, D): keys and values per head."""
+def _projected(
+    attention: keras.layers.MultiHeadAttention, values: Tensor, start: Any = 0
+) -> dict[str, Tensor]:
+    """Returns what a cache stores of `values` (B, L, D) from position `start` on: keys and values.
+
+    Keys are rotated already where the layer does so, and there are as many heads of both as the
+    layer projects to.
+    """
+    if isinstance(attention, MultiHeadQuasiAttention):
+        return dict(zip(("key", "value"), attention.project(values, start=start), strict=True))
     return {
         "key": projected(attention.key_dense, values),
         "value": projected(attention.value_dense, values),

@@ -123,7 +123,7 @@ class Mechanism:
                 layer.
             center_per_query: whether means are taken over each query's own keys, if there are any
                 means.
-            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, as for every
+            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores`, `bias`, as for every
                 attention in `ops`.
 
         Returns:

@@ -1,6 +1,7 @@
 """Operations that Keras does not have, or does badly on some backend; one module per backend.
 
-- `arctan(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of their input.
+- `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
+  their input.
 - `add_all(tensors)`: the sum of a list, in one pass over memory if the backend can.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
@@ -21,6 +22,7 @@ _backend = import_module(f"{__name__}.{keras.backend.backend()}")
 
 add_all = _backend.add_all
 arctan = _backend.arctan
+cos = _backend.cos
 in_turn = _backend.in_turn
 loop = _backend.loop
 maximum = _backend.maximum
@@ -28,4 +30,5 @@ needs_static_shapes = _backend.needs_static_shapes
 runs_op_by_op = _backend.runs_op_by_op
 segment_max = _backend.segment_max
 segment_sum = _backend.segment_sum
+sin = _backend.sin
 tanh = _backend.tanh

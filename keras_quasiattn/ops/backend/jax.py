@@ -1,4 +1,4 @@
-"""JAX: its own tanh, arctan and maximum, because those of Keras round float64 to float32."""
+"""JAX: its own elementwise functions, because those of Keras round float64 to float32."""
 
 import functools
 import operator
@@ -6,11 +6,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jax.core import Tracer
-from jax.numpy import arctan, maximum, tanh
+from jax.numpy import arctan, cos, maximum, sin, tanh
 from jax.ops import segment_max, segment_sum
 from keras import ops
 
-__all__ = ["add_all", "arctan", "loop", "maximum", "segment_max", "segment_sum", "tanh"]
+__all__ = [
+    "add_all",
+    "arctan",
+    "cos",
+    "loop",
+    "maximum",
+    "segment_max",
+    "segment_sum",
+    "sin",
+    "tanh",
+]
 
 Tensor = Any
 

@@ -7,9 +7,9 @@ import tensorflow as tf
 from keras import ops
 from tensorflow import add_n as add_all
 
-__all__ = ["add_all", "arctan", "maximum", "tanh"]
+__all__ = ["add_all", "arctan", "cos", "maximum", "sin", "tanh"]
 
-arctan, maximum, tanh = ops.arctan, ops.maximum, ops.tanh
+arctan, cos, maximum, sin, tanh = ops.arctan, ops.cos, ops.maximum, ops.sin, ops.tanh
 
 Tensor = Any
 WithGradient = tuple[tuple[Tensor, ...], Callable[..., tuple[Tensor, ...]]]

@@ -12,10 +12,10 @@ import torch
 from keras import ops
 from torch import maximum
 
-__all__ = ["add_all", "arctan", "loop", "maximum", "tanh"]
+__all__ = ["add_all", "arctan", "cos", "loop", "maximum", "sin", "tanh"]
 
 add_all = functools.partial(functools.reduce, operator.add)
-arctan, loop, tanh = ops.arctan, ops.fori_loop, ops.tanh
+arctan, cos, loop, sin, tanh = ops.arctan, ops.cos, ops.fori_loop, ops.sin, ops.tanh
 
 Tensor = Any
 

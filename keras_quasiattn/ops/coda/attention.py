@@ -13,6 +13,7 @@ from keras_quasiattn.ops.masking import as_boolean_mask, sides
 from keras_quasiattn.ops.precision import weighted_sum
 from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import is_recording
+from keras_quasiattn.ops.score_bias import as_score_bias
 from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
@@ -34,13 +35,14 @@ def coda_attention(
     is_causal: bool = False,
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
+    bias: Tensor | None = None,
     return_scores: bool = False,
     implementation: str = "auto",
     training: bool | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention whose weights add (+), subtract (−) or delete (0) values instead of averaging them.
 
-    E = α · query · keyᵀ;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
+    E = α · query · keyᵀ + bias;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
     output = M · value
 
     Nothing is divided by √d; include such a factor in `alpha` and `beta`. The mask multiplies M: a
@@ -64,6 +66,10 @@ def coda_attention(
         is_causal: query i attends to keys 0 … i only; means are then per query.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        bias: floats that broadcast to (..., T, S), added to E before its mean is taken; None = no
+            bias. It moves the sign and strength of a weight: a large negative bias makes tanh(E)
+            −1, so the key is subtracted, not ignored. N is unchanged, and the gate still deletes.
+            What the bias holds at a masked pair does not matter.
         return_scores: also return M, before dropout; takes T·S memory per head with any
             implementation.
         implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
@@ -71,9 +77,9 @@ def coda_attention(
             it compiles under XLA and can be saved in a SavedModel. "compiled" does the same in
             compiled CPU loops (TensorFlow on CPUs, with the `compiled` extra); compiling it with
             XLA or exporting it is an error. "auto" chooses "compiled" where it can: the extra is
-            installed, there is no GPU or TPU, no factor varies along S, and the call is eager or a
-            training step on this machine that XLA does not compile. Otherwise it chooses
-            "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
+            installed, there is no GPU or TPU, no factor varies along S, no bias is given, and the
+            call is eager or a training step on this machine that XLA does not compile. Otherwise it
+            chooses "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
             "compiled", if all batches and heads together have at most 8192 pairs; instead of
             "blockwise", if T·S is at most 1024. A TensorFlow graph with unknown sizes that XLA does
             not compile chooses when it runs. If scores are returned, "auto" and "blockwise" compute
@@ -87,8 +93,8 @@ def coda_attention(
 
     Raises:
         ValueError: an unknown option, an implementation that is not available here or cannot return
-            scores, a float mask, a rank below 2, lengths or feature counts that do not match, or
-            dropout without a seed.
+            scores or add a bias, a float mask, a bias without floats or of another shape, a rank
+            below 2, lengths or feature counts that do not match, or dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -105,6 +111,7 @@ def coda_attention(
     check_features(query, key, "query", "key")
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
+    leading = (None,) * (max(len(query.shape), len(key.shape)) - 2)
     pairs = Pairs(
         query,
         key,
@@ -113,6 +120,7 @@ def coda_attention(
         composition=composition,
         alpha=alpha,
         beta=beta,
+        bias=as_score_bias(bias, (*leading, query.shape[-2], key.shape[-2])),
         mask=as_boolean_mask(mask, "mask"),
         is_causal=is_causal,
         mean_per_query=is_causal or center_per_query,
@@ -242,4 +250,5 @@ def _sums(
         pairs.key,
         alpha=pairs.alpha,
         beta=pairs.beta,
+        has_bias=pairs.bias is not None,
     )

@@ -1,5 +1,6 @@
 """CoDA without a (T, S) matrix: the "blockwise" and "compiled" implementations."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -63,7 +64,7 @@ def blockwise_sums(
         "beta": (beta, target),
         **({} if other_value is None else {"other_value": (other_value, target)}),
     }
-    given = [part for part, _ in parts.values()]
+    given = [*(part for part, _ in parts.values()), *([] if pairs.bias is None else [pairs.bias])]
     lead = broadcast_leading(
         [*given, *(one for one in (mask, row_mask, key_mask) if one is not None)]
     )
@@ -73,16 +74,19 @@ def blockwise_sums(
         columns = source if name in ("alpha", "beta") and part.shape[-1] != 1 else part.shape[-1]
         tensors[name] = flatten_leading(ops.cast(part, dtype), lead, length, columns)
 
+    bias_lead: tuple[Any, ...] = ()
+    if pairs.bias is not None:
+        tensors["bias"], bias_lead = _tiled_bias(ops.cast(pairs.bias, dtype), lead, target, source)
     masks = _masks(mask, row_mask, key_mask, lead, target, source, pairs.is_causal)
     sums = tiled_sums
     if compiled:
         from keras_quasiattn.ops.coda.compiled.tensorflow import compiled_sums as sums
-    if pairs.composition.uses_means:
-        tensors |= _offsets(sums, tensors, masks, pairs.composition, pairs.mean_per_query)
     keys = dropout_keys(pairs.dropout_seed, leading_size(lead)) if pairs.dropout else None
-    outputs = sums(
-        TiledWeights(WeightRule.of(pairs.composition), masks, pairs.dropout, keys), tensors
-    )
+    rule = WeightRule.of(pairs.composition)
+    weights = TiledWeights(rule, masks, pairs.dropout, keys, bias_lead)
+    if pairs.composition.uses_means:
+        tensors |= _offsets(sums, tensors, weights, pairs.composition, pairs.mean_per_query)
+    outputs = sums(weights, tensors)
     return tuple(
         ops.cast(ops.reshape(output, (*lead, *ops.shape(output)[1:])), of.dtype)
         for output, of in zip(outputs, (value, other_value), strict=False)
@@ -93,6 +97,24 @@ def _at_least_matrix(x: Tensor) -> Tensor:
     return (
         ops.reshape(x, (1,) * (2 - len(x.shape)) + tuple(ops.shape(x))) if len(x.shape) < 2 else x
     )
+
+
+def _tiled_bias(
+    bias: Tensor, lead: tuple[Any, ...], target: Any, source: Any
+) -> tuple[Tensor, tuple[Any, ...]]:
+    """The bias as (L, T or 1, S or 1), and the leading lengths whose product is L.
+
+    There are as many as in `lead`. An axis that is known to have length 1 keeps it, so that no
+    bias of all batches is made from one that they share.
+    """
+    bias = ops.reshape(bias, (1,) * (len(lead) + 2 - len(bias.shape)) + tuple(ops.shape(bias)))
+    shape = tuple(
+        1 if own == 1 else length
+        for own, length in zip(bias.shape, (*lead, target, source), strict=True)
+    )
+    if not all(isinstance(length, int) for length in shape) or tuple(bias.shape) != shape:
+        bias = ops.broadcast_to(bias, shape)  # an unknown length may turn out to be 1
+    return ops.reshape(bias, (leading_size(shape[:-2]), *shape[-2:])), shape[:-2]
 
 
 def _masks(
@@ -132,18 +154,20 @@ def _masks(
 def _offsets(
     sums: Callable[..., tuple[Tensor, ...]],
     tensors: dict[str, Tensor],
-    masks: TileMasks,
+    weights: TiledWeights,
     composition: Composition,
     per_query: bool,
 ) -> dict[str, Tensor]:
     """The means of E and N to subtract, (B, T, 1) each, from extra passes over the tiles."""
+    masks = weights.masks
     batch, dtype = ops.shape(tensors["value"])[0], tensors["value"].dtype
     ones = ops.ones((batch, masks.source, 1), dtype=dtype)
     count = _visible_keys(masks, batch, dtype)
 
     def mean(rule: WeightRule, *names: str) -> Tensor:
         needed = {name: tensors[name] for name in (*names, "beta") if name in tensors}
-        total = sums(TiledWeights(rule, masks), {**needed, "value": ones})[0]  # (B, T, 1)
+        alone = dataclasses.replace(weights, rule=rule, dropout=0.0)
+        total = sums(alone, {**needed, "value": ones})[0]  # (B, T, 1)
         if per_query:
             return total / ops.maximum(count, ops.cast(1, dtype))
         # Over all pairs: (B, 1, 1), broadcast to (B, T, 1).
@@ -153,6 +177,7 @@ def _offsets(
     offsets = {}
     if composition.center_similarity:
         separable = masks.full_mask is None and not masks.is_causal and not per_query
+        separable = separable and "bias" not in tensors
         if separable and ("alpha" not in tensors or tensors["alpha"].shape[-1] == 1):
             # Without a pass: the mean of q[t]·k[s] is (mean of q)·(mean of k), (B, 1, D) each.
             query = tensors["query"] * tensors["alpha"] if "alpha" in tensors else tensors["query"]
@@ -163,7 +188,7 @@ def _offsets(
             offsets["similarity_offset"] = ops.broadcast_to(closed, (batch, masks.target, 1))
         else:
             offsets["similarity_offset"] = mean(
-                WeightRule("identity", None), "query", "key", "alpha"
+                WeightRule("identity", None), "query", "key", "alpha", "bias"
             )
     if composition.center_gate:
         offsets["distance_offset"] = mean(

@@ -34,6 +34,7 @@ def compute_by_choice(
     *,
     alpha: float | Tensor,
     beta: float | Tensor,
+    has_bias: bool = False,
 ) -> Any:
     """Calls `compute` with the name of an implementation; "auto" chooses one.
 
@@ -47,6 +48,7 @@ def compute_by_choice(
         key: (..., S, D).
         alpha: factor of the similarity.
         beta: factor of the distance.
+        has_bias: whether a bias is added to E.
 
     Raises:
         ValueError: an unknown name, or "compiled" where it cannot run.
@@ -55,7 +57,7 @@ def compute_by_choice(
     along_keys = any(
         tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta)
     )
-    obstacle = _obstacle(along_keys)
+    obstacle = _obstacle(along_keys, has_bias)
     if implementation == "compiled" and obstacle:
         raise ValueError(f"`implementation='compiled'` {obstacle}")
     if implementation != "auto":
@@ -90,7 +92,7 @@ def _may_call_python() -> bool:
     return may_call_python(in_training_step())
 
 
-def _obstacle(factors_along_keys: bool) -> str | None:
+def _obstacle(factors_along_keys: bool, has_bias: bool) -> str | None:
     """Why compiled loops cannot run here, as the rest of an error message, or None if they can."""
     if keras.backend.backend() != "tensorflow":
         return (
@@ -101,6 +103,8 @@ def _obstacle(factors_along_keys: bool) -> str | None:
         return "needs Numba: pip install 'keras-quasiattn[compiled]'."
     if factors_along_keys:
         return f"needs `alpha` and `beta` with last dimension 1 (the same for all keys). {_OTHERS}"
+    if has_bias:
+        return f"cannot add a `bias`; its loops compute E of `query` and `key` alone. {_OTHERS}"
     if not runs_op_by_op():
         return f"cannot be compiled by XLA (`jit_compile=True`). {_OTHERS}"
     from keras_quasiattn.ops.backend.tensorflow import has_accelerator

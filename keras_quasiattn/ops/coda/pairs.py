@@ -16,6 +16,7 @@ from keras_quasiattn.ops.masking import (
 )
 from keras_quasiattn.ops.precision import as_dtype, dot_products
 from keras_quasiattn.ops.recording import record
+from keras_quasiattn.ops.score_bias import add_score_bias
 
 Tensor = Any
 
@@ -32,6 +33,7 @@ class Pairs:
         composition: the functions of E and N, and which of them are centred.
         alpha: factor of E: a number, or a tensor that broadcasts to (..., T, S).
         beta: factor of the distance: a number, or a tensor that broadcasts to (..., T, S).
+        bias: floats (..., T or 1, S or 1), added to E, or None.
         mask: boolean that broadcasts to (..., T, S), or None.
         row_mask: boolean (..., T), or None.
         key_mask: boolean (..., S), or None.
@@ -48,6 +50,7 @@ class Pairs:
     composition: Composition
     alpha: float | Tensor = 1.0
     beta: float | Tensor = 1.0
+    bias: Tensor | None = None
     mask: Tensor | None = None
     row_mask: Tensor | None = None
     key_mask: Tensor | None = None
@@ -68,11 +71,12 @@ class Pairs:
         products = dot_products(self.query, self.key)  # (..., T, S)
         # (..., T, S)
         distance = pairwise_l1(self.distance_query, self.distance_key, implementation=distances)
-        similarity = as_dtype(self.alpha, products.dtype) * products  # E
         negative_distance = as_dtype(self.beta, products.dtype) * -distance  # N
 
         seen = causal_mask(*ops.shape(products)[-2:]) if self.is_causal else None
         mask = combine_masks(self.mask, pair_mask(self.row_mask, self.key_mask), seen)
+        similarity = as_dtype(self.alpha, products.dtype) * products
+        similarity = add_score_bias(similarity, self.bias, mask)  # E
         # Means are (..., T, 1) per query, or (..., 1, 1).
         mean_axis = -1 if self.mean_per_query else (-2, -1)
         if self.composition.center_similarity:

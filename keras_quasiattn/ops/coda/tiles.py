@@ -12,12 +12,22 @@ from keras_quasiattn.ops.coda.tile_masks import TileMasks
 from keras_quasiattn.ops.l1.tiles import DistanceTiles
 from keras_quasiattn.ops.masking import zero_masked
 from keras_quasiattn.ops.random import dropout_keep
-from keras_quasiattn.ops.tiling import empty_tiles, joined, pad_axis, put, take, take_columns
+from keras_quasiattn.ops.score_bias import add_score_bias
+from keras_quasiattn.ops.tiling import (
+    empty_tiles,
+    flatten_leading,
+    joined,
+    leading_size,
+    pad_axis,
+    put,
+    take,
+    take_columns,
+)
 
 Tensor = Any
 
 KEY_SIDE = ("key", "distance_key", "value")
-FACTORS = ("alpha", "beta")
+OF_PAIRS = ("alpha", "beta", "bias")  # (…, T, S), or with length 1 in place of S
 
 
 @dataclasses.dataclass
@@ -29,12 +39,15 @@ class TiledWeights:
         masks: which pairs attend.
         dropout: fraction of M to drop.
         dropout_keys: (B,) integers, or None.
+        bias_lead: the lengths that the first axis of "bias" merges; each is 1 or that of the masks'
+            `lead`.
     """
 
     rule: WeightRule
     masks: TileMasks
     dropout: float = 0.0
     dropout_keys: Tensor | None = None
+    bias_lead: tuple[Any, ...] = ()
 
     def drop(self, x: Tensor, index: Any) -> Tensor:
         """Dropout of tile `index`; the backward pass recomputes its pattern from the positions."""
@@ -83,7 +96,7 @@ class Tiles:
         """The axis of keys in a tensor; None if it has only queries or is the same for all keys."""
         if name in KEY_SIDE:
             return 1
-        return 2 if name in FACTORS and self.tensors[name].shape[2] != 1 else None
+        return 2 if name in OF_PAIRS and self.tensors[name].shape[2] != 1 else None
 
     def part(self, name: str, index: Any) -> Tensor:
         """The part of a tensor in tile `index`: (B, size, ·), (B, T, size), or all of (B, T, ·)."""
@@ -95,11 +108,14 @@ class Tiles:
     def tile(self, index: Any) -> Tile:
         """What the weights of tile `index` depend on."""
         products = similarity = distance = negative_distance = None
+        mask = self.masks.tile(index)
         if self.weights.rule.similarity:
             products = ops.einsum("btd,bsd->bts", self.tensors["query"], self.part("key", index))
             similarity = products
             if "alpha" in self.tensors:
                 similarity = similarity * self.part("alpha", index)
+            if "bias" in self.tensors:
+                similarity = add_score_bias(similarity, self._bias(index), mask)
             if "similarity_offset" in self.tensors:
                 similarity = similarity - self.tensors["similarity_offset"]
         if self.weights.rule.gate:
@@ -107,7 +123,22 @@ class Tiles:
             negative_distance = -self.part("beta", index) * distance
             if "distance_offset" in self.tensors:
                 negative_distance = negative_distance - self.tensors["distance_offset"]
-        return Tile(products, similarity, distance, negative_distance, self.masks.tile(index))
+        return Tile(products, similarity, distance, negative_distance, mask)
+
+    def _bias(self, index: Any) -> Tensor:
+        """The bias of tile `index`, (B, T or 1, size or 1)."""
+        part, lead = self.part("bias", index), self.weights.bias_lead
+        size = ops.shape(part)[1:]
+        return flatten_leading(ops.reshape(part, (*lead, *size)), self.masks.lead, *size)
+
+    def bias_gradient(self, by_similarity: Tensor) -> Tensor:
+        """The gradient of a tile's bias from that of E (B, T, size): summed where it is shared."""
+        lead, size = self.weights.bias_lead, ops.shape(by_similarity)[1:]
+        own = (*lead, *self.tensors["bias"].shape[1:])
+        shared = tuple(axis for axis, n in enumerate(own) if isinstance(n, int) and n == 1)
+        total = ops.reshape(by_similarity, (*self.masks.lead, *size))
+        total = ops.sum(total, axis=shared, keepdims=True) if shared else total
+        return ops.reshape(total, (leading_size(lead), *ops.shape(total)[-2:]))
 
     def weigh(self, tile: Tile, index: Any) -> Tensor:
         """M of tile `index`, (B, T, size), after masks and dropout."""
@@ -122,9 +153,10 @@ def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tenso
         weights: how M is composed.
         tensors: "query" (B, T, D), "key" (B, S, D), "distance_query" (B, T, F), "distance_key"
             (B, S, F), "value" (B, S, V), "beta" (B, T, 1) or (B, T, S). Optional: "alpha" in the
-            shapes of "beta", unless "query" is multiplied by it already; "similarity_offset" and
-            "distance_offset" (B, T, 1), subtracted from E and N; "other_value" (B, T, W). All in
-            one dtype; all get gradients.
+            shapes of "beta", unless "query" is multiplied by it already; "bias" (L, T or 1, S or 1)
+            with the `bias_lead` of `weights`, added to E; "similarity_offset" and "distance_offset"
+            (B, T, 1), subtracted from E and N; "other_value" (B, T, W). All in one dtype; all get
+            gradients.
 
     Returns:
         (B, T, V), and (B, S, W) if "other_value" is given.
@@ -251,11 +283,13 @@ def _tile_gradients(
 def _similarity_gradients(
     tiles: Tiles, index: Any, tile: Tile, by_similarity: Tensor
 ) -> dict[str, Tensor]:
-    """Gradients of the tensors in E = α · query · keyᵀ − offset, from the gradient of E."""
+    """Gradients of the tensors in E = α · query · keyᵀ + bias − offset, from the gradient of E."""
     # (B, T, 1) for offsets, (B, T, 1 or size) for factors, (B, T, D) and (B, size, D).
     parts, by_products = {}, by_similarity
     if "similarity_offset" in tiles.tensors:
         parts["similarity_offset"] = -ops.sum(by_similarity, axis=2, keepdims=True)
+    if "bias" in tiles.tensors:
+        parts["bias"] = tiles.bias_gradient(by_similarity)
     if "alpha" in tiles.tensors:
         parts["alpha"] = _of_factor(tiles, "alpha", by_similarity * tile.products)
         by_products = by_similarity * tiles.part("alpha", index)

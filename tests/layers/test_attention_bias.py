@@ -1,0 +1,252 @@
+"""`attention_bias` of every multi-head layer, and `RelativePositionBias`, which learns one."""
+
+import warnings
+
+import keras
+import numpy as np
+import pytest
+import reference
+from keras import ops
+from layer_case import randomize
+from running import as_tensor, detach
+from tools import to_numpy
+
+from keras_quasiattn import layers
+from keras_quasiattn.ops import alibi_bias, sigmoid_attention
+
+B, T, S, N, H, FEATURES = 3, 5, 7, 2, 4, 11
+SCALE = {"scale": H**-0.5}
+
+
+def conflict(query, key, mask, bias, layer):
+    kernel = numbers(layer.score_kernels.value)[:, 0]
+    u, v = np.tanh(query[:, 1:]), np.tanh(key[:, 1:])
+    bias = np.broadcast_to(bias, (B, N, T, S))
+    return np.concatenate(
+        [
+            reference.softmax_weights(query[:, :1], key[:, :1], mask, bias=bias[:, :1], **SCALE),
+            reference.conflict_weights(u, v, kernel, "absolute", mask, bias=bias[:, 1:]),
+        ],
+        1,
+    )
+
+
+def sigmoid(query, key, mask, bias, layer):
+    bias = np.broadcast_to(bias, (B, N, T, S))
+    return to_numpy(
+        sigmoid_attention(query, key, key, mask, bias=bias, return_scores=True, **SCALE)
+    )[1]
+
+
+def plain(truth, **options):
+    return lambda query, key, mask, bias, layer: truth(query, key, mask, bias=bias, **options)
+
+
+TRUTHS = {
+    layers.MultiHeadCoDA: plain(reference.coda_weights, alpha=1 / H, beta=1 / H),
+    layers.MultiHeadConflict: conflict,
+    # With all gates open.
+    layers.MultiHeadGated: plain(reference.softmax_weights, **SCALE),
+    layers.MultiHeadSigmoid: sigmoid,
+    layers.MultiHeadSoftmax: plain(reference.softmax_weights, **SCALE),
+}
+every_layer = pytest.mark.parametrize("layer_type", TRUTHS, ids=lambda one: one.__name__)
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def numbers(structure):
+    return to_numpy(keras.tree.map_structure(detach, structure))
+
+
+def built(layer_type, **options):
+    more = {"threshold": 0.0} if layer_type is layers.MultiHeadGated else {}
+    layer = layer_type(N, H, **more, **options)
+    layer.build((None, None, FEATURES), (None, None, FEATURES))
+    randomize(layer)
+    return layer
+
+
+@every_layer
+def test_it_is_added_to_the_scores_in_any_of_its_shapes(layer_type):
+    layer = built(layer_type)
+    query, value = normal(B, T, FEATURES), normal(B, S, FEATURES, seed=1)
+    mask = np.random.default_rng(2).random((B, 1, 1, S)) < 0.7
+    mask[..., 0] = True
+    heads = [layer.project_query(as_tensor(query)), layer.project(as_tensor(value))[0]]
+    heads = [np.swapaxes(numbers(x).astype("float64"), 1, 2) for x in heads]
+    for shape in ((T, S), (N, T, S), (B, N, T, S), (1, S), (N, 1, 1)):
+        bias = normal(*shape, seed=3)
+        _, scores = layer(
+            query,
+            value,
+            value_mask=mask[:, 0, 0],
+            attention_bias=bias,
+            return_attention_scores=True,
+        )
+        want = TRUTHS[layer_type](*heads, mask, bias, layer)
+        np.testing.assert_allclose(numbers(scores), want, rtol=1e-4, atol=1e-5)
+
+
+@every_layer
+def test_asking_for_scores_and_a_causal_mask_change_nothing_else(layer_type):
+    layer, x, bias = built(layer_type), normal(B, T, FEATURES), normal(N, T, T, seed=3)
+    options = {"attention_bias": bias, "use_causal_mask": True}
+    output, scores = numbers(layer(x, x, return_attention_scores=True, **options))
+    np.testing.assert_allclose(numbers(layer(x, x, **options)), output, rtol=1e-4, atol=1e-5)
+    assert not scores[..., ~np.tril(np.ones((T, T), "bool"))].any()
+    spoiled = np.where(np.tril(np.ones((T, T), "bool")), bias, np.nan)
+    again = layer(x, x, attention_bias=spoiled, use_causal_mask=True)
+    np.testing.assert_allclose(numbers(again), output, rtol=1e-4, atol=1e-5)
+
+
+def test_several_attention_axes():
+    x = normal(B, 2, 3, FEATURES)
+    layer = layers.MultiHeadSoftmax(N, H)
+    layer.build(x.shape, x.shape)
+    bias = normal(N, 1, 3, 2, 3, seed=3)
+    _, without = numbers(layer(x, x, return_attention_scores=True))
+    _, scores = numbers(layer(x, x, attention_bias=bias, return_attention_scores=True))
+    want = without * np.exp(bias)
+    want /= want.sum((-2, -1), keepdims=True)
+    np.testing.assert_allclose(scores, want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "bias,message",
+    [
+        (np.ones((T, S), "bool"), "`attention_bias` must hold floats.*dtype bool"),
+        (np.ones((T, S), "int32"), "`attention_bias` must hold floats.*dtype int32"),
+        (np.ones((B, T, S), "float32"), r"`attention_bias` must broadcast to .*\(3, 5, 7\)"),
+        (
+            np.ones((1, B, N, T, S), "float32"),
+            r"`attention_bias` must broadcast to .*\(1, 3, 2, 5, 7\)",
+        ),
+    ],
+)
+def test_wrong_biases_are_named(bias, message):
+    x, y = normal(B, T, FEATURES), normal(B, S, FEATURES)
+    with pytest.raises(ValueError, match=message):
+        built(layers.MultiHeadSoftmax)(x, y, attention_bias=bias)
+    with pytest.raises(ValueError, match=message):
+        symbolic = keras.Input((S, FEATURES))
+        layers.MultiHeadCoDA(N, H)(
+            keras.Input((T, FEATURES)),
+            symbolic,
+            attention_bias=keras.Input(batch_shape=bias.shape, dtype=str(bias.dtype)),
+        )
+
+
+def relative(layer, target, source):
+    table = numbers(layer.table.value)
+    options = (layer.num_buckets, layer.max_distance, layer.bidirectional)
+    bias = [
+        [table[reference.relative_bucket(s - t, *options)] for s in range(source)]
+        for t in range(target)
+    ]
+    return np.moveaxis(np.reshape(bias, (target, source, layer.num_heads)), -1, 0)
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_relative_position_bias_is_that_of_t5(bidirectional):
+    layer = layers.RelativePositionBias(3, 8, 20, bidirectional)
+    layer.build()
+    assert [(one.name, tuple(one.shape)) for one in layer.weights] == [("table", (8, 3))]
+    assert not numbers(layer(query=4)).any()
+    randomize(layer)
+    for target, source in ((5, 37), (41, 3), (1, 1), (0, 4), (4, 0), (0, 0)):
+        want = relative(layer, target, source)
+        np.testing.assert_allclose(numbers(layer(query=target, key=source)), want)
+        tensors = ops.zeros((2, target, 6)), ops.zeros((2, source, 6))
+        np.testing.assert_allclose(numbers(layer(*tensors)), want)
+    assert tuple(layer(ops.zeros((2, 5, 6))).shape) == (3, 5, 5)
+    assert layer(keras.Input((None, 6)), keras.Input((7, 6))).shape == (3, None, 7)
+
+
+def test_relative_position_bias_keeps_its_arguments_and_its_dtype():
+    arguments = {"num_heads": 3, "num_buckets": 8, "max_distance": 20, "bidirectional": False}
+    config = layers.RelativePositionBias(**arguments, dtype="mixed_bfloat16").get_config()
+    assert {name: config[name] for name in arguments} == arguments
+    copy = layers.RelativePositionBias.from_config(config)
+    assert copy.get_config() == config
+    assert keras.backend.standardize_dtype(copy(query=3, key=4).dtype) == "bfloat16"
+    assert keras.backend.standardize_dtype(copy.table.dtype) == "float32"
+
+
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"num_heads": 0}, "num_heads=0"),
+        ({"num_buckets": 7}, "`num_buckets` must be .*num_buckets=7, bidirectional=True"),
+        ({"num_buckets": 2}, "`num_buckets` must be .*num_buckets=2, bidirectional=True"),
+        ({"num_buckets": 1, "bidirectional": False}, "`num_buckets` must be .*num_buckets=1"),
+        ({"max_distance": 8}, "`max_distance` must be above 8.*max_distance=8, num_buckets=32"),
+        ({"bidirectional": "yes"}, "`bidirectional` must be .*bidirectional='yes'"),
+    ],
+)
+def test_wrong_arguments_of_relative_position_bias_are_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        layers.RelativePositionBias(**{"num_heads": 2, **options})
+
+
+def test_relative_position_bias_of_a_masked_sequence_has_no_mask_and_warns_of_none():
+    x = keras.layers.Embedding(9, FEATURES, mask_zero=True)(np.array([[4, 3, 0], [2, 0, 0]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.filterwarnings("ignore", category=DeprecationWarning)
+        bias = layers.RelativePositionBias(N)(x)
+        output = built(layers.MultiHeadCoDA)(x, x, attention_bias=bias)
+    assert getattr(bias, "_keras_mask", None) is None
+    assert numbers(output)[0, :2].all() and not numbers(output)[0, 2].any()
+
+
+def model_with_everything():
+    """Two layers share a learned bias; the second also rotates and shares heads of keys."""
+    x = keras.Input((None, 8))
+    bias = layers.RelativePositionBias(N, 8, 20, name="bias")(x)
+    y = layers.MultiHeadSoftmax(N, H, name="first")(x, x, attention_bias=bias)
+    y = layers.MultiHeadCoDA(N, H, num_key_value_heads=1, rotary_base=100.0, name="second")(
+        x + y, x, attention_bias=bias, use_causal_mask=True
+    )
+    return keras.Model(x, keras.layers.GlobalAveragePooling1D()(y))
+
+
+@pytest.mark.long
+def test_a_model_with_a_learned_bias_trains_and_is_saved(tmp_path):
+    model, x = model_with_everything(), normal(B, T, 8)
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    before = numbers(model.get_layer("bias").table.value)
+    model.fit(x, np.ones((B, 8), "float32"), verbose=0)
+    assert (numbers(model.get_layer("bias").table.value) != before).any()
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(numbers(loaded(x)), numbers(model(x)))
+    np.testing.assert_array_equal(
+        numbers(loaded.get_layer("bias").table.value), numbers(model.get_layer("bias").table.value)
+    )
+
+
+@pytest.mark.long
+def test_a_model_with_a_learned_bias_is_exported(tmp_path, tensorflow_only):
+    import tensorflow as tf
+
+    model = model_with_everything()
+    randomize(model)
+    model.export(tmp_path / "model", verbose=False)
+    loaded = tf.saved_model.load(tmp_path / "model")
+    for length in (T, 1, S):
+        x = normal(B, length, 8, seed=length)
+        np.testing.assert_allclose(loaded.serve(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+def test_alibi_turns_far_pairs_negative_in_coda_and_ignores_them_in_softmax():
+    x = np.zeros((1, 9, 8), "float32")
+    bias = alibi_bias(8, 9, 9)
+    options = {"attention_bias": bias, "return_attention_scores": True}
+    _, softmax = layers.MultiHeadSoftmax(8, 2)(x, x, **options)
+    _, coda = layers.MultiHeadCoDA(8, 2)(x, x, **options)
+    # Head 0 has the slope ½: 8 positions away that is a bias of −4.
+    assert numbers(softmax)[0, 0, 0, 8] < 0.01
+    np.testing.assert_allclose(numbers(coda)[0, 0, 0, [0, 8]], [0, np.tanh(-4)], atol=1e-5)

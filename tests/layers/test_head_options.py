@@ -1,0 +1,211 @@
+"""Rotated queries and keys, and heads of keys and values that several heads of queries share."""
+
+import keras
+import numpy as np
+import pytest
+import reference
+from layer_case import randomize
+from running import as_tensor, detach
+from tools import to_numpy
+
+from keras_quasiattn import layers
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+
+B, T, S, FEATURES = 3, 5, 7, 12
+OPTIONS = {"num_key_value_heads": 2, "rotary_base": 100.0}
+every_name = pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype("float32")
+
+
+def numbers(structure):
+    return to_numpy(keras.tree.map_structure(detach, structure))
+
+
+def built(layer_type, num_heads=4, key_dim=6, **options):
+    layer = layer_type(num_heads, key_dim, **options)
+    layer.build((None, None, FEATURES), (None, None, FEATURES))
+    randomize(layer)
+    return layer
+
+
+def heads(layer, x, dense):
+    """(B, heads, L, H) in float64, from the kernels alone."""
+    kernel, bias = (numbers(weight.value).astype("float64") for weight in dense.weights)
+    return np.einsum("btd,dnh->bnth", x, kernel) + bias[:, None]
+
+
+@pytest.mark.parametrize("rotary_base", [None, 100.0])
+@pytest.mark.parametrize("num_key_value_heads", [1, 2, 4])
+def test_weights_are_those_of_the_definition(num_key_value_heads, rotary_base):
+    """One head of keys and values for each N / G heads of queries, in order."""
+    query, value = normal(B, T, FEATURES), normal(B, S, FEATURES, seed=1)
+    for layer_type in (layers.MultiHeadCoDA, layers.MultiHeadSoftmax):
+        options = {"num_key_value_heads": num_key_value_heads, "rotary_base": rotary_base}
+        layer = built(layer_type, value_dim=5, **options)
+        q, k, v = (
+            heads(layer, x, dense)
+            for x, dense in (
+                (query, layer.query_dense),
+                (value, layer.key_dense),
+                (value, layer.value_dense),
+            )
+        )
+        k, v = (np.repeat(x, 4 // num_key_value_heads, axis=1) for x in (k, v))
+        if rotary_base:
+            q, k = (reference.rotated(x, rotary_base) for x in (q, k))
+        if layer_type is layers.MultiHeadCoDA:
+            weights = reference.coda_weights(q, k, alpha=1 / 6, beta=1 / 6)
+        else:
+            weights = reference.softmax_weights(q, k, scale=6**-0.5)
+        output, scores = numbers(layer(query, value, return_attention_scores=True))
+        np.testing.assert_allclose(scores, weights, rtol=1e-4, atol=1e-5)
+        kernel, bias = (numbers(weight.value) for weight in layer.output_dense.weights)
+        want = np.einsum("bnth,nhd->btd", weights @ v, kernel) + bias
+        np.testing.assert_allclose(output, want, rtol=1e-4, atol=1e-4)
+
+
+def test_shared_heads_are_those_of_keras():
+    theirs = keras.layers.GroupQueryAttention(6, 4, 2)
+    query, value = normal(B, T, FEATURES), normal(B, S, FEATURES, seed=1)
+    theirs.build(query.shape, value.shape)
+    randomize(theirs)
+    ours = built(layers.MultiHeadSoftmax, num_key_value_heads=2)
+    ours.set_weights(theirs.get_weights())
+    for one, other in zip(
+        numbers(ours(query, value, return_attention_scores=True)),
+        numbers(theirs(query, value, return_attention_scores=True)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+@every_name
+def test_as_many_heads_of_keys_as_of_queries_change_nothing(name):
+    x = normal(B, T, FEATURES)
+    one, other = (built(MULTI_HEAD_LAYERS[name], num_key_value_heads=count) for count in (None, 4))
+    other.set_weights(one.get_weights())
+    assert [w.path.split("/", 1)[1] for w in one.weights] == [
+        w.path.split("/", 1)[1] for w in other.weights
+    ]
+    np.testing.assert_array_equal(numbers(one(x, x)), numbers(other(x, x)))
+
+
+@every_name
+def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
+    layer = built(MULTI_HEAD_LAYERS[name], value_dim=5, **OPTIONS)
+    assert {
+        dense: tuple(getattr(layer, dense).kernel.shape)
+        for dense in ("query_dense", "key_dense", "value_dense", "output_dense")
+    } == {
+        "query_dense": (FEATURES, 4, 6),
+        "key_dense": (FEATURES, 2, 6),
+        "value_dense": (FEATURES, 2, 5),
+        "output_dense": (4, 5, FEATURES),
+    }
+    x, y = normal(B, T, FEATURES), normal(B, S, FEATURES)
+    output, scores = layer(x, y, return_attention_scores=True)
+    assert tuple(output.shape) == (B, T, FEATURES) and tuple(scores.shape) == (B, 4, T, S)
+    # A layer with the same heads, each written down for every head of queries, gives the same.
+    full = built(MULTI_HEAD_LAYERS[name], value_dim=5, rotary_base=100.0)
+    for mine, theirs in zip(full.weights, layer.weights, strict=True):
+        weight, axis = numbers(theirs.value), len(theirs.shape) - 2
+        repeated = tuple(mine.shape) != weight.shape
+        mine.assign(np.repeat(weight, 2, axis=axis) if repeated else weight)
+    np.testing.assert_allclose(numbers(full(x, y)), numbers(output), rtol=1e-4, atol=1e-5)
+
+
+@every_name
+def test_a_block_takes_them_by_name_and_its_decoder_steps_give_the_rows_of_one_call(name):
+    encoder = layers.TransformerEncoder(13, 4, name, attention_options=OPTIONS, key_dim=6)
+    assert encoder(normal(B, T, FEATURES)).shape == (B, T, FEATURES)
+    assert encoder.attention.num_key_value_heads == 2 and encoder.attention.rotary_base == 100.0
+    decoder = layers.TransformerDecoder(13, 4, name, attention_options=OPTIONS, key_dim=6)
+    decoder.build((None, None, FEATURES), (None, None, FEATURES))
+    randomize(decoder)
+    x, y = as_tensor(normal(B, T, FEATURES)), as_tensor(normal(B, S, FEATURES, seed=1))
+    mask = as_tensor(np.arange(S) < np.array([[S], [4], [1]]))
+    want = numbers(decoder(x, y, encoder_mask=mask, training=False))
+    cache = decoder.start_cache(y, T, encoder_mask=mask)
+    for index in range(T):
+        row, cache = decoder.step(x[:, index : index + 1], index, cache, encoder_mask=mask)
+        np.testing.assert_allclose(numbers(row)[:, 0], want[:, index], rtol=1e-4, atol=1e-4)
+
+
+def test_positions_matter_and_only_by_their_difference_to_a_softmax():
+    x = normal(B, T, FEATURES)
+    padded = np.pad(x, ((0, 0), (3, 0), (0, 0)))
+    mask = np.arange(T + 3) >= 3
+    masks = {"query_mask": np.tile(mask, (B, 1)), "value_mask": np.tile(mask, (B, 1))}
+    for layer_type, is_relative in ((layers.MultiHeadSoftmax, True), (layers.MultiHeadCoDA, False)):
+        layer = built(layer_type, rotary_base=10.0)
+        here, there = numbers(layer(x, x)), numbers(layer(padded, padded, **masks))[:, 3:]
+        assert (np.abs(here - there).max() < 1e-4) == is_relative
+        order = [1, 0, 2, 3, 4]
+        assert np.abs(numbers(layer(x[:, order], x[:, order]))[:, order] - here).max() > 1e-2
+
+
+def test_angles_are_float32_under_a_16_bit_policy():
+    x = np.tile(normal(1, 1, FEATURES), (1, 4096, 1))
+    query = [
+        numbers(
+            built(layers.MultiHeadSoftmax, rotary_base=1e4, dtype=dtype).project_query(
+                as_tensor(x.astype(precision))
+            )
+        )
+        for dtype, precision in (("mixed_float16", "float16"), ("float32", "float32"))
+    ]
+    assert query[0].dtype == "float16"
+    np.testing.assert_allclose(query[0], query[1], atol=2e-2)
+
+
+def test_lora_trains_and_int8_runs_with_shared_heads():
+    layer = built(layers.MultiHeadCoDA, **OPTIONS)
+    x = normal(B, T, FEATURES)
+    before = numbers(layer(x, x))
+    layer.key_dense.enable_lora(2)
+    assert tuple(layer.key_dense.lora_kernel_a.shape) == (FEATURES, 2, 2)
+    np.testing.assert_allclose(numbers(layer(x, x)), before, rtol=1e-5, atol=1e-6)
+    layer = built(layers.MultiHeadCoDA, **OPTIONS)
+    for dense in (layer.query_dense, layer.key_dense, layer.value_dense, layer.output_dense):
+        dense.quantize("int8")
+    error = np.abs(numbers(layer(x, x)) - before).max()
+    assert 0 < error < 0.1 * np.abs(before).max()
+
+
+@every_name
+@pytest.mark.parametrize(
+    "options,message",
+    [
+        ({"num_key_value_heads": 3}, "must divide `num_heads`.*num_key_value_heads=3, num_heads=4"),
+        ({"num_key_value_heads": 0}, "`num_key_value_heads`.*num_key_value_heads=0"),
+        ({"rotary_base": True}, "`rotary_base` must be None or a number above 1.*=True"),
+        ({"rotary_base": 1.0}, "`rotary_base` must be None or a number above 1.*=1.0"),
+        ({"rotary_base": 10.0, "key_dim": 3}, "`key_dim` must be even .*key_dim=3, rotary_base=10"),
+    ],
+)
+def test_wrong_options_are_named(name, options, message):
+    with pytest.raises(ValueError, match=message):
+        MULTI_HEAD_LAYERS[name](**{"num_heads": 4, "key_dim": 6, **options})
+
+
+def test_positions_on_several_axes_have_no_order():
+    with pytest.raises(ValueError, match="`rotary_base` requires a single attention axis"):
+        layers.MultiHeadSoftmax(2, 6, rotary_base=10.0).build((3, 2, 5, 8), (3, 2, 5, 8))
+
+
+def test_rotation_and_shared_heads_over_one_of_two_axes():
+    x = normal(B, 2, T, FEATURES)
+    layer = layers.MultiHeadSoftmax(4, 6, attention_axes=2, **OPTIONS)
+    layer.build(x.shape, x.shape)
+    flat = layers.MultiHeadSoftmax(4, 6, **OPTIONS)
+    flat.build((None, T, FEATURES), (None, T, FEATURES))
+    flat.set_weights(layer.get_weights())
+    np.testing.assert_allclose(
+        numbers(layer(x, x)).reshape(-1, T, FEATURES),
+        numbers(flat(x.reshape(-1, T, FEATURES), x.reshape(-1, T, FEATURES))),
+        rtol=1e-4,
+        atol=1e-5,
+    )

@@ -1,0 +1,248 @@
+"""A bias on the scores: its definition, its gradient in its own shape, and that masks ignore it."""
+
+import keras
+import numpy as np
+import pytest
+import reference
+from checks import arrays, check_gradients, close, some_mask
+from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
+
+from keras_quasiattn import ops
+from keras_quasiattn.ops.coda import choice
+from keras_quasiattn.ops.tiling import KEYS_PER_TILE
+from keras_quasiattn.ops.training import training_step
+
+KERNELS = np.random.default_rng(8).normal(size=(11, 1))
+IMPLEMENTATIONS = [name for name in CODA_IMPLEMENTATIONS if name != "compiled"]
+CENTERED = {"gate_range": "centered", "center_similarity": True}
+
+
+def conflict(query, key, value, mask=None, **options):
+    kernels = KERNELS[: query.shape[-1]]
+    return ops.multi_head_conflict_attention(query, key, value, kernels, mask, **options)
+
+
+def conflict_truth(query, key, mask=None, bias=0.0, **options):
+    (kernel,) = KERNELS[: query.shape[-1]].T
+    shape = (*query.shape[:-1], key.shape[-2])
+    bias = np.broadcast_to(bias, shape)
+    mask = None if mask is None else np.broadcast_to(mask, shape)
+    of = lambda x, heads: None if x is None else x[..., heads, :, :]  # noqa: E731
+    products, conflicts = slice(None, -1), slice(-1, None)
+    first = [of(x, products) for x in (query, key, mask)]
+    left = reference.softmax_weights(*first, bias=of(bias, products), **options)
+    u, v = np.tanh(of(query, conflicts)), np.tanh(of(key, conflicts))
+    right = reference.conflict_weights(
+        u, v, kernel, "absolute", of(mask, conflicts), bias=of(bias, conflicts), **options
+    )
+    return np.concatenate([left, right], -3)
+
+
+def sigmoid_truth(query, key, mask=None, *, is_causal=False, bias=0.0):
+    e = query @ np.swapaxes(key, -1, -2) + bias
+    seen = reference.full_mask(mask, e.shape, is_causal)
+    count = np.maximum(seen.sum(-1, keepdims=True), 1)
+    return np.where(seen, reference.FUNCTIONS["sigmoid"](e - np.log(count)), 0)
+
+
+OPS = {
+    "softmax": (ops.softmax_attention, reference.softmax_weights),
+    "sigmoid": (ops.sigmoid_attention, sigmoid_truth),
+    "conflict": (conflict, conflict_truth),
+    "coda": (ops.coda_attention, reference.coda_weights),
+}
+every_op = pytest.mark.parametrize("name", OPS)
+
+
+def bias_of(*shape):
+    return np.random.default_rng(6).normal(size=shape)
+
+
+@every_op
+@pytest.mark.parametrize("size", [(5, 7, 11), (1, 7, 3), (5, 1, 3), (0, 7, 3), (5, 0, 3)], ids=str)
+def test_it_is_added_to_the_scores(name, size):
+    op, truth = OPS[name]
+    query, key, value = arrays(size)
+    for shape in ((), (3, 1, 1), (2, 3, 1, size[1])):
+        for mask, is_causal in ((None, False), (some_mask(size), True)):
+            bias = bias_of(*(shape or size[:2]))
+            weights = truth(query, key, mask, bias=bias, is_causal=is_causal)
+            output, scores = to_numpy(
+                op(query, key, value, mask, bias=bias, is_causal=is_causal, return_scores=True)
+            )
+            close(scores, weights)
+            close(output, weights @ value)
+
+
+@every_op
+@pytest.mark.parametrize("shape", [(3, 1, 4), (3, 4), (2, 1, 3, 1)], ids=str)
+def test_gradients_have_the_shape_of_the_bias(name, shape):
+    op, truth = OPS[name]
+    mask = some_mask((3, 4))
+    check_gradients(
+        lambda q, k, v, b: op(q, k, v, mask, bias=b),
+        lambda q, k, v, b: truth(q, k, mask, bias=b) @ v,
+        [*arrays((3, 4, 2), value_features=3), bias_of(*shape)],
+    )
+
+
+def coda(inputs, implementation, mask=None, **options):
+    def function(query, key, value, bias, *alpha):
+        given = {**options, "bias": bias, "implementation": implementation}
+        given |= {"alpha": alpha[0]} if alpha else {}
+        return [ops.coda_attention(query, key, value, mask, **given)]
+
+    shape = (*inputs[0].shape[:-1], inputs[2].shape[-1])
+    return run_with_gradients(function, inputs, [np.random.default_rng(9).normal(size=shape)])
+
+
+DROPOUT = {"dropout": 0.4, "dropout_seed": np.array([3, -7], "int32")}
+
+
+EVERYTHING = {**CENTERED, "is_causal": True, **DROPOUT}
+
+
+@pytest.mark.parametrize(
+    "target,source,shape,options",
+    [
+        (9, KEYS_PER_TILE + 3, (3, 9, KEYS_PER_TILE + 3), {}),
+        (9, KEYS_PER_TILE + 3, (3, 9, KEYS_PER_TILE + 3), EVERYTHING),
+        (5, KEYS_PER_TILE, (2, 1, 1, KEYS_PER_TILE), EVERYTHING),
+        (5, 4 * KEYS_PER_TILE + 1, (3, 5, 1), EVERYTHING),
+        (5, 4 * KEYS_PER_TILE + 1, (2, 3, 1, 1), CENTERED),
+        (1, 7, (2, 3, 1, 7), CENTERED),
+        (7, 1, (7, 1), EVERYTHING),
+        (0, 7, (0, 7), CENTERED),
+        (5, 0, (3, 5, 0), EVERYTHING),
+    ],
+    ids=lambda one: f"{len(one)}_options" if isinstance(one, dict) else str(one),
+)
+def test_tiles_give_what_the_definition_gives(target, source, shape, options):
+    inputs = [*arrays((target, source, 5)), bias_of(*shape)]
+    if options:
+        inputs.append(np.abs(bias_of(1, source)))  # α that differs by key
+    for mask in (None, some_mask((target, source))):
+        expected, expected_gradients = coda(inputs, "reference", mask, beta=0.1, **options)
+        got, gradients = coda(inputs, "blockwise", mask, beta=0.1, **options)
+        for want, have in zip(expected + expected_gradients, got + gradients, strict=True):
+            assert have.shape == want.shape
+            np.testing.assert_allclose(have, want, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
+def test_the_mean_of_e_includes_it(implementation):
+    query, key, value = arrays((5, 37, 3))
+    mask, bias = some_mask((5, 37)), bias_of(3, 5, 37)
+    for options in (CENTERED, {**CENTERED, "center_per_query": True}):
+        weights = reference.coda_weights(query, key, mask, bias=bias, **options)
+        got = ops.coda_attention(
+            query, key, value, mask, bias=bias, implementation=implementation, **options
+        )
+        close(to_numpy(got), weights @ value)
+    # A constant is its own mean.
+    without, constant = (
+        to_numpy(
+            ops.coda_attention(
+                query, key, value, mask, bias=one, implementation=implementation, **CENTERED
+            )
+        )
+        for one in (None, np.full((5, 37), 3.0))
+    )
+    np.testing.assert_allclose(constant, without, rtol=1e-9, atol=1e-12)
+
+
+@every_op
+@pytest.mark.parametrize("implementation", ["reference", "blockwise"])
+def test_what_it_holds_at_masked_pairs_is_neither_used_nor_read(name, implementation):
+    if name != "coda" and implementation != "reference":
+        pytest.skip("has one implementation")
+    op = OPS[name][0]
+    size = (5, 37)
+    seen = reference.full_mask(some_mask(size), (2, 3, *size), True)
+    inputs, clean = arrays((*size, 3)), bias_of(2, 3, *size)
+    spoiled = np.where(seen, clean, np.resize([np.nan, np.inf, -np.inf], clean.shape))
+    options = {"implementation": implementation, **CENTERED} if name == "coda" else {}
+
+    def run(bias):
+        return run_with_gradients(
+            lambda q, k, v, b: [op(q, k, v, some_mask(size), bias=b, is_causal=True, **options)],
+            [*inputs, bias],
+            [np.ones((2, 3, size[0], 4))],
+        )
+
+    (expected, wanted), ((output,), gradients) = run(clean), run(spoiled)
+    for want, have in zip([*expected, *wanted], [output, *gradients], strict=True):
+        np.testing.assert_array_equal(have, want)
+    assert not output[1].any() and not gradients[3][~seen].any()
+
+
+def test_coda_still_deletes_what_a_bias_makes_minus_one():
+    near, far = np.zeros((1, 2)), np.full((1, 2), 100.0)
+    weights = to_numpy(
+        ops.coda_attention(
+            near, np.concatenate([near, far]), np.eye(2), bias=np.array([-50.0, -250.0])
+        )
+    )
+    np.testing.assert_allclose(weights, [[-1.0, 0.0]], atol=1e-12)
+
+
+@every_op
+def test_a_bias_of_half_precision_is_added_in_float32(name):
+    query, key, value = (np.zeros((1, 2, *n), "float16") for n in ((1, 2), (2, 2), (2, 1)))
+    bias = np.array([[[[-7.0, 0.0009765]]]], "float16") + np.zeros((1, 2, 1, 1), "float16")
+    op, truth = OPS[name]
+    got = to_numpy(op(query, key, value + 1, bias=bias))
+    want = truth(query.astype("float64"), key, bias=bias.astype("float64"))
+    np.testing.assert_allclose(got, want.sum(-1, keepdims=True), rtol=1e-3)
+
+
+@every_op
+@pytest.mark.parametrize(
+    "bias,message",
+    [
+        (np.ones((5, 7), "bool"), "`bias` must hold floats.*dtype bool"),
+        (np.ones((5, 7), "int32"), "`bias` must hold floats.*dtype int32"),
+        (np.ones((7, 5)), r"`bias` must broadcast to .*5, 7\).*bias.shape=\(7, 5\)"),
+        (np.ones((1, 2, 3, 5, 7)), r"`bias` must broadcast to .*bias.shape=\(1, 2, 3, 5, 7\)"),
+    ],
+)
+def test_wrong_biases_are_named(name, bias, message):
+    with pytest.raises(ValueError, match=message):
+        OPS[name][0](*arrays((5, 7, 3)), bias=bias)
+
+
+def test_auto_takes_another_implementation_than_compiled_loops():
+    query = keras.KerasTensor((64, 70, 8))
+    options = {"alpha": 1.0, "beta": 1.0, "has_bias": True}
+    with training_step(True):
+        taken = choice.compute_by_choice(lambda name: name, "auto", query, query, **options)
+    assert taken == "blockwise"
+    if "compiled" in CODA_IMPLEMENTATIONS:
+        with pytest.raises(ValueError, match="implementation='compiled'` cannot add a `bias`"):
+            choice.compute_by_choice(lambda name: name, "compiled", query, query, **options)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("tensorflow_only")
+def test_lengths_that_a_graph_does_not_know():
+    import tensorflow as tf
+
+    inputs = [x.astype("float32") for x in (*arrays((5, 37, 3)), bias_of(1, 3, 5, 37))]
+
+    @tf.function(input_signature=[tf.TensorSpec((None, 3, None, n)) for n in (3, 3, 4, None)])
+    def graph(query, key, value, bias):
+        with tf.GradientTape() as tape:
+            tape.watch(bias)
+            output = ops.coda_attention(
+                query, key, value, bias=bias, implementation="blockwise", **CENTERED
+            )
+        return output, tape.gradient(output, bias)
+
+    output, gradient = graph(*inputs)
+    (expected,), gradients = run_with_gradients(
+        lambda *x: [ops.coda_attention(*x[:3], bias=x[3], implementation="reference", **CENTERED)],
+        inputs,
+        [np.ones(output.shape)],
+    )
+    np.testing.assert_allclose(output, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gradient, gradients[3], rtol=1e-4, atol=1e-5)
