@@ -60,8 +60,8 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
         encoder_mask: mask of `encoder`, (B, S).
         training: whether dropout is on.
-        return_attention_scores: whether to return the weights too: those of the self-attention,
-            (B, N, T, T), and those of the cross-attention if there is one, (B, N, T, S).
+        return_attention_scores: whether to return the weights too: those of the cross-attention if
+            there is one, (B, N, T, S), then those of the self-attention, (B, N, T, T).
         decoder_attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T) of
             the self-attention, True = the query of the row attends to the key of the column.
         encoder_attention_mask: the same of the cross-attention, (B, T, S), (T, S) or (B, N, T, S).
@@ -149,7 +149,7 @@ class TransformerDecoder(TransformerBlock):
                 attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]
             )
             x, further = self._apply_attention_sublayer("cross_attention", x, across, training)
-            scores += further
+            scores = further + scores
         output = self.feed_forward(x, mask=decoder_mask, training=training)
         return (output, *scores) if scores else output
 
@@ -288,7 +288,7 @@ class TransformerDecoder(TransformerBlock):
             return output
         scores = [scores_spec(self.self_attention, decoder, decoder)]
         if encoder is not None:
-            scores.append(scores_spec(self.cross_attention, decoder, encoder))
+            scores.insert(0, scores_spec(self.cross_attention, decoder, encoder))
         return (output, *scores)
 
     def compute_output_shape(

@@ -250,7 +250,7 @@ class Transformer(FunctionalModel):
             masks = {"decoder_mask": mask, "encoder_mask": source_mask}
             if weights is None:
                 return block(x, encoded, **masks)
-            x, _, scores = block(x, encoded, **masks, return_attention_scores=True)
+            x, scores, _ = block(x, encoded, **masks, return_attention_scores=True)
             weights.append(scores)
             return x
 

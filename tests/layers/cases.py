@@ -123,7 +123,7 @@ CASES += [
 
 BLOCK = {"intermediate_dim": 13, **HEADS}
 RESIDUAL = {"empty_rows_are_zero": False}
-OF_TWO = {"extra_outputs": 1, **RESIDUAL}  # scores of the self-attention before the others
+OF_TWO = {"extra_outputs": 1, **RESIDUAL}  # scores of both attentions
 POST_NORM = {**BLOCK, "normalize_first": False}
 CASES += [
     LayerCase("encoder", layers.TransformerEncoder, SINGLE, BLOCK, **RESIDUAL),

@@ -44,10 +44,10 @@ def test_masked_input_gives_what_the_sliced_input_gives(attention, options, padd
 def test_weights_of_both_attentions_have_the_shape_they_say():
     block = TransformerDecoder(7, 2, "coda")
     x, z = random(B, T, D), random(B, S, E, seed=1)
-    output, own, weights = block(x, z, return_attention_scores=True)
+    output, weights, own = block(x, z, return_attention_scores=True)
     np.testing.assert_array_equal(numpy(output), numpy(block(x, z)))
     inputs = keras.Input((None, D)), keras.Input((S, E))
-    symbolic, own_spec, scores = block(*inputs, return_attention_scores=True)
+    symbolic, scores, own_spec = block(*inputs, return_attention_scores=True)
     assert (symbolic.shape, scores.shape) == ((None, None, D), (None, 2, None, S))
     assert own_spec.shape == (None, 2, None, None)
     assert weights.shape == (B, 2, T, S)
@@ -62,12 +62,12 @@ def test_each_attention_has_a_mask_of_pairs():
         "decoder_attention_mask": draw.random((B, T, T)) < 0.6,
         "encoder_attention_mask": (draw.random((T, S)) < 0.6).astype("int32"),
     }
-    _, own, across = block(x, z, **masks, return_attention_scores=True)
+    _, across, own = block(x, z, **masks, return_attention_scores=True)
     np.testing.assert_array_equal(numpy(own)[:, 0] != 0, np.tril(masks["decoder_attention_mask"]))
     np.testing.assert_array_equal(
         numpy(across)[:, 1] != 0, np.tile(masks["encoder_attention_mask"], (B, 1, 1)) != 0
     )
-    _, own, _ = block(x, z, use_causal_mask=False, return_attention_scores=True)
+    *_, own = block(x, z, use_causal_mask=False, return_attention_scores=True)
     assert numpy(own).min() > 0
 
 

@@ -166,8 +166,9 @@ def test_graphs_that_other_machines_run_hold_no_compiled_loops(monkeypatch):
         assert "PyFunc" in kinds(again)
 
 
-@compiled
-def test_fit_uses_compiled_loops_but_neither_export_nor_xla_does(tmp_path, monkeypatch):
+@pytest.fixture
+def passes(monkeypatch):
+    """The passes of the compiled loops, in the order in which they run."""
     from keras_quasiattn.ops.coda.compiled.passes import Passes
 
     calls = []
@@ -178,17 +179,98 @@ def test_fit_uses_compiled_loops_but_neither_export_nor_xla_does(tmp_path, monke
             name,
             lambda *given, name=name, run=original: (calls.append(name), run(*given))[1],
         )
+    return calls
+
+
+def model_with_long_inputs():
     inputs = keras.Input((None, 8))
-    model = keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs))
-    data = normals(4, LENGTH, 8)
+    return keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs)), normals(4, LENGTH, 8)
+
+
+@compiled
+def test_fit_evaluate_and_predict_use_compiled_loops_but_xla_does_not(passes):
+    model, data = model_with_long_inputs()
     model.compile("sgd", "mse")
-    model.fit(data, data, verbose=0)
-    assert calls == ["forward", "backward"]
-    model.export(tmp_path / "served", verbose=False)
-    assert b"PyFunc" not in (tmp_path / "served" / "saved_model.pb").read_bytes()
+    model.fit(data, data, validation_data=(data, data), verbose=0)
+    assert passes == ["forward", "backward", "forward"]
+    model.evaluate(data, data, verbose=0)
+    model.predict(data, verbose=0)
+    model.compile("sgd", "mse", steps_per_execution=2)
+    model.predict(data, batch_size=2, verbose=0)
+    assert passes[3:] == ["forward"] * 4
     model.compile("sgd", "mse", jit_compile=True)
     model.fit(data, data, verbose=0)
-    assert calls == ["forward", "backward"]
+    expected = model.predict(data, verbose=0)
+    assert len(passes) == 7
+    np.testing.assert_allclose(model(data), expected, atol=1e-5)
+
+
+def _export(model, data, folder):
+    model.export(folder, verbose=False)
+
+
+def _save(model, data, folder):
+    import tensorflow as tf
+
+    tf.saved_model.save(model, folder)
+
+
+def _archive(model, data, folder):
+    import tensorflow as tf
+
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serve", model.call, [tf.TensorSpec((None, None, 8))])
+    archive.write_out(folder, verbose=False)
+
+
+def _function(model, data, folder):
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.model = model
+    module.run = tf.function(model.call, input_signature=[tf.TensorSpec((None, None, 8))])
+    module.run(data)
+    tf.saved_model.save(module, folder)
+
+
+def _loaded(model, data, folder):
+    model.save(f"{folder}.keras")
+    _export(keras.saving.load_model(f"{folder}.keras"), data, folder)
+
+
+@compiled
+@pytest.mark.parametrize("export", [_export, _save, _archive, _function, _loaded])
+def test_no_export_holds_compiled_loops_though_predict_uses_them(export, passes, tmp_path):
+    model, data = model_with_long_inputs()
+    expected = model.predict(data, verbose=0)
+    export(model, data, str(tmp_path / "served"))
+    assert b"PyFunc" not in (tmp_path / "served" / "saved_model.pb").read_bytes()
+    before = len(passes)
+    np.testing.assert_array_equal(model.predict(data, verbose=0), expected)
+    assert len(passes) == before + 1
+
+
+@compiled
+def test_a_function_within_predict_holds_no_compiled_loops(passes, tmp_path):
+    import tensorflow as tf
+
+    class Inner(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.attention = layers.MultiHeadCoDA(2, 2)
+            self.run = tf.function(lambda x: self.attention(x, x))
+
+        def call(self, x):
+            return self.run(x)
+
+    data = normals(4, LENGTH, 8)
+    model = keras.Sequential([Inner()])
+    model(data[:, :1])
+    passes.clear()
+    model.predict(data, verbose=0)
+    assert not passes
+    model.export(tmp_path / "served", verbose=False)  # reuses what `predict` traced
 
 
 @compiled

@@ -31,17 +31,38 @@ def runs_op_by_op() -> bool:
     return True
 
 
-def may_call_python(training: bool) -> bool:
-    """Whether operations may call Python in this process: eagerly, and in local training steps.
+# What Keras calls the graphs of its own steps in `fit`, `evaluate` and `predict`. It keeps these
+# functions out of whatever is saved or exported.
+_STEPS_OF_KERAS = {
+    *("one_step_on_data", "one_step_on_iterator", "one_step_on_data_distributed"),
+    *("multi_step_on_data", "multi_step_on_iterator"),
+}
 
-    The graph of a training step is neither exported nor sent to another machine, unless the
-    distribution strategy has other machines; any other graph may be.
+
+def may_call_python(training: bool) -> bool:
+    """Whether operations may call Python: eagerly, in training steps, and in steps of Keras.
+
+    These graphs are neither exported nor sent to another machine, unless the distribution strategy
+    has other machines; any other graph may be.
     """
     if tf.executing_eagerly():
         return True
     local = (tf.distribute.OneDeviceStrategy, tf.distribute.MirroredStrategy)
     near = isinstance(tf.distribute.get_strategy(), local) or not tf.distribute.has_strategy()
-    return training and near
+    return near and (training or _in_step_of_keras())
+
+
+def _in_step_of_keras() -> bool:
+    """Whether `fit`, `evaluate` or `predict` is tracing, with no other `tf.function` in between.
+
+    Another function keeps what was traced, and may be exported later.
+    """
+    graph, functions = tf.compat.v1.get_default_graph(), set()
+    while graph is not None:
+        if type(graph).__name__ == "FuncGraph":  # a loop or a branch is a subclass
+            functions.add(graph.name)
+        graph = getattr(graph, "outer_graph", None)
+    return bool(functions) and functions <= _STEPS_OF_KERAS
 
 
 def has_accelerator() -> bool:

@@ -78,8 +78,8 @@ def coda_attention(
             compiled CPU loops (TensorFlow on CPUs, with the `compiled` extra); compiling it with
             XLA or exporting it is an error. "auto" chooses "compiled" where it can: the extra is
             installed, there is no GPU or TPU, no factor varies along S, no bias is given, and the
-            call is eager or a training step on this machine that XLA does not compile. Otherwise it
-            chooses "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
+            call is eager, a training step or a step of `fit`, `evaluate` or `predict`, on this
+            machine and not compiled by XLA. Otherwise it chooses "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
             "compiled", if all batches and heads together have at most 8192 pairs; instead of
             "blockwise", if T·S is at most 1024. A TensorFlow graph with unknown sizes that XLA does
             not compile chooses when it runs. If scores are returned, "auto" and "blockwise" compute
