@@ -79,12 +79,13 @@ def coda_attention(
             XLA or exporting it is an error. "auto" chooses "compiled" where it can: the extra is
             installed, there is no GPU or TPU, no factor varies along S, no bias is given, and the
             call is eager, a training step or a step of `fit`, `evaluate` or `predict`, on this
-            machine and not compiled by XLA. Otherwise it chooses "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
-            "compiled", if all batches and heads together have at most 8192 pairs; instead of
-            "blockwise", if T·S is at most 1024. A TensorFlow graph with unknown sizes that XLA does
-            not compile chooses when it runs. If scores are returned, "auto" and "blockwise" compute
-            M whole, from blockwise distances ("auto" may still choose "reference"), and "compiled"
-            is an error. All give the same output up to rounding.
+            machine and not compiled by XLA. Otherwise it chooses "blockwise". For few pairs it
+            chooses "reference": if T or S is 1; instead of "compiled", if all batches and heads
+            together have at most 8192 pairs; instead of "blockwise", if T·S is at most 1024. A
+            TensorFlow graph with unknown sizes that XLA does not compile chooses when it runs. If
+            scores are returned, "auto" and "blockwise" compute M whole, from blockwise distances
+            ("auto" may still choose "reference"), and "compiled" is an error. All give the same
+            output up to rounding.
         training: whether this is a training step; only "auto" uses it. Defaults to what the layer
             that calls this function says, and to False outside of layers.
 
