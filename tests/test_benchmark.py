@@ -166,3 +166,16 @@ def test_workers_are_timed_beside_one(tmp_path):
     found = json.loads(output.read_text())
     rates = found["steps_per_second"]
     assert found["two_to_one"] == rates["2"] / rates["1"]
+
+
+@pytest.mark.complete
+def test_whole_layers_train_predict_and_are_exported(tmp_path):
+    output = tmp_path / "layers.json"
+    measure("-m benchmarks.layers --layers coda --sizes 3 --repeats 1 --seconds 1", output)
+    rows = json.loads(output.read_text())["rows"]
+    assert {(row["way"], row["layer"]) for row in rows} == {
+        (way, layer)
+        for way in ("train_on_batch", "predict_on_batch", "exported")
+        for layer in ("keras", "coda")
+    }
+    assert all(row["ratio"] == 1 for row in rows if row["layer"] == "keras")

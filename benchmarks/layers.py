@@ -1,0 +1,105 @@
+"""Whole attention layers beside `keras.layers.MultiHeadAttention`: training, predicting, exported.
+
+    python -m benchmarks.layers --output benchmarks/results/layers.json
+
+In each size, the layers take turns in one process; their exported SavedModels do so in another
+process, which has neither Keras nor this package. A ratio is a layer's median over that of Keras.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+from benchmarks.cases import Size
+from benchmarks.measure import interleaved_medians, machine, write_json
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+
+SIZES = (Size(16, 128, 256, 4), Size(32, 64, 256, 4), Size(4, 512, 512, 8), Size(64, 24, 128, 4))
+KERAS = "keras"  # the name of Keras' own layer among the others
+# Times the SavedModels of a folder by turns: folder, batch, length, width, repeats, seconds.
+EXPORTED = """
+import json, pathlib, sys
+import numpy as np, tensorflow as tf
+from benchmarks.measure import interleaved_medians
+folder, (*shape, repeats) = pathlib.Path(sys.argv[1]), map(int, sys.argv[2:6])
+x = tf.constant(np.random.default_rng(0).normal(size=shape), tf.float32)
+models = {path.name: tf.saved_model.load(path) for path in sorted(folder.iterdir())}
+calls = {name: lambda model=model: model.serve(x).numpy() for name, model in models.items()}
+assert "keras" not in sys.modules and "keras_quasiattn" not in sys.modules
+print(json.dumps(interleaved_medians(calls, repeats, float(sys.argv[6]))))
+"""
+
+
+def self_attention(layer: keras.layers.Layer, size: Size) -> keras.Model:
+    """A compiled model of one self-attention layer over (B, T, D)."""
+    inputs = keras.Input((None, size.width))
+    model = keras.Model(inputs, layer(inputs, inputs))
+    model.compile(keras.optimizers.SGD(1e-3), "mse")
+    return model
+
+
+def measured(size: Size, names: list[str], repeats: int, seconds: float) -> list[dict[str, Any]]:
+    """One row for each layer and way of calling it."""
+    classes = {KERAS: keras.layers.MultiHeadAttention, **MULTI_HEAD_LAYERS}
+    models = {
+        name: self_attention(classes[name](size.heads, size.width // size.heads), size)
+        for name in (KERAS, *names)
+    }
+    shape = (size.batch, size.length, size.width)
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    ways: dict[str, Callable[[keras.Model], Callable[[], Any]]] = {
+        "train_on_batch": lambda model: lambda: model.train_on_batch(x, x),
+        "predict_on_batch": lambda model: lambda: model.predict_on_batch(x),
+    }
+    medians = {
+        way: interleaved_medians(
+            {name: call(model) for name, model in models.items()}, repeats, seconds
+        )
+        for way, call in ways.items()
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model in models.items():
+            model.export(Path(folder) / name, verbose=False)
+        command = [sys.executable, "-c", EXPORTED, folder, *map(str, (*shape, repeats, seconds))]
+        said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+        medians["exported"] = json.loads(said.splitlines()[-1])
+    return [
+        {**size._asdict(), "way": way, "layer": name, "ms": ms, "ratio": ms / of_all[KERAS]}
+        for way, of_all in medians.items()
+        for name, ms in of_all.items()
+    ]
+
+
+def main() -> None:
+    """Prints the table; `--output` keeps the rows as JSON."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--layers", nargs="+", default=sorted(MULTI_HEAD_LAYERS), help="names")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 2, 3], help="rows of SIZES")
+    parser.add_argument("--repeats", type=int, default=31)
+    parser.add_argument("--seconds", type=float, default=20.0, help="at most, for each way")
+    parser.add_argument("--output", type=Path)
+    given = parser.parse_args()
+    result: dict[str, Any] = {"machine": machine(), "rows": []}
+    print("batch, length, width, heads | layer | train | predict | exported, each over Keras' own")
+    for size in (SIZES[number] for number in given.sizes):
+        rows = measured(size, given.layers, given.repeats, given.seconds)
+        result["rows"] += rows
+        for name in given.layers:
+            ratios = (f"{row['ratio']:.2f}" for row in rows if row["layer"] == name)
+            print(*map(str, size), "|", name, "|", " | ".join(ratios), flush=True)
+    if given.output:
+        write_json(result, given.output)
+
+
+if __name__ == "__main__":
+    main()
