@@ -309,7 +309,7 @@ CASES += [
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, mechanism in MECHANISMS.items():
     multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
-    common = {"largest_input": OPEN_GATES, **TRAITS.get(name, {})}
+    common = {**OPEN_GATES, **TRAITS.get(name, {})}
     if (multi_head, None) not in _written:
         CASES += [
             LayerCase(f"multi_head_{name}", multi_head, CROSS, HEADS, **common),
