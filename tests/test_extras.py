@@ -50,10 +50,11 @@ tokens = keras.Input((None,), dtype="int32")
 x = keras.layers.Embedding(9, 4, mask_zero=True)(tokens)
 x = layers.MaskedPooling()(keras.layers.MultiHeadAttention(2, 3)(x, x))
 model = keras.Model(tokens, keras.layers.Dense(1, activation="sigmoid")(x))
-model = models.swap_attention(model)
-model.compile("sgd", "binary_crossentropy")
-model.fit(np.ones((4, 3), "int32"), np.ones((4, 1)), verbose=0)
-models.TransformerClassifier(vocabulary_size=9, num_classes=2, num_layers=1, num_heads=2)
+swapped = models.swap_attention(model)
+for one in (model, swapped):  # on JAX the second had the arrays that training the first deletes
+    one.compile("sgd", "binary_crossentropy")
+    one.fit(np.ones((4, 3), "int32"), np.ones((4, 1)), verbose=0)
+models.TransformerClassifier(9, 2, num_layers=1, hidden_dim=4, intermediate_dim=4, num_heads=2)
 """
 SHOW = """
 import numpy as np
@@ -77,6 +78,7 @@ NAMED = {
         "report": [SHOW + "view.html()", SHOW + "view.figure()"],
     }.items()
 }
+WORKS_ON_TENSORFLOW = ["import keras_quasiattn; keras_quasiattn.training.RunFolder"]
 WORKS = ["from keras_quasiattn import layers, metrics, models, ops, report, training", SHOW, FIT]
 
 
@@ -96,6 +98,9 @@ def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(
     assert {use: said[use] for use in WORKS} == dict.fromkeys(WORKS, "")
     for message, uses in NAMED.items():
         for use in uses:
+            if backend == "tensorflow" and use in WORKS_ON_TENSORFLOW:
+                assert not said[use]
+                continue
             kind, _, line = said[use].partition(": ")
             assert kind == "MissingPackageError", (use, said[use])
             package = line.partition(" ")[0]

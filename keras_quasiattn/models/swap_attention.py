@@ -127,7 +127,8 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> bool:
             if hasattr(one, name):
                 getattr(other, name).set_weights(getattr(one, name).get_weights())
     for weight, copied in zip(_other_weights(source), _other_weights(target), strict=True):
-        copied.assign(weight)
+        # A copy, as training on JAX deletes the arrays that it starts from.
+        copied.assign(keras.ops.copy(weight))
     return any(type(one) is not type(other) for one, other in attentions)
 
 

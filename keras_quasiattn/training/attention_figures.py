@@ -5,8 +5,8 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 
+from keras_quasiattn.extras import require
 from keras_quasiattn.layers.shared.probe import probe, temperatures
 from keras_quasiattn.ops.recording import Recorded
 
@@ -35,6 +35,7 @@ class AttentionFigures:
 
     def __init__(self, model: keras.Model, inputs: Any) -> None:
         self._model = model
+        tf = require("tensorflow", "tensorflow")
         self._inputs = keras.tree.map_structure(tf.convert_to_tensor, inputs)
         self._counted = tf.function(self._count)
 
@@ -55,9 +56,9 @@ class AttentionFigures:
         }
         return {"matrices": counts, "scalars": scalars}
 
-    def _count(self, inputs: Any) -> dict[str, tf.Tensor]:
+    def _count(self, inputs: Any) -> dict[str, Any]:
         _, maps = probe(self._model, inputs)
-        counts: dict[str, tf.Tensor] = {}
+        counts: dict[str, Any] = {}
         for one in maps:
             for name, recorded in one.matrices.items():
                 key = f"{one.layer}/{name}"
@@ -65,7 +66,8 @@ class AttentionFigures:
         return counts
 
 
-def _histogram(recorded: Recorded) -> tf.Tensor:
+def _histogram(recorded: Recorded) -> Any:
+    tf = require("tensorflow", "tensorflow")
     values = tf.cast(recorded.values, tf.float32)  # (..., T, S), or (..., T) if pooled
     bins = tf.cast(tf.floor((values + 1) * (BINS / 2)), tf.int32)
     bins = tf.clip_by_value(bins, 0, BINS - 1)
