@@ -47,7 +47,7 @@ class Environment(NamedTuple):
     extra: str
 
 
-def tested(name: str) -> str:
+def pinned(name: str) -> str:
     """The version that CI tests."""
     pins = (ROOT / ".ci/requirements.txt").read_text()
     return re.search(rf"^{name}==\S+", pins, re.MULTILINE)[0]
@@ -56,8 +56,8 @@ def tested(name: str) -> str:
 ENVIRONMENTS = {
     "oldest": Environment("3.10", ("keras==3.12.0", "tensorflow==2.19.1"), "tensorflow"),
     "middle": Environment("3.12", ("keras==3.13.2", "tensorflow==2.20.0"), "tensorflow"),
-    "newest": Environment("3.13", (tested("keras"), tested("tensorflow")), "tensorflow"),
-    "without TensorFlow": Environment("3.11", (tested("keras"), tested("jax")), "jax"),
+    "newest": Environment("3.13", (pinned("keras"), pinned("tensorflow")), "tensorflow"),
+    "without TensorFlow": Environment("3.11", (pinned("keras"), pinned("jax")), "jax"),
 }
 
 
