@@ -28,6 +28,11 @@ def keys_per_tile(target: Any, source: Any) -> int:
     return min(KEYS_PER_TILE_OP_BY_OP, KEYS_PER_TILE * tile_count(source, KEYS_PER_TILE))
 
 
+def sizes_are_symbolic(*tensors: Tensor) -> bool:
+    """Whether a size is a name, not a number: so JAX traces shapes that Keras does not know."""
+    return any(not isinstance(size, int | None) for x in tensors for size in x.shape)
+
+
 def tile_count(length: Any, size: int) -> Any:
     """How many tiles of `size` cover `length`; at least 1, so that a loop always runs once."""
     if isinstance(length, int):

@@ -8,7 +8,7 @@ import pytest
 from cases import CASES, ONE_OF_EACH, one_of_each_first
 from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
-from running import detach, model_of, outputs, shared_layer, weights
+from running import detach, model_of, outputs, plain_outputs, shared_layer, weights
 from tools import to_numpy
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
@@ -155,3 +155,28 @@ def test_scores_of_multi_head_layers_are_heads_by_target_by_source():
             )[-1]
             target, source = case.style.lengths[0], case.style.lengths[-1]
             assert scores.shape == (BATCH, case.arguments["num_heads"], target, source)
+
+
+class Holder(keras.layers.Layer):
+    """A user's layer that holds another and does not say which shapes it returns."""
+
+    def __init__(self, run):
+        super().__init__()
+        self.run = run
+
+    def call(self, sequences):
+        return self.run(sequences)
+
+
+@pytest.mark.parametrize("case", one_of_each_first(CASES))
+def test_within_a_users_layer_unknown_lengths_were_an_error_on_jax(case):
+    layer = shared_layer(case)
+    recurrent = keras.layers.LSTM, keras.layers.GRU
+    if keras.backend.backend() == "jax" and any(
+        isinstance(inner, recurrent) for inner in layer._flatten_layers()
+    ):
+        pytest.skip("Keras' own LSTM and GRU cannot infer shapes of unknown length on JAX")
+    inputs = [keras.Input((None, FEATURES)) for _ in case.style.lengths]
+    specs = Holder(lambda sequences: case.run(layer, sequences))(inputs)
+    for spec, array in zip(specs, plain_outputs(case), strict=True):
+        assert len(spec.shape) == array.ndim and spec.shape[-1] == array.shape[-1]

@@ -11,6 +11,7 @@ from keras import ops
 from keras_quasiattn.ops.backend import runs_op_by_op
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.recording import is_recording
+from keras_quasiattn.ops.tiling import sizes_are_symbolic
 from keras_quasiattn.ops.training import in_training_step
 
 Tensor = Any
@@ -62,8 +63,9 @@ def compute_by_choice(
         raise ValueError(f"`implementation='compiled'` {obstacle}")
     if implementation != "auto":
         return compute(implementation)
-    # With T or S of 1, the (..., T, S, D) difference is no larger than query and key.
-    if 1 in (query.shape[-2], key.shape[-2]):
+    # With T or S of 1, the (..., T, S, D) difference is no larger than query and key. Symbolic
+    # sizes cannot be compared or divided into tiles.
+    if 1 in (query.shape[-2], key.shape[-2]) or sizes_are_symbolic(query, key):
         return compute("reference")
 
     for_many = "blockwise" if obstacle or not _may_call_python() else "compiled"

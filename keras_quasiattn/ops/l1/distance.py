@@ -17,6 +17,7 @@ from keras_quasiattn.ops.tiling import (
     keys_per_tile,
     pad_axis,
     put,
+    sizes_are_symbolic,
     tile_count,
 )
 
@@ -42,8 +43,8 @@ def pairwise_l1(
         weights: optional (D,), one factor per feature, of any sign.
         implementation: "reference" makes a (..., T, S, D) tensor of differences. "blockwise"
             computes one tile of keys at a time, forward and backward, and makes no tensor larger
-            than the inputs and the result. "auto" is "blockwise". Both give the same distances and
-            gradients up to rounding.
+            than the inputs and the result. "auto" is "blockwise", and "reference" where JAX traces
+            symbolic sizes. Both give the same distances and gradients up to rounding.
 
     Returns:
         (..., T, S), float64 if both inputs are, otherwise float32.
@@ -77,7 +78,9 @@ def pairwise_l1(
     dtype = compute_dtype(x, y)
     if weights is not None:
         weights = as_dtype(weights, dtype)
-    if implementation != "reference":
+    if implementation == "auto":
+        implementation = "reference" if sizes_are_symbolic(x, y) else "blockwise"
+    if implementation == "blockwise":
         return _blockwise(ops.cast(x, dtype), ops.cast(y, dtype), weights)
     x, y = ops.expand_dims(ops.cast(x, dtype), -2), ops.expand_dims(ops.cast(y, dtype), -3)
     difference = x - y  # (..., T, S, D)
