@@ -44,8 +44,8 @@ def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) 
 
     Raises:
         ValueError: if the model is neither functional nor sequential, has no layer to swap, or
-            calls one with an argument that the new layer does not accept, such as a float mask; or
-            if `attention` is unknown.
+            calls one with an argument that the new layer does not accept, such as a float mask; if
+            `attention` is unknown; or if `options` change the shape of a projection.
 
     Example:
     >>> import keras
@@ -125,11 +125,21 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> bool:
             continue
         for name in _PROJECTIONS:
             if hasattr(one, name):
-                getattr(other, name).set_weights(getattr(one, name).get_weights())
+                _copy_projection(getattr(one, name), getattr(other, name), one.name)
     for weight, copied in zip(_other_weights(source), _other_weights(target), strict=True):
         # A copy, as training on JAX deletes the arrays that it starts from.
         copied.assign(keras.ops.copy(weight))
     return any(type(one) is not type(other) for one, other in attentions)
+
+
+def _copy_projection(source: keras.Layer, target: keras.Layer, attention: str) -> None:
+    shapes, needed = ([tuple(weight.shape) for weight in one.weights] for one in (source, target))
+    if shapes != needed:
+        raise ValueError(
+            "`options` must keep the shapes of the projections, whose weights are kept. Received: "
+            f"options with which {source.name!r} of {attention!r} has {needed} instead of {shapes}"
+        )
+    target.set_weights(source.get_weights())
 
 
 def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
