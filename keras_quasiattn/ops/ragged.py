@@ -12,7 +12,7 @@ Tensor = Any
 def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
     """Pads sequences of unequal length; returns the batch and the mask that the layers take.
 
-    padded[b, t] = sequences[b][t] and mask[b, t] = True for t < length of b;  0 and False beyond
+    padded[b, t] = x_b[t] and mask[b, t] = True for t < length of x_b, sequence b;  else 0 and False
 
     Args:
         sequences: a list of B sequences, each of ids (L,) or vectors (L, D), such as lists, arrays

@@ -67,7 +67,8 @@ class AttentionFigures:
 
 
 def _histogram(recorded: Recorded) -> Any:
-    tf = require("tensorflow", "tensorflow")
+    import tensorflow as tf  # not `require`: AutoGraph warns of what that calls
+
     values = tf.cast(recorded.values, tf.float32)  # (..., T, S), or (..., T) if pooled
     bins = tf.cast(tf.floor((values + 1) * (BINS / 2)), tf.int32)
     bins = tf.clip_by_value(bins, 0, BINS - 1)

@@ -61,7 +61,11 @@ def _call_single(layer, sequences, masks, **options):
 
 
 def _call_decoder(layer, sequences, masks, **options):
-    return layer(*sequences, decoder_mask=masks[0], encoder_mask=masks[1], **options)
+    result = layer(*sequences, decoder_mask=masks[0], encoder_mask=masks[1], **options)
+    if not isinstance(result, tuple):
+        return result
+    output, across, own = result
+    return output, own, across  # last the scores of the encoder's sequence
 
 
 def _call_alone(layer, sequences, masks, **options):
