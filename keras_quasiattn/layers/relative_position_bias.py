@@ -71,9 +71,9 @@ class RelativePositionBias(keras.layers.Layer):
         self.bidirectional = bidirectional
         directions = 2 if bidirectional else 1
         if num_buckets % directions or num_buckets < 2 * directions:
+            right = "even and at least 4" if bidirectional else "at least 2"
             raise ValueError(
-                f"`num_buckets` must be at least 2 for each direction, of which there are "
-                f"{directions}, and as many for both. "
+                f"`num_buckets` must be {right}. "
                 f"Received: num_buckets={num_buckets}, bidirectional={bidirectional}"
             )
         near = num_buckets // directions // 2
