@@ -18,7 +18,7 @@ _CHOICE = {"attention", "attention_options", "num_heads"}
 
 @dataclasses.dataclass(frozen=True)
 class Swap:
-    """Which attention comes in the place of others.
+    """Which attention replaces others.
 
     Args:
         attention: a name in `MULTI_HEAD_LAYERS`.
@@ -74,7 +74,7 @@ class Swap:
         return super(SwappedLayer, made).from_config(serialized["config"])  # type: ignore[misc]
 
     def assigned(self, value: Any) -> Any:
-        """Returns what a block is to hold in the place of a layer that it assigns."""
+        """Returns what a block holds instead of a layer that it assigns."""
         if self.applies_to(value):
             made = self._attention_layer(value)
             if value.built:
