@@ -33,7 +33,10 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
 
     folder, made = _finished(run, data_dir)
     made.prepare()
-    figures = made.evaluate(folder.load_model(), split, limit)
+    figures = {
+        **made.evaluate(folder.load_model(), split, limit),
+        **made.baselines(split, limit),
+    }
     folder.write_metrics(split, figures)
     if record is not None:
         training.append_result(record, training.result_row(folder, split, figures))

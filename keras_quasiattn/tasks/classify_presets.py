@@ -10,20 +10,31 @@ from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
-# The models with an LSTM, and the `attention` argument that each gives to TextClassifier.
-RECURRENT_MODELS: Mapping[str, str] = {
-    "bilstm_gated": "gated",
-    "bilstm_soft": "soft",
-    "bilstm_local": "local",
-    "bilstm_none": "none",
-    "bilstm_coda": "coda",
+# The models that are a TextClassifier: the `encoder` and the `attention` of each.
+TEXT_CLASSIFIERS: Mapping[str, tuple[str, str]] = {
+    "bilstm_gated": ("lstm", "gated"),
+    "bilstm_soft": ("lstm", "soft"),
+    "bilstm_local": ("lstm", "local"),
+    "bilstm_none": ("lstm", "none"),
+    "bilstm_coda": ("lstm", "coda"),
+    "convolution_gated": ("convolution", "gated"),
 }
-MODELS = (*RECURRENT_MODELS, "transformer_coda", "transformer")
+MODELS = (*TEXT_CLASSIFIERS, "transformer_coda", "transformer")
 _BILSTM = {
     "embedding_dim": 100,
     "units": 100,
     "num_layers": 2,
     "merge_mode": "concat",
+    "embedding_dropout": 0.5,
+    "dropout": 0.5,
+    "train_embedding": True,
+}
+# One layer of three words, so that an open gate shows what decides.
+_CONVOLUTION = {
+    "embedding_dim": 100,
+    "units": 100,
+    "num_layers": 1,
+    "kernel_size": 3,
     "embedding_dropout": 0.5,
     "dropout": 0.5,
     "train_embedding": True,
@@ -58,6 +69,7 @@ def _preset(
     window: int,
     bilstm: Mapping[str, Any] | None = None,
     gates: Mapping[str, Any] | None = None,
+    convolution: Mapping[str, Any] | None = None,
     transformer: Mapping[str, Any] | None = None,
 ) -> Preset:
     """A preset with options for all models.
@@ -66,6 +78,7 @@ def _preset(
         window: positions on each side of the window of local attention; half the paper's window.
         bilstm: values that override the defaults of the BiLSTM models.
         gates: values that override the defaults of the gates.
+        convolution: values that override the defaults of the convolution and its gates.
         transformer: values that override the defaults of the Transformers; data and training
             options by dotted name.
     """
@@ -87,6 +100,12 @@ def _preset(
             "bilstm_local": {**recurrent, "window": window},
             "bilstm_none": recurrent,
             "bilstm_coda": {**recurrent, **CODA_OPTIONS, "num_heads": 4},
+            "convolution_gated": {
+                **_CONVOLUTION,
+                **_GATES,
+                "gate_network": "feed_forward",
+                **(convolution or {}),
+            },
             "transformer_coda": {**encoder, **CODA_OPTIONS},
             "transformer": {**encoder, **ATTENTION_OPTIONS},
         },

@@ -28,6 +28,8 @@ class Preset:
         by_model: by model name, what differs for that model: more model options, or other values of
             them, by name, and other values of data and training options, by dotted name. A model
             has no options that it does not use.
+        with_vectors: what differs if `data.vectors` names a file, by dotted name; a model takes
+            the options that it has.
 
     >>> training = TrainingSettings(
     ...     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2
@@ -44,6 +46,7 @@ class Preset:
     model: Mapping[str, Any]
     training: TrainingSettings
     by_model: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    with_vectors: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def for_model(self, model: str) -> "Preset":
         """The preset with the options of one of the task's models."""
@@ -85,10 +88,13 @@ class Preset:
             UserError: an option does not exist, or a value has the wrong type or is out of range.
         """
         kinds = self._kinds()
+        if overrides.get("data.vectors"):
+            changed = {name: value for name, value in self.with_vectors.items() if name in kinds}
+            overrides = {**changed, **overrides}
         sections: dict[str, dict[str, Any]] = {
             "data": dict(self.data),
             "model": dict(self.model),
-            "training": {},
+            "training": {"passes": None} if "training.steps" in overrides else {},
         }
         for option, value in overrides.items():
             section, _, name = option.partition(".")

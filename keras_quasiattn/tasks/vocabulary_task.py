@@ -20,9 +20,11 @@ from keras_quasiattn.text import (
     SubwordTokenizer,
     VocabularyTokenizer,
     WordTokenizer,
+    count_words,
     embedding_matrix,
     learn_subwords,
     learn_words,
+    ranked_words,
     read_vocabulary,
     read_word_vectors,
     vocabulary_text,
@@ -31,6 +33,7 @@ from keras_quasiattn.text import (
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _BATCH = 100
+_NAMED = 10  # words without a vector that a remark names
 
 
 class VocabularyTask(Task):
@@ -72,6 +75,7 @@ class VocabularyTask(Task):
         self._classes_file = _CLASSES
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
+        self._counts: Mapping[str, int] = {}  # of the training words, if there are vectors
 
     @abc.abstractmethod
     def _load(self) -> tuple[LabelledTextSet[Any], str]:
@@ -119,17 +123,34 @@ class VocabularyTask(Task):
                     "name a file of word vectors, with --vectors FILE, or train the embedding"
                 )
             return learn_words(texts, data["tokenizer"], size=size, min_count=min_count)
-        wanted = None if frozen else learn_words(texts, data["tokenizer"], size=2**31)
+        self._counts = count_words(texts, data["tokenizer"])
         self._vectors = read_word_vectors(
-            data["vectors"], self.options.model["embedding_dim"], wanted
+            data["vectors"],
+            self.options.model["embedding_dim"],
+            None if frozen else self._counts,
         )
-        words = learn_words(
-            texts, data["tokenizer"], size=size, min_count=min_count, known=self._vectors
-        )
+        words = ranked_words(self._counts, size=size, min_count=min_count, known=self._vectors)
         if frozen:
             seen = set(words)
             words += [word for word in self._vectors if word not in seen][: size - len(words)]
         return words
+
+    def batches_per_pass(self) -> int:
+        """The number of training batches in a pass; the rest of the examples are left over."""
+        return len(self._data.splits["train"]) // self.options.training.batch_size
+
+    def remarks(self) -> list[str]:
+        """How many of the training words have a vector, and the most frequent that lack one."""
+        total = sum(self._counts.values())
+        if not total:  # no vectors, or a run continues
+            return []
+        lacking = {word: n for word, n in self._counts.items() if word not in self._vectors}
+        share = 1 - sum(lacking.values()) / total
+        line = f"{share:.1%} of the {total:,} training words have a vector"
+        if lacking:
+            most = sorted(lacking, key=lambda word: (-lacking[word], word))[:_NAMED]
+            line += f"; the most frequent without: {' '.join(most)}"
+        return [line]
 
     def describe_data(self) -> dict[str, str]:
         """The data's version, and which part of which set it is."""

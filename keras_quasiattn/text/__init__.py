@@ -13,8 +13,10 @@ with needs("tasks"):
     from keras_quasiattn.text.span_tokenizer import SPAN_CLEANINGS, SpanTokenizer
     from keras_quasiattn.text.subword_tokenizer import SubwordTokenizer
     from keras_quasiattn.text.vocabulary import (
+        count_words,
         learn_subwords,
         learn_words,
+        ranked_words,
         read_vocabulary,
         vocabulary_text,
     )
@@ -31,11 +33,13 @@ __all__ = [
     "SubwordTokenizer",
     "VocabularyTokenizer",
     "WordTokenizer",
+    "count_words",
     "embedding_matrix",
     "learn_sentence_pieces",
     "learn_subwords",
     "learn_words",
     "open_text",
+    "ranked_words",
     "read_vocabulary",
     "read_word_vectors",
     "vocabulary_text",

@@ -191,9 +191,12 @@ class RunFolder:
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
-            steps = self.config["task_config"]["options"].get("training.steps", "unknown")
+            options = self.config["task_config"]["options"]
+            end = options.get("training.steps", "unknown")
+            if passes := options.get("training.passes"):
+                end = f"{passes} passes"
             raise UserError(
-                f"{self.path} is not finished (step {step} of {steps}): "
+                f"{self.path} is not finished (step {step} of {end}): "
                 f"run the train command again to continue"
             )
 
@@ -275,7 +278,7 @@ class RunFolder:
         with atomic_file(self.path / "history.jsonl") as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
-    def metrics(self) -> dict[str, dict[str, float | str]]:
+    def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures of the finished model, by split."""
         file = self.path / "metrics.json"
         if not file.exists():
@@ -291,7 +294,7 @@ class RunFolder:
             raise UserError(f"{file} is damaged: expected an object of metrics for each split")
         return figures
 
-    def write_metrics(self, split: str, figures: Mapping[str, float | str]) -> None:
+    def write_metrics(self, split: str, figures: Mapping[str, Any]) -> None:
         """Add or replace the figures of one split."""
 
         def changed(_: str) -> str:

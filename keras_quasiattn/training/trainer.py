@@ -111,6 +111,8 @@ def train(
             # The options of a run are final, so those that the data or the model reject must fail
             # before the run is created.
             task.prepare()
+            for line in task.remarks():
+                _say(progress, line)
             task.build_model()
             check_selection(task)
             return RunFolder.create(path, task, options=options, command=command)
@@ -157,13 +159,13 @@ def _fit(
     optimizer: Any,
 ) -> None:
     """Resume from the last readable checkpoint, train and save the finished model."""
-    settings = task.options.training
 
     def prepare() -> None:
         task.prepare()
         folder.write_assets(task)
 
     workers.chief_first(prepare)
+    settings = task.training_settings
     keras.utils.set_random_seed(task.seed)
     with distribution.scope():
         model = _compiled(task, policy, optimizer)
@@ -202,12 +204,12 @@ def _fit(
             verbose=_verbosity(progress),
         )
     workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
-    _finish(task, model, checkpoints, period_end)
+    _finish(task, model, checkpoints, period_end, progress)
 
 
 def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     """Build and compile the model, and create all variables of its optimizer."""
-    settings = task.options.training
+    settings = task.training_settings
     model = task.build_model()
     optimizer = made_optimizer(settings, optimizer)
     if policy == "mixed_float16":
@@ -227,13 +229,13 @@ def _middle_batch(data: tf.data.Dataset) -> Any:
 
 
 def _finish(
-    task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd
+    task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd, progress: bool
 ) -> None:
     """Evaluate and save the selected or averaged weights.
 
     The model file is written last, since it marks the run as finished.
     """
-    settings, folder = task.options.training, period_end.folder
+    settings, folder = task.training_settings, period_end.folder
     selected = selected_step(period_end.rows, settings)
     steps = range(selected, 0, -settings.checkpoint_every)[: settings.average_checkpoints]
     weights = average(checkpoints, steps)
@@ -243,7 +245,10 @@ def _finish(
     figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
     if not period_end.writes:
         return
-    folder.write_metrics("validation", {name: float(value) for name, value in figures.items()})
+    figures = {name: float(value) for name, value in figures.items()}
+    for line in task.doubts(figures):
+        _say(progress, line)
+    folder.write_metrics("validation", figures)
     # A new model: the trained one would save its optimizer, loss and strategy with it.
     finished = task.build_model()
     assign(finished.trainable_variables, weights, source)
