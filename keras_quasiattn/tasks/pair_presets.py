@@ -1,10 +1,18 @@
 """The presets of `pairs`, one per data set, with the papers' settings where they give them."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
-from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, by_model
+from keras_quasiattn.tasks.pair_options import (
+    DATA_OPTIONS,
+    MODEL_OPTIONS,
+    OWN_MODEL,
+    OWN_TRAINING,
+    WITH_VECTORS,
+    by_model,
+)
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -62,10 +70,13 @@ PRESETS: dict[str, Preset] = {
         OWN_DATA,
         train_embedding=True,
     ),
-    "own": _preset(
-        "your own TSV, CSV or JSONL with the columns first, second and label",
-        _training(20, 200, 32, learning_rate=1e-3),
-        {**OWN_DATA, "tokenizer": "words"},
-        train_embedding=True,
+    "own": dataclasses.replace(
+        _preset(
+            "your own TSV, CSV or JSONL with the columns first, second and label",
+            TrainingSettings(**OWN_TRAINING),
+            {**OWN_DATA, "tokenizer": "words"},
+            **OWN_MODEL,
+        ),
+        with_vectors=WITH_VECTORS,
     ),
 }
