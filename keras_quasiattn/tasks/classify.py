@@ -50,8 +50,8 @@ class Classify(VocabularyTask):
     """Text classification: Tables 2 and 3 of GA-Net, Table 5 of CoDA.
 
     The `bilstm_*` models differ in what lies between the LSTM states and the classes, and
-    `convolution_gated` has a short convolution instead of LSTMs, so that its open gates show what
-    decides; see `models.TextClassifier`. `transformer` and `transformer_coda` differ in their
+    `words_gated` has gates over the words themselves, so that the open ones are what decides; see
+    `models.TextClassifier`. `transformer` and `transformer_coda` differ in their
     attention; see `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are
     truncated, in training and in prediction.
 

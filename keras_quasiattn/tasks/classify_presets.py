@@ -17,7 +17,7 @@ TEXT_CLASSIFIERS: Mapping[str, tuple[str, str]] = {
     "bilstm_local": ("lstm", "local"),
     "bilstm_none": ("lstm", "none"),
     "bilstm_coda": ("lstm", "coda"),
-    "convolution_gated": ("convolution", "gated"),
+    "words_gated": ("convolution", "gated"),
 }
 MODELS = (*TEXT_CLASSIFIERS, "transformer_coda", "transformer")
 _BILSTM = {
@@ -29,12 +29,12 @@ _BILSTM = {
     "dropout": 0.5,
     "train_embedding": True,
 }
-# One layer of three words, so that an open gate shows what decides.
-_CONVOLUTION = {
+# A state knows its own word only, so that an open gate shows what decides.
+_WORDS = {
     "embedding_dim": 100,
     "units": 100,
     "num_layers": 1,
-    "kernel_size": 3,
+    "kernel_size": 1,
     "embedding_dropout": 0.5,
     "dropout": 0.5,
     "train_embedding": True,
@@ -69,7 +69,7 @@ def _preset(
     window: int,
     bilstm: Mapping[str, Any] | None = None,
     gates: Mapping[str, Any] | None = None,
-    convolution: Mapping[str, Any] | None = None,
+    words: Mapping[str, Any] | None = None,
     transformer: Mapping[str, Any] | None = None,
 ) -> Preset:
     """A preset with options for all models.
@@ -78,7 +78,7 @@ def _preset(
         window: positions on each side of the window of local attention; half the paper's window.
         bilstm: values that override the defaults of the BiLSTM models.
         gates: values that override the defaults of the gates.
-        convolution: values that override the defaults of the convolution and its gates.
+        words: values that override the defaults of `words_gated`.
         transformer: values that override the defaults of the Transformers; data and training
             options by dotted name.
     """
@@ -100,11 +100,11 @@ def _preset(
             "bilstm_local": {**recurrent, "window": window},
             "bilstm_none": recurrent,
             "bilstm_coda": {**recurrent, **CODA_OPTIONS, "num_heads": 4},
-            "convolution_gated": {
-                **_CONVOLUTION,
+            "words_gated": {
+                **_WORDS,
                 **_GATES,
                 "gate_network": "feed_forward",
-                **(convolution or {}),
+                **(words or {}),
             },
             "transformer_coda": {**encoder, **CODA_OPTIONS},
             "transformer": {**encoder, **ATTENTION_OPTIONS},
