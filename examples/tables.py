@@ -66,7 +66,13 @@ def key_of(record: Record) -> Key:
 
 
 def _key(task: str, preset: str, model: str, split: str, options: Mapping[str, Any]) -> Key:
-    usual = get(task).presets[preset].for_model(model).options()
+    named = get(task).presets[preset].for_model(model)
+    # Word vectors may change other options of a preset.
+    usual = named.with_overrides(
+        {"data.vectors": options.get("data.vectors", "")}
+        if "data.vectors" in named.options()
+        else {}
+    ).options()
     # The path of the word vectors is not a setting.
     changed = {
         f"{name}={value if isinstance(value, str) else json.dumps(value)}"

@@ -184,6 +184,11 @@ def _fit(
         fit_among_workers(model)
     period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
     if not is_over(period_end.rows, settings):
+        _say(
+            progress,
+            f"{folder.path}: at most {settings.steps:,} updates, validated every "
+            f"{settings.checkpoint_every:,}",
+        )
         validation_data = task.validation_data()
         # PeriodEnd comes last, so that the checkpoint has what the others changed.
         called: list[keras.callbacks.Callback] = [*callbacks, period_end]
