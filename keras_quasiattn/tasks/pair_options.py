@@ -90,7 +90,9 @@ OWN_TRAINING: Mapping[str, Any] = {
     "select": "loss",
 }
 # Few rows cannot teach good vectors to all words, and spoil those that they do not have.
-WITH_VECTORS: Mapping[str, Any] = {"model.train_embedding": False}
+WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
+    model: {"model.train_embedding": False} for model in MODEL_OPTIONS
+}
 
 
 def by_model(**changed: Any) -> dict[str, dict[str, Any]]:

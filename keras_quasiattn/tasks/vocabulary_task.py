@@ -21,6 +21,7 @@ from keras_quasiattn.text import (
     VocabularyTokenizer,
     WordTokenizer,
     count_words,
+    covered,
     embedding_matrix,
     learn_subwords,
     learn_words,
@@ -33,7 +34,6 @@ from keras_quasiattn.text import (
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _BATCH = 100
-_NAMED = 10  # words without a vector that a remark names
 
 
 class VocabularyTask(Task):
@@ -75,7 +75,7 @@ class VocabularyTask(Task):
         self._classes_file = _CLASSES
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
-        self._counts: Mapping[str, int] = {}  # of the training words, if there are vectors
+        self._counts: Mapping[str, int] = {}  # of the training words, in a new run with vectors
 
     @abc.abstractmethod
     def _load(self) -> tuple[LabelledTextSet[Any], str]:
@@ -141,16 +141,7 @@ class VocabularyTask(Task):
 
     def remarks(self) -> list[str]:
         """How many of the training words have a vector, and the most frequent that lack one."""
-        total = sum(self._counts.values())
-        if not total:  # no vectors, or a run continues
-            return []
-        lacking = {word: n for word, n in self._counts.items() if word not in self._vectors}
-        share = 1 - sum(lacking.values()) / total
-        line = f"{share:.1%} of the {total:,} training words have a vector"
-        if lacking:
-            most = sorted(lacking, key=lambda word: (-lacking[word], word))[:_NAMED]
-            line += f"; the most frequent without: {' '.join(most)}"
-        return [line]
+        return [covered(self._counts, self._vectors)] if self._counts else []
 
     def describe_data(self) -> dict[str, str]:
         """The data's version, and which part of which set it is."""

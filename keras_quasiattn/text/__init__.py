@@ -22,7 +22,7 @@ with needs("tasks"):
     )
     from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
     from keras_quasiattn.text.word_tokenizer import WordTokenizer
-    from keras_quasiattn.text.word_vectors import embedding_matrix, read_word_vectors
+    from keras_quasiattn.text.word_vectors import covered, embedding_matrix, read_word_vectors
 
 __all__ = [
     "CLEANINGS",
@@ -34,6 +34,7 @@ __all__ = [
     "VocabularyTokenizer",
     "WordTokenizer",
     "count_words",
+    "covered",
     "embedding_matrix",
     "learn_sentence_pieces",
     "learn_subwords",

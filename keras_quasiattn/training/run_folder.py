@@ -26,6 +26,7 @@ from keras_quasiattn.training.files import (
 )
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
+_BUDGET = ("training.passes", "training.steps")
 FORMAT = 1
 LOCK = ".lock"
 
@@ -191,12 +192,10 @@ class RunFolder:
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
-            options = self.config["task_config"]["options"]
-            end = options.get("training.steps", "unknown")
-            if passes := options.get("training.passes"):
-                end = f"{passes} passes"
+            passes, steps = map(self.config["task_config"]["options"].get, _BUDGET)
             raise UserError(
-                f"{self.path} is not finished (step {step} of {end}): "
+                f"{self.path} is not finished (step {step} of "
+                f"{f'{passes} passes' if passes else steps}): "
                 f"run the train command again to continue"
             )
 

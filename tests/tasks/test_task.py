@@ -77,12 +77,13 @@ def test_vectors_change_what_the_preset_says_and_the_user_decides() -> None:
     preset = dataclasses.replace(
         Sums.presets["demo"],
         data={"vectors": ""},
-        with_vectors={"model.causal": False, "model.absent": 1},
-    )
+        with_vectors={"coda": {"model.causal": False}, "softmax": {"model.width": 1}},
+    ).for_model("coda")
     assert preset.with_overrides({"data.vectors": ""}).model["causal"]
     assert not preset.with_overrides({"data.vectors": "file"}).model["causal"]
     own = {"data.vectors": "file", "model.causal": "true"}
     assert preset.with_overrides(own).model == Sums.presets["demo"].model
+    assert preset.with_overrides({"data.vectors": "file"}).model["width"] == 8
 
 
 def test_overrides_leave_the_preset_alone() -> None:
