@@ -1,7 +1,11 @@
 r"""Draws texts with the words that a gated run opens: the picture in the README.
 
-quasiattn train classify --preset sst2 --model words_gated --vectors FILE --run runs/sst2
-python docs/tooling/open_words.py runs/sst2 'a moving and important film .' 'a dull mess .'
+python examples/own_data.py train --vectors FILE    # writes own/sst2_all_train.tsv
+quasiattn train classify --data own/sst2_all_train.tsv --model words_gated --vectors FILE \
+    --run runs/sst2
+python docs/tooling/open_words.py runs/sst2 'a moving and important film' \
+    'the plot is thin and the jokes are tired' "it 's a charming and often affecting journey" \
+    'the acting is superb , but the story falls flat'
 """
 
 import html

@@ -26,7 +26,6 @@ from keras_quasiattn.training.files import (
 )
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
-_BUDGET = ("training.passes", "training.steps")
 FORMAT = 1
 LOCK = ".lock"
 
@@ -192,10 +191,9 @@ class RunFolder:
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
-            passes, steps = map(self.config["task_config"]["options"].get, _BUDGET)
+            steps = self.config["task_config"]["options"].get("training.steps", "unknown")
             raise UserError(
-                f"{self.path} is not finished (step {step} of "
-                f"{f'{passes} passes' if passes else steps}): "
+                f"{self.path} is not finished (step {step} of {steps}): "
                 f"run the train command again to continue"
             )
 
