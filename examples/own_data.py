@@ -68,18 +68,24 @@ def write_tables(own: Own, folder: Path, data_dir: Path) -> Iterator[Path]:
         load = load_texts if own.task == "classify" else load_pairs
         data, _ = load(own.preset, options, data_dir)
         for split, file in files.items():
-            examples = data.splits[split]
-            columns = (
-                [examples.texts] if own.task == "classify" else [examples.first, examples.second]
-            )
-            labels = [data.classes[label] for label in examples.labels]
-            texts = [[_plain(text) for text in column] for column in columns]
-            rows = list(zip(*texts, labels, strict=True))
+            # What the preset itself holds out of the training split belongs to it here.
+            parts = ["train", "validation"] if "validation_share" in options else ["train"]
+            rows = [
+                row
+                for part in (parts if split == "train" else ["test"])
+                for row in _rows(own.task, data.splits[part], data.classes)
+            ]
             if split == "train" and own.rows:
                 rows = random.Random(0).sample(rows, own.rows)
             lines = ["\t".join(row) for row in (COLUMNS[own.task], *rows)]
             file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     yield from files.values()
+
+
+def _rows(task: str, examples: Any, classes: Sequence[str]) -> list[tuple[str, ...]]:
+    columns = [examples.texts] if task == "classify" else [examples.first, examples.second]
+    texts = [[_plain(text) for text in column] for column in columns]
+    return list(zip(*texts, [classes[label] for label in examples.labels], strict=True))
 
 
 def _plain(text: bytes) -> str:
