@@ -5,7 +5,7 @@ The second is a logistic regression on bags of words, which trains in seconds.
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,15 +29,23 @@ def majority(training_labels: np.ndarray, labels: np.ndarray) -> float:
     return float(np.mean(labels == np.bincount(training_labels).argmax()))
 
 
-def below_majority(accuracy: float, training_labels: np.ndarray, labels: np.ndarray) -> list[str]:
+def below_majority(accuracy: float, splits: Mapping[str, Any]) -> list[str]:
     """A line for training to say if the validation accuracy is not above the majority."""
-    share = majority(training_labels, labels)
+    share = majority(splits["train"].labels, splits["validation"].labels)
     if accuracy > share:
         return []
     return [
         f"warning: the best validation accuracy is {accuracy:.3f}, and always answering the most "
         f"frequent class has {share:.3f}: the model has learned nothing that the texts say"
     ]
+
+
+def accuracies(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, float]:
+    """The accuracies of the majority and of a regression that gave these probabilities."""
+    return {
+        "majority_accuracy": majority(train.labels, examples.labels),
+        "bag_of_words_accuracy": float(np.mean(probabilities.argmax(axis=1) == examples.labels)),
+    }
 
 
 def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np.ndarray:

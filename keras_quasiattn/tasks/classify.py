@@ -19,7 +19,7 @@ from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
-from keras_quasiattn.tasks.baselines import bag_of_words, below_majority, majority
+from keras_quasiattn.tasks.baselines import accuracies, bag_of_words, below_majority
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, TEXT_CLASSIFIERS
 from keras_quasiattn.tasks.faithfulness import faithfulness
@@ -172,18 +172,11 @@ class Classify(VocabularyTask):
     def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
         """The accuracies of the most frequent class and of a regression on bags of words."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
-        answers = bag_of_words(train, chosen, len(self._classes)).argmax(axis=1)
-        return {
-            "majority_accuracy": majority(train.labels, chosen.labels),
-            "bag_of_words_accuracy": float(np.mean(answers == chosen.labels)),
-        }
+        return accuracies(train, chosen, bag_of_words(train, chosen, len(self._classes)))
 
     def doubts(self, figures: Mapping[str, float]) -> list[str]:
         """A warning if the validation accuracy is not above the majority."""
-        splits = self._data.splits
-        return below_majority(
-            figures["accuracy"], splits["train"].labels, splits["validation"].labels
-        )
+        return below_majority(figures["accuracy"], self._data.splits)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each text: its class, the class probabilities, the tokens, any weights and gates."""

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.metrics import classification_figures
-from keras_quasiattn.tasks.baselines import bag_of_pairs, below_majority, majority
+from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority
 from keras_quasiattn.tasks.pair_data import PairSet, example_of, load_pairs
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
@@ -57,18 +57,11 @@ class Pairs(PairTask):
     def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
         """The accuracies of the most frequent class and of a regression on bags of words."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
-        answers = bag_of_pairs(train, chosen, len(self._classes)).argmax(axis=1)
-        return {
-            "majority_accuracy": majority(train.labels, chosen.labels),
-            "bag_of_words_accuracy": float(np.mean(answers == chosen.labels)),
-        }
+        return accuracies(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))
 
     def doubts(self, figures: Mapping[str, float]) -> list[str]:
         """A warning if the validation accuracy is not above the majority."""
-        splits = self._data.splits
-        return below_majority(
-            figures["accuracy"], splits["train"].labels, splits["validation"].labels
-        )
+        return below_majority(figures["accuracy"], self._data.splits)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each pair: its class, the class probabilities, the tokens, and the weights."""

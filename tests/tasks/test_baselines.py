@@ -51,11 +51,12 @@ def test_texts_without_words_and_classes_without_texts_have_probabilities(
 
 
 def test_a_model_that_is_no_better_than_the_majority_is_named() -> None:
-    train, labels = np.array([0, 1, 1, 1]), np.array([0, 1, 1])
-    assert majority(train, labels) == pytest.approx(2 / 3)
-    assert below_majority(0.7, train, labels) == []
-    (line,) = below_majority(2 / 3, train, labels)
-    assert "0.667" in line and line.startswith("warning: ")
+    rows = tiny_texts.rows(7)  # three of the first class, two of the others
+    splits = {"train": labelled(rows), "validation": labelled([*rows[:3], rows[0]])}
+    assert majority(splits["train"].labels, splits["validation"].labels) == pytest.approx(0.5)
+    assert below_majority(0.6, splits) == []
+    (line,) = below_majority(0.5, splits)
+    assert "0.500" in line and line.startswith("warning: ")
 
 
 def test_open_words_that_decide_are_faithful() -> None:
