@@ -25,9 +25,9 @@ class DecomposableAttention(PairAttention):
     Args:
         units: size of the layers of F.
         num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
-        dropout: dropout rate in F, in [0, 1). With "coda" or "conflict", F has no dropout: dropping
-            different features of two equal words would create a distance between them, so in
-            training CoDA's gate would close on the pairs that open it at inference.
+        dropout: dropout rate in F, in [0, 1). Usually 0 is best with "coda" or "conflict": dropping
+            different features of two equal words creates a distance between them, so in training
+            CoDA's gate closes on the pairs that open it at inference.
         kernel_initializer: initializer of the kernels of F.
         attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
@@ -82,7 +82,7 @@ class DecomposableAttention(PairAttention):
         self.network = DenseStack(
             units,
             num_layers,
-            0.0 if self._mechanism.uses_feature_differences else dropout,
+            dropout,
             kernel_initializer,
             dtype=self.dtype_policy,
             name="network",

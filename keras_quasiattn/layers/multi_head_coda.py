@@ -29,7 +29,7 @@ class CoDAOptions(Mechanism):
     """The arguments of `layers.CoDA` from `alpha` on, with the same meaning; checked here."""
 
     op = ops.coda_attention
-    uses_feature_differences: ClassVar[bool] = True
+    needs_one_projection: ClassVar[bool] = True
     pair_score_count: ClassVar[int] = 1
     # The compositions, ranges and centrings of Tay et al. 2019, sections 2.2 and 4.
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
