@@ -34,7 +34,9 @@ class DecomposableAttention(PairAttention):
         attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
+            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own. For word vectors of
+            length 1, as the tasks use them, {"scaling": "none"} is right for "coda": with the
+            default, "mean", its weights start close to 0.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:

@@ -41,7 +41,8 @@ class PairClassifier(FunctionalModel):
         intra_options: dict of `IntraSentenceAttention` arguments that override those of this model.
         attention: name of a mechanism, such as "softmax" (the default) or "coda"; the error for an
             unknown name lists all.
-        attention_options: dict of the mechanism's options, as for `layers.DecomposableAttention`.
+        attention_options: dict of the mechanism's options, as for `layers.DecomposableAttention`:
+            for "coda" on short vectors such as a new embedding's, {"scaling": "none"}.
         dropout: rate in [0, 1) before every layer of G and H. Defaults to 0.
         attention_dropout: rate in [0, 1) before every layer of F. Defaults to 0, which is usually
             best with "coda"; see `layers.DecomposableAttention`.
