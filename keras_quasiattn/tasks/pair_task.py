@@ -17,7 +17,9 @@ from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
-_NETWORK_OPTIONS = ("units", "num_layers", "projection_dim", "dropout", "comparison")
+_NETWORK_OPTIONS = (
+    *("units", "num_layers", "projection_dim", "dropout", "attention_dropout", "comparison"),
+)
 
 
 class PairTask(VocabularyTask):
