@@ -29,6 +29,14 @@ def test_words_that_decide_are_found() -> None:
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
+def test_of_many_training_texts_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = labelled(tiny_texts.rows(9))
+    monkeypatch.setattr("keras_quasiattn.tasks.baselines._MOST", 4)
+    some = train.where(np.isin(np.arange(9), [0, 3, 6]))  # all of the first class
+    np.testing.assert_array_equal(bag_of_words(train, train, 3), bag_of_words(some, train, 3))
+    assert bag_of_words(train, train, 3)[:, CLASSES.index("HUM")].all()
+
+
 def test_pairs_are_known_by_what_their_texts_have_in_common() -> None:
     generator = np.random.default_rng(0)
     rows = []
