@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import keras_tuner
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.files import atomic_folder, write_json
@@ -168,7 +168,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                 figures.append(float(folder.metrics()["validation"][name]))
         except Exception as error:
             # A full disk is no fault of the options, but KerasTuner would go on without the trial.
-            if not isinstance(error, UserError) or isinstance(error.__cause__, OSError):
+            if not isinstance(error, UserError) or isinstance(error, FileError):
                 raise keras_tuner.errors.FatalError from error
             self._say(trial, f"failed: {error}")
             raise keras_tuner.errors.FailedTrialError(str(error)) from None

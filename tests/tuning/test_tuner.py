@@ -1,6 +1,5 @@
 """Searches over a task that stands in for training, and one that trains."""
 
-import errno
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -12,7 +11,7 @@ import pytest
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task, get
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.tuning import oracles, search, search_space
@@ -126,18 +125,12 @@ def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: 
     assert tried(trainings)[:5] != tried(trainings)[5:]
 
 
-def disk_full() -> UserError:
-    error = UserError("cannot write run/config.json: No space left on device")
-    error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
-    return error
-
-
 @pytest.mark.parametrize(
     "error",
     [
         pytest.param(KeyboardInterrupt(), marks=pytest.mark.long),
         # KerasTuner called the trial invalid, went on without it, and the command ended with 0.
-        disk_full(),
+        FileError("cannot write run/config.json: No space left on device"),
         pytest.param(RuntimeError("a kernel failed"), marks=pytest.mark.long),
     ],
     ids=["Control-C", "the disk is full", "a defect"],
