@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.config import flat, identity, is_complete
 from keras_quasiattn.training.files import (
@@ -137,7 +137,7 @@ class RunFolder:
         except FileNotFoundError:
             raise UserError(f"{path} is not a run folder: it has no config.json") from None
         except OSError as error:
-            raise UserError(f"cannot read {file}: {error.strerror}") from error
+            raise FileError(f"cannot read {file}: {error.strerror}") from error
         except (ValueError, RecursionError):
             config = None
         written = config.get("format") if isinstance(config, dict) else None
@@ -345,5 +345,5 @@ class RunFolder:
                     f"another process is training in {path}: wait for it or stop it"
                 ) from None
             except OSError as error:
-                raise UserError(f"cannot write {path}: {error.strerror}") from error
+                raise FileError(f"cannot write {path}: {error.strerror}") from error
             yield
