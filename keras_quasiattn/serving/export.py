@@ -156,9 +156,10 @@ def _ask_compiled(
         answer, expected = asked(**tensors), plain(*tensors.values())
         for key, value in answer.items():
             if value.dtype.is_floating and not np.allclose(value, expected[key], atol=_ROUNDING):
+                shapes = {name: array.shape for name, array in inputs.items()}
                 raise UserError(
-                    f"not exported: compiled for inputs of shapes "
-                    f"{[value.shape for value in inputs.values()]}, the model returns another {key}"
+                    f"not exported: compiled for inputs of shapes {shapes}, the model returns "
+                    f"other numbers as {key}"
                 )
         small = {key: value.numpy() for key, value in answer.items() if len(value.shape) <= 2}
         records.append(RecordedRequest(TOKEN_IDS, inputs, small))

@@ -156,12 +156,12 @@ class DistanceTiles:
         x: (B, T, F), in the dtype of the computation.
         y: (B, S, F), S a multiple of `size`, zeros at masked keys.
         real: (B or 1, S, 1), 1 where a key is real, otherwise 0.
-        size: keys per tile.
+        size: keys per tile, an integer or an integer tensor.
         weights: optional (F,), one factor per feature.
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, real: Tensor, size: int, weights: Tensor | None = None
+        self, x: Tensor, y: Tensor, real: Tensor, size: Any, weights: Tensor | None = None
     ) -> None:
         self.size = size
         count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
