@@ -13,7 +13,7 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.tiling import KEYS_PER_TILE, keys_per_tile
+from keras_quasiattn.ops.tiling import KEYS_PER_TILE
 
 TENSORFLOW = keras.backend.backend() == "tensorflow"
 FAST = [name for name in CODA_IMPLEMENTATIONS if name not in ("auto", "reference")]
@@ -241,18 +241,6 @@ def test_graphs_agree_and_hold_no_tensor_with_a_place_for_every_pair(jit):
     for shape in shapes:
         assert shape.rank is None or shape.rank < 5
         assert not shape.is_fully_defined() or shape.num_elements() < 2 * lengths[0] * lengths[1]
-
-
-@pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
-@pytest.mark.parametrize(
-    ("target", "source", "size"), [(64, 64, 64), (100, 129, 72), (2048, 0, 8), (2049, 129, 32)]
-)
-def test_tiles_are_wide_and_even_where_lengths_are_unknown_too(target, source, size):
-    # They had 32 keys as soon as `target` was unknown, as in every export.
-    import tensorflow as tf
-
-    unknown = tf.function(keys_per_tile, input_signature=[tf.TensorSpec((), tf.int32)] * 2)
-    assert keys_per_tile(target, source) == int(unknown(target, source)) == size
 
 
 @pytest.mark.skipif(not TENSORFLOW, reason="TensorFlow graphs")
