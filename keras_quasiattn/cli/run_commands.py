@@ -81,7 +81,8 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     epilog="quasiattn export runs/mlu-coda\n"
     "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2\n"
     "quasiattn export runs/snli --target onnx\n"
-    "quasiattn export runs/trec --target openvino --quantize int8"
+    "quasiattn export runs/trec --target openvino --quantize int8\n"
+    "quasiattn export runs/snli --compile"
 )
 @RUN
 @click.option(
@@ -108,6 +109,12 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     show_default=True,
     help="Validation examples to measure that cost on.",
 )
+@click.option(
+    "--compile",
+    "compiled",
+    is_flag=True,
+    help="XLA compiles the SavedModel where it is loaded; for servers on CPUs.",
+)
 @DATA_DIR
 def export(
     run: Path,
@@ -117,6 +124,7 @@ def export(
     version: int | None,
     mode: str | None,
     limit: int,
+    compiled: bool,
     data_dir: Path,
 ) -> None:
     """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
@@ -129,11 +137,13 @@ def export(
 
     folder, made = _finished(run, data_dir)
     if target != "savedmodel":
+        if compiled:
+            raise UserError(f"--compile is for --target savedmodel: got --target {target}")
         serving.need_runtime(target)
     quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
     options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
     if target == "savedmodel":
-        click.echo(serving.export(folder, made, place, **options))
+        click.echo(serving.export(folder, made, place, compiled=compiled, **options))
     else:
         conversion = serving.convert(folder, made, place, target, **options)
         click.echo(conversion.path)
