@@ -89,7 +89,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "75",
         },
-        ("0.001", "0.003", "0.008"),
+        ("0.002", "0.006"),
     ),
     "snli": Experiment(
         "pairs",
@@ -112,7 +112,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "60",
         },
-        ("0.001", "0.003", "0.008"),
+        ("0.002", "0.006"),
     ),
     "arithmetic": Experiment(
         "mlu",

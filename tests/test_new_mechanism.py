@@ -163,7 +163,10 @@ def test_in_tasks_and_searches() -> None:
     assert tried["model.attention_options"] == {"power": 3.0}
     with pytest.raises(UserError, match="`power` must be above 0"):
         tiny_mlu.make(
-            Path("data"), "softmax", model__attention="power", model__attention_options={"power": -1}
+            Path("data"),
+            "softmax",
+            model__attention="power",
+            model__attention_options={"power": -1},
         ).build_model()
 
 

@@ -33,15 +33,16 @@ class Differential(Mechanism):
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
         """Adds to `layer` the four vectors of λ, which its heads share."""
         half = (features + 1) // 2
-        sizes = {"query_1": half, "key_1": half, "query_2": features - half}
+        sizes = {1: half, 2: features - half}
         return {
-            name: layer.add_weight(
+            f"{side}_{part}": layer.add_weight(
                 shape=(size,),
                 initializer=keras.initializers.RandomNormal(stddev=0.1),
                 autocast=False,
-                name=f"lambda_{name}",
+                name=f"lambda_{side}_{part}",
             )
-            for name, size in {**sizes, "key_2": features - half}.items()
+            for part, size in sizes.items()
+            for side in ("query", "key")
         }
 
     def arguments(self, learned: dict[str, Any], **call: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.backend import cumsum
 from keras_quasiattn.ops.masking import as_boolean_mask, masked_softmax, zero_masked
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
@@ -149,8 +150,8 @@ def _slope(base: Tensor, power: Tensor) -> Tensor:
 def _threshold_of_squares(x: Tensor) -> Tensor:
     """τ for α = 1.5, where the weights are squares: the solution of a quadratic equation."""
     lower, size = descending(x)
-    mean = ops.cumsum(lower, axis=-1) / size
-    variance = ops.cumsum(ops.square(lower), axis=-1) / size - ops.square(mean)
+    mean = cumsum(lower) / size
+    variance = cumsum(ops.square(lower)) / size - ops.square(mean)
     # One candidate for each size of the support: Σ (x − τ)² = 1 over the highest entries.
     candidates = mean - ops.sqrt(ops.relu(1 / size - variance))
     found = _total(ops.cast(candidates <= lower, x.dtype))

@@ -4,6 +4,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.backend import cumsum
 from keras_quasiattn.ops.masking import masked_softmax, zero_masked
 from keras_quasiattn.ops.precision import as_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
@@ -61,7 +62,7 @@ def forgetting_attention(
     def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
         gates = zero_masked(ops.expand_dims(as_dtype(log_forget, scores.dtype), -2), mask)
         backward = ops.flip(gates, axis=-1)
-        lowered = ops.flip(ops.cumsum(backward, axis=-1) - backward, axis=-1)
+        lowered = ops.flip(cumsum(backward) - backward, axis=-1)
         return masked_softmax(scores + lowered, mask)
 
     return dot_product_attention(query, key, value, mask, weigh, "forgetting weights", **options)

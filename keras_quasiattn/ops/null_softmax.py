@@ -4,6 +4,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.backend import maximum
 from keras_quasiattn.ops.masking import largest, zero_masked
 from keras_quasiattn.ops.precision import as_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
@@ -62,7 +63,7 @@ def null_softmax_attention(
         lowest = -3.4e38  # about the lowest float32
         if mask is not None:
             scores = ops.where(mask, scores, ops.cast(lowest, scores.dtype))
-        highest = ops.maximum(ops.expand_dims(largest(scores, -1, lowest), -1), null)
+        highest = maximum(ops.expand_dims(largest(scores, -1, lowest), -1), null)
         highest = ops.stop_gradient(highest)
         weights = zero_masked(ops.exp(scores - highest), mask)
         return weights / (ops.exp(null - highest) + ops.sum(weights, axis=-1, keepdims=True))

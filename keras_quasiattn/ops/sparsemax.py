@@ -4,6 +4,7 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.backend import cumsum, maximum
 from keras_quasiattn.ops.masking import as_boolean_mask, largest, zero_masked
 from keras_quasiattn.ops.precision import compute_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
@@ -43,7 +44,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     x = below_highest(ops.cast(scores, compute_dtype(scores)), mask)
     fixed = ops.stop_gradient(x)
     lower, position = descending(fixed)
-    totals = ops.cumsum(lower, axis=-1)
+    totals = cumsum(lower)
     found = ops.cast(1 + position * lower > totals, x.dtype)  # 1 for the |S| highest, then 0
     support = ops.cast(fixed > _threshold(lower, found), x.dtype)
     return zero_masked(ops.relu(x - _threshold(x, support)), mask)
@@ -96,7 +97,7 @@ def below_highest(x: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         x = ops.where(mask, x, ops.cast(lowest, x.dtype))
     highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, lowest), -1))
-    return ops.maximum(x - highest, ops.cast(-2, x.dtype))
+    return maximum(x - highest, ops.cast(-2, x.dtype))
 
 
 def descending(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,4 +110,4 @@ def _threshold(x: Tensor, support: Tensor) -> Tensor:
     """τ = (Σ x − 1)/|S| over the support, (..., 1)."""
     size = ops.sum(support, axis=-1, keepdims=True)
     total = ops.sum(x * support, axis=-1, keepdims=True)
-    return (total - 1) / ops.maximum(size, ops.ones_like(size))
+    return (total - 1) / maximum(size, ops.ones_like(size))

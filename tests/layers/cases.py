@@ -21,7 +21,8 @@ CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", 
 ROTARY = {"num_heads": 4, "key_dim": 6, "num_key_value_heads": 2, "rotary_base": 100.0}
 TAKE_BIAS = tuple(name for name in CODA_IMPLEMENTATIONS if name != "compiled")
 OPEN_GATES = {"largest_input": 30.0}
-TRAITS = {"gated": {"noisy": True}}  # what the laws must know of a mechanism
+# What the laws must know of a mechanism: weights of ReLU attention have no upper limit.
+TRAITS = {"gated": {"noisy": True}, "relu": {"largest_input": 4.0}}
 
 CASES = [
     LayerCase("coda", layers.CoDA, PAIR),
@@ -305,7 +306,8 @@ CASES += [
     ),
 ]
 
-# Every mechanism in every kind of layer, where no case above has it there.
+# Every mechanism in every kind of layer, where no case above has it there. Of two kinds that share
+# their code but for the call, one is for the long tests.
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, mechanism in MECHANISMS.items():
     multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
@@ -313,7 +315,15 @@ for name, mechanism in MECHANISMS.items():
     if (multi_head, None) not in _written:
         CASES += [
             LayerCase(f"multi_head_{name}", multi_head, CROSS, HEADS, **common),
-            LayerCase(f"multi_head_{name}_causal", multi_head, SELF, HEADS, CAUSAL, **common),
+            LayerCase(
+                f"multi_head_{name}_causal",
+                multi_head,
+                SELF,
+                HEADS,
+                CAUSAL,
+                in_long_tests=True,
+                **common,
+            ),
         ]
     if name != "softmax" and (layers.DotAttention, name) not in _written:  # softmax is the default
         CASES += [
@@ -324,6 +334,7 @@ for name, mechanism in MECHANISMS.items():
                 {**NETWORK, **chosen},
                 extra_outputs=mechanism.pair_score_count - 1,
                 drops=not mechanism.uses_feature_differences,
+                in_long_tests=True,
                 **common,
             ),
             LayerCase(f"dot_{name}", layers.DotAttention, ONE_WAY, chosen, **common),

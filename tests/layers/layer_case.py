@@ -110,6 +110,7 @@ class LayerCase:
         drops: False for a layer whose `dropout` has no effect with these arguments.
         extra_outputs: what comes between the output and the weights where those are asked for.
         implementations: what `implementation` may be, for a layer that has it.
+        in_long_tests: whether its laws are for the long tests alone.
     """
 
     name: str
@@ -127,6 +128,7 @@ class LayerCase:
     drops: bool = True
     extra_outputs: int = 0
     implementations: tuple[str, ...] = CODA_IMPLEMENTATIONS
+    in_long_tests: bool = False
 
     @property
     def random_arguments(self) -> dict[str, Any]:

@@ -183,7 +183,10 @@ def test_lora_trains_and_int8_runs_with_shared_heads():
         ({"num_key_value_heads": 0}, "`num_key_value_heads`.*num_key_value_heads=0"),
         ({"rotary_base": True}, "`rotary_base` must be None or a number above 1.*=True"),
         ({"rotary_base": 1.0}, "`rotary_base` must be None or a number above 1.*=1.0"),
-        ({"rotary_base": 10.0, "key_dim": 3}, "`key_dim` must be a multiple of .*key_dim=3, rotary_base=10"),
+        (
+            {"rotary_base": 10.0, "key_dim": 3},
+            "`key_dim` must be a multiple of .*key_dim=3, rotary_base=10",
+        ),
     ],
 )
 def test_wrong_options_are_named(name, options, message):

@@ -3,6 +3,7 @@
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
 - `add_all(tensors)`: the sum of a list, in one pass over memory if the backend can.
+- `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
@@ -23,6 +24,7 @@ _backend = import_module(f"{__name__}.{keras.backend.backend()}")
 add_all = _backend.add_all
 arctan = _backend.arctan
 cos = _backend.cos
+cumsum = _backend.cumsum
 in_turn = _backend.in_turn
 loop = _backend.loop
 maximum = _backend.maximum

@@ -1,10 +1,11 @@
-"""JAX: its own elementwise functions, because those of Keras round float64 to float32."""
+"""JAX: its own elementwise functions and sums, because those of Keras round float64 to float32."""
 
 import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jax import numpy as jnp
 from jax.core import Tracer
 from jax.numpy import arctan, cos, maximum, sin, tanh
 from jax.ops import segment_max, segment_sum
@@ -14,6 +15,7 @@ __all__ = [
     "add_all",
     "arctan",
     "cos",
+    "cumsum",
     "loop",
     "maximum",
     "segment_max",
@@ -25,6 +27,7 @@ __all__ = [
 Tensor = Any
 
 add_all = functools.partial(functools.reduce, operator.add)
+cumsum = functools.partial(jnp.cumsum, axis=-1)
 loop = ops.fori_loop
 
 

@@ -1,5 +1,6 @@
 """TensorFlow: how a call or graph will run, and operations that are faster than those of Keras."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -7,8 +8,9 @@ import tensorflow as tf
 from keras import ops
 from tensorflow import add_n as add_all
 
-__all__ = ["add_all", "arctan", "cos", "maximum", "sin", "tanh"]
+__all__ = ["add_all", "arctan", "cos", "cumsum", "maximum", "sin", "tanh"]
 
+cumsum = functools.partial(ops.cumsum, axis=-1)
 arctan, cos, maximum, sin, tanh = ops.arctan, ops.cos, ops.maximum, ops.sin, ops.tanh
 
 Tensor = Any

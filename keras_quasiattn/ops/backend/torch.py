@@ -1,4 +1,4 @@
-"""PyTorch: its own maximum and segment reductions.
+"""PyTorch: its own maximum, cumulative sum and segment reductions.
 
 Those of Keras round float64 to float32, and its segment reductions fail on empty data.
 """
@@ -12,9 +12,10 @@ import torch
 from keras import ops
 from torch import maximum
 
-__all__ = ["add_all", "arctan", "cos", "loop", "maximum", "sin", "tanh"]
+__all__ = ["add_all", "arctan", "cos", "cumsum", "loop", "maximum", "sin", "tanh"]
 
 add_all = functools.partial(functools.reduce, operator.add)
+cumsum = functools.partial(torch.cumsum, dim=-1)
 arctan, cos, loop, sin, tanh = ops.arctan, ops.cos, ops.fori_loop, ops.sin, ops.tanh
 
 Tensor = Any
