@@ -221,7 +221,7 @@ def test_public_functions_document_every_argument(symbol):
             if p not in ("self", "args", "kwargs")
         ]
     for argument in arguments:
-        assert re.search(rf"^\s+{argument}: ", symbol.__doc__, re.MULTILINE), argument
+        assert re.search(rf"^\s+(?:\*\*)?{argument}: ", symbol.__doc__, re.MULTILINE), argument
 
 
 @pytest.mark.parametrize("symbol", PUBLIC)
