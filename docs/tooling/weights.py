@@ -2,9 +2,9 @@
 
 `python docs/tooling/weights.py` prints the table; `--write` puts it into the page.
 
-One query of 4 features meets five keys, whose products with it, over √4, are 2, 1, 0, −1 and −2. The
-layers have one head, identities for projections, and ones for all other kernels and vectors that
-they learn.
+One query of 4 features meets five keys, whose products with it, over √4, are 2, 1, 0, −1 and −2.
+The layers have one head, identities for projections, and ones for all other kernels and vectors
+that they learn.
 """
 
 import re

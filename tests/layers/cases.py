@@ -312,18 +312,11 @@ _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, mechanism in MECHANISMS.items():
     multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
     common = {**OPEN_GATES, **TRAITS.get(name, {})}
+    rare = {**common, "in_long_tests": True}
     if (multi_head, None) not in _written:
         CASES += [
             LayerCase(f"multi_head_{name}", multi_head, CROSS, HEADS, **common),
-            LayerCase(
-                f"multi_head_{name}_causal",
-                multi_head,
-                SELF,
-                HEADS,
-                CAUSAL,
-                in_long_tests=True,
-                **common,
-            ),
+            LayerCase(f"multi_head_{name}_causal", multi_head, SELF, HEADS, CAUSAL, **rare),
         ]
     if name != "softmax" and (layers.DotAttention, name) not in _written:  # softmax is the default
         CASES += [
@@ -334,8 +327,7 @@ for name, mechanism in MECHANISMS.items():
                 {**NETWORK, **chosen},
                 extra_outputs=mechanism.pair_score_count - 1,
                 drops=not mechanism.uses_feature_differences,
-                in_long_tests=True,
-                **common,
+                **rare,
             ),
             LayerCase(f"dot_{name}", layers.DotAttention, ONE_WAY, chosen, **common),
         ]

@@ -14,6 +14,7 @@ def sigmoid(x):
 
 class TestContextGuided(WeightLaws):
     op = staticmethod(ops.context_guided_attention)
+    layer = layers.MultiHeadContextGuided
     options = ({"scale": 0.3}, {"scale": 0.3, "alpha": 0.5})
 
     def tensors(self, size):

@@ -11,6 +11,7 @@ from keras_quasiattn import layers, models, ops
 
 class TestDifferential(WeightLaws):
     op = staticmethod(ops.differential_attention)
+    layer = layers.MultiHeadDifferential
     options = ({"subtracted": 0.4}, {"subtracted": 1.7, "output_scale": 0.8})
     fewest_features = 2
 

@@ -26,6 +26,7 @@ def bisected(z, alpha):
 
 class TestEntmax(WeightLaws):
     op = staticmethod(ops.entmax_attention)
+    layer = layers.MultiHeadEntmax
     options = tuple({"scale": 0.7, "alpha": alpha} for alpha in (1.5, 1.2, 2, 1))
 
     def weights(self, query, key, seen, bias, *, scale=1.0, alpha=1.5):
@@ -34,6 +35,7 @@ class TestEntmax(WeightLaws):
 
 class TestEntmaxWithAnAlphaOfEachHead(WeightLaws):
     op = staticmethod(ops.entmax_attention)
+    layer = layers.MultiHeadEntmax
     options = ({"scale": 3.0},)
 
     def tensors(self, size):

@@ -5,11 +5,12 @@ from checks import arrays, close
 from tools import to_numpy
 from weight_laws import LEADING, WeightLaws, products, softmax
 
-from keras_quasiattn import ops
+from keras_quasiattn import layers, ops
 
 
 class TestForgetting(WeightLaws):
     op = staticmethod(ops.forgetting_attention)
+    layer = layers.MultiHeadForgetting
 
     def tensors(self, size):
         gates = np.random.default_rng(5).uniform(0.1, 1, size=(*LEADING, size[1]))

@@ -11,6 +11,7 @@ from keras_quasiattn import layers, ops
 
 class TestNullSoftmax(WeightLaws):
     op = staticmethod(ops.null_softmax_attention)
+    layer = layers.MultiHeadNullSoftmax
     options = ({"scale": 0.3}, {"scale": 0.3, "null_score": -1.5})
 
     def weights(self, query, key, seen, bias, *, scale=1.0, null_score=0.0):

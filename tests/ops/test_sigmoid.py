@@ -11,6 +11,7 @@ from keras_quasiattn import layers, ops
 
 class TestSigmoid(WeightLaws):
     op = staticmethod(ops.sigmoid_attention)
+    layer = layers.MultiHeadSigmoid
     options = ({"scale": 0.3}, {"scale": 0.3, "score_bias": -1.5})
 
     def weights(self, query, key, seen, bias, *, scale=1.0, score_bias=None):

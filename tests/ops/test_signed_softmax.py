@@ -5,11 +5,12 @@ from checks import arrays
 from tools import to_numpy
 from weight_laws import WeightLaws, products, softmax
 
-from keras_quasiattn import ops
+from keras_quasiattn import layers, ops
 
 
 class TestSignedSoftmax(WeightLaws):
     op = staticmethod(ops.signed_softmax_attention)
+    layer = layers.MultiHeadSignedSoftmax
 
     def weights(self, query, key, seen, bias, *, scale=1.0):
         e = products(query, key, scale) + bias

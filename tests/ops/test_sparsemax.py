@@ -6,7 +6,7 @@ from checks import close
 from tools import run_with_gradients, to_numpy
 from weight_laws import WeightLaws, products
 
-from keras_quasiattn import ops
+from keras_quasiattn import layers, ops
 
 
 def algorithm_1(z):
@@ -26,6 +26,7 @@ def by_row(function, e, seen):
 
 class TestSparsemax(WeightLaws):
     op = staticmethod(ops.sparsemax_attention)
+    layer = layers.MultiHeadSparsemax
     options = ({"scale": 0.3}, {"scale": 20.0})
 
     def weights(self, query, key, seen, bias, *, scale=1.0):

@@ -38,11 +38,13 @@ class WeightLaws:
 
     Attributes:
         op: the function, as a staticmethod.
+        layer: the multi-head layer that it is for.
         options: its further arguments that are no tensors; each set of them is tried.
         fewest_features: the lowest D that it takes.
     """
 
     op: Callable[..., Any]
+    layer: type
     options: tuple[Mapping[str, Any], ...] = ({"scale": 0.3},)
     fewest_features = 1
 
@@ -128,6 +130,9 @@ class WeightLaws:
             expected = central_difference(truth, list(inputs.values()), cotangent)
             for got, want in zip(gradients, expected, strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
+
+    def test_the_layer_is_of_this_op(self):
+        assert type(self.layer(num_heads=2, key_dim=4).options).op is self.op
 
     @pytest.mark.parametrize("dtype", ["float16", "float32"])
     def test_low_precision_rounds_only_the_inputs(self, dtype):
