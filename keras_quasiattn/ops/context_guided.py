@@ -76,7 +76,7 @@ def context_guided_attention(
             ops.expand_dims(as_dtype(query_gate, scores.dtype), -1)
             + ops.expand_dims(as_dtype(key_gate, scores.dtype), -2)
         )
-        quasi = alpha * gate * ops.sigmoid(quasi_scores)
+        quasi = alpha * gate * ops.sigmoid(as_dtype(quasi_scores, scores.dtype))
         return masked_softmax(scores, mask) + zero_masked(quasi, mask)
 
     return dot_product_attention(
