@@ -31,7 +31,7 @@ from keras_quasiattn.cli import main as quasiattn
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 ROOT = Path(__file__).resolve().parents[1]
-COSTS = ROOT / "benchmarks" / "results" / "layers.json"
+COSTS = ROOT / "benchmarks" / "results" / "mechanisms.json"
 # Batch, length, width and heads of the benchmark that `show` and `chart` take the cost from.
 SIZE = {"batch": 16, "length": 128, "width": 256, "heads": 4}
 

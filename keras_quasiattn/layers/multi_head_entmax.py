@@ -21,7 +21,7 @@ class Entmax(Mechanism):
     """Weights are the entmax of dot products; `alpha` is as in `layers.MultiHeadEntmax`."""
 
     op = ops.entmax_attention
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (1.25, 1.5, 1.75, "learned")}
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (1.25, 1.5, 1.75)}
 
     alpha: float | str = 1.5
 

@@ -1,8 +1,7 @@
 """Multi-head softmax attention to keys or to nothing, a drop-in for Keras' layer."""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 
@@ -23,7 +22,6 @@ class NullSoftmax(Mechanism):
     """
 
     op = ops.null_softmax_attention
-    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"null_score": (0.0, "learned")}
 
     null_score: float | str = 0.0
 

@@ -21,6 +21,7 @@ CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", 
 ROTARY = {"num_heads": 4, "key_dim": 6, "num_key_value_heads": 2, "rotary_base": 100.0}
 TAKE_BIAS = tuple(name for name in CODA_IMPLEMENTATIONS if name != "compiled")
 OPEN_GATES = {"largest_input": 30.0}
+RARE = {**OPEN_GATES, "in_long_tests": True}
 # What the laws must know of a mechanism: weights of ReLU attention have no upper limit.
 TRAITS = {"gated": {"noisy": True}, "relu": {"largest_input": 4.0}}
 
@@ -306,13 +307,12 @@ CASES += [
     ),
 ]
 
-# Every mechanism in every kind of layer, where no case above has it there. Of two kinds that share
-# their code but for the call, one is for the long tests.
+# Every mechanism in every kind of layer, where no case above has it there; half in the long tests.
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, mechanism in MECHANISMS.items():
     multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
     common = {**OPEN_GATES, **TRAITS.get(name, {})}
-    rare = {**common, "in_long_tests": True}
+    rare = {**RARE, **TRAITS.get(name, {})}
     if (multi_head, None) not in _written:
         CASES += [
             LayerCase(f"multi_head_{name}", multi_head, CROSS, HEADS, **common),
@@ -331,6 +331,11 @@ for name, mechanism in MECHANISMS.items():
             ),
             LayerCase(f"dot_{name}", layers.DotAttention, ONE_WAY, chosen, **common),
         ]
+
+CASES += [
+    LayerCase(f"{name}_learned", MULTI_HEAD_LAYERS[name], CROSS, {**HEADS, one: "learned"}, **RARE)
+    for name, one in (("entmax", "alpha"), ("null_softmax", "null_score"))
+]
 
 # One case of each class; its style says how the class is called.
 ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())

@@ -68,7 +68,7 @@ def test_weights_are_those_of_the_definition(num_key_value_heads, rotary_base):
 
 
 def test_shared_heads_are_those_of_keras():
-    theirs = keras.layers.GroupQueryAttention(6, 4, 2)
+    theirs = keras.layers.GroupQueryAttention(8, 4, 2)
     query, value = normal(B, T, FEATURES), normal(B, S, FEATURES, seed=1)
     theirs.build(query.shape, value.shape)
     randomize(theirs)
