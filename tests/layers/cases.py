@@ -342,10 +342,7 @@ ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
 
 
 def one_of_each_first(cases):
-    """The cases as parameters, for laws whose check takes long.
-
-    One case of each class runs by default, the others in the long tests.
-    """
+    """The cases as parameters: one of each class runs by default, the others in the long tests."""
     return [
         pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
         for case in cases
