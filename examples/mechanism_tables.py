@@ -11,8 +11,8 @@ and an interrupted run resumes where it stopped. Runs are one after the other in
 are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 
 `show` prints a table in Markdown: mean and standard deviation over seeds, the rate, and what a
-layer costs in training beside Keras' own, from `python -m benchmarks.layers --cpu`. `chart` draws the
-first task against this cost.
+layer costs in training beside Keras' own, from `python -m benchmarks.layers --cpu`. `chart` draws
+the first task against this cost.
 """
 
 import argparse
