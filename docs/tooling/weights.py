@@ -17,7 +17,7 @@ import numpy as np
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 PAGE = Path(__file__).parents[1] / "guides" / "which-layer.md"
-_TABLE = re.compile(r"(?<=<!-- weights -->\n).*?(?=<!-- end of weights -->)", re.DOTALL)
+TABLE = re.compile(r"(?<=<!-- weights -->\n).*?(?=<!-- end of weights -->)", re.DOTALL)
 SCORES = (2, 1, 0, -1, -2)
 QUERY = np.array([[[2.0, 0, 0, 0]]], "float32")
 KEYS = np.array([[[score, 0, 0, 0] for score in SCORES]], "float32")
@@ -52,7 +52,7 @@ def main() -> None:
     """Print the table or write it."""
     if "--write" in sys.argv:
         page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(_TABLE.sub(table(), page), encoding="utf-8")
+        PAGE.write_text(TABLE.sub(table(), page), encoding="utf-8")
     else:
         print(table(), end="")
 
