@@ -79,8 +79,13 @@ command that would
 
 
 def all_records(folder: Path) -> list[Record]:
-    """The rows of all results files except `tried.jsonl`, which has settings that were dropped."""
-    files = sorted(file for file in folder.glob("*.jsonl") if file.name != "tried.jsonl")
+    """The rows of all results files but two: settings that were dropped, and a comparison.
+
+    `tried.jsonl` has the former. The rows of `mechanisms.jsonl` are small models, which
+    `mechanism_tables.py` shows.
+    """
+    others = {"tried.jsonl", "mechanisms.jsonl"}
+    files = sorted(file for file in folder.glob("*.jsonl") if file.name not in others)
     return [record for file in files for record in read_records(file)]
 
 

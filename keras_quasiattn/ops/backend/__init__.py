@@ -4,6 +4,7 @@
 - `add_rows(total, x)`: total + Σ_n x[n], in one pass over memory if the backend can.
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
+- `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
@@ -25,6 +26,7 @@ absolute = _backend.absolute
 add_rows = _backend.add_rows
 arctan = _backend.arctan
 cos = _backend.cos
+cumsum = _backend.cumsum
 in_turn = _backend.in_turn
 loop = _backend.loop
 maximum = _backend.maximum

@@ -1,8 +1,10 @@
-"""JAX: its own elementwise functions, because those of Keras round float64 to float32."""
+"""JAX: its own elementwise functions and sums, because those of Keras round float64 to float32."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jax import numpy as jnp
 from jax.core import Tracer
 from jax.lax import stop_gradient
 from jax.numpy import arctan, cos, maximum, sign, sin, tanh
@@ -12,6 +14,7 @@ from keras import ops
 __all__ = [
     "arctan",
     "cos",
+    "cumsum",
     "loop",
     "maximum",
     "segment_max",
@@ -22,6 +25,7 @@ __all__ = [
 
 Tensor = Any
 
+cumsum = functools.partial(jnp.cumsum, axis=-1)
 loop = ops.fori_loop
 
 

@@ -1,13 +1,15 @@
 """TensorFlow: how a call or graph will run, and operations that are faster than those of Keras."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
 from keras import ops
 
-__all__ = ["absolute", "arctan", "cos", "maximum", "sin", "tanh"]
+__all__ = ["absolute", "arctan", "cos", "cumsum", "maximum", "sin", "tanh"]
 
+cumsum = functools.partial(ops.cumsum, axis=-1)
 absolute, arctan, cos, maximum = ops.abs, ops.arctan, ops.cos, ops.maximum
 sin, tanh = ops.sin, ops.tanh
 

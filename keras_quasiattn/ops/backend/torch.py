@@ -1,8 +1,9 @@
-"""PyTorch: its own maximum and segment reductions.
+"""PyTorch: its own maximum, cumulative sum and segment reductions.
 
 Those of Keras round float64 to float32, and its segment reductions fail on empty data.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,8 +12,9 @@ from keras import ops
 from torch import abs as absolute
 from torch import maximum
 
-__all__ = ["absolute", "arctan", "cos", "loop", "maximum", "sin", "tanh"]
+__all__ = ["absolute", "arctan", "cos", "cumsum", "loop", "maximum", "sin", "tanh"]
 
+cumsum = functools.partial(torch.cumsum, dim=-1)
 arctan, cos, loop, sin, tanh = ops.arctan, ops.cos, ops.fori_loop, ops.sin, ops.tanh
 
 Tensor = Any
