@@ -18,6 +18,7 @@ from keras_quasiattn.metrics import attention_flops
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, RECURRENT_MODELS
 from keras_quasiattn.tasks.preset import Preset
@@ -55,10 +56,10 @@ class Classify(VocabularyTask):
     """
 
     name: ClassVar[str] = "classify"
-    summary: ClassVar[str] = "texts to classes: questions, reviews, news, or your own file"
+    summary: ClassVar[str] = CATALOGUE["classify"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["classify"].own_data
 
     def _set_up(self) -> None:
         super()._set_up()

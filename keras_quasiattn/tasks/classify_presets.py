@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.models import TRANSFORMER_SIZES
+from keras_quasiattn.sizes import TRANSFORMER_SIZES
 from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset

@@ -1,9 +1,10 @@
 """Makes a validation split for data that has none."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from keras_quasiattn.data import LabelledTextSet
+if TYPE_CHECKING:
+    from keras_quasiattn.data import LabelledTextSet
 
 _Texts = TypeVar("_Texts", bound=Any)
 
@@ -15,8 +16,8 @@ OWN_DATA: Mapping[str, Any] = {"train": "", "validation": "", "test": "", **HELD
 
 
 def hold_out(
-    whole: LabelledTextSet[_Texts], options: Mapping[str, Any]
-) -> tuple[LabelledTextSet[_Texts], list[str]]:
+    whole: "LabelledTextSet[_Texts]", options: Mapping[str, Any]
+) -> tuple["LabelledTextSet[_Texts]", list[str]]:
     """The set with a validation split, and notes on how the split was made.
 
     Args:

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import PairSet, example_of, load_pairs
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
@@ -25,10 +26,10 @@ class Pairs(PairTask):
     """
 
     name: ClassVar[str] = "pairs"
-    summary: ClassVar[str] = "two texts to a class: inference, paraphrase, or your own file"
+    summary: ClassVar[str] = CATALOGUE["pairs"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["pairs"].own_data
 
     @property
     def example(self) -> str:

@@ -14,6 +14,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, answer_scores
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
 from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_task import split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.read_data import EXAMPLE, ReadingSet, load_questions
@@ -60,12 +61,10 @@ class Read(VocabularyTask):
     """
 
     name: ClassVar[str] = "read"
-    summary: ClassVar[str] = (
-        "a question and passages to the answer in them: SQuAD, Quasar-T, SearchQA, own files"
-    )
+    summary: ClassVar[str] = CATALOGUE["read"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[Mapping[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["read"].own_data
     tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
 
     def _set_up(self) -> None:

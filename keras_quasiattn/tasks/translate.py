@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from keras_quasiattn.data import ParallelTextSet
 from keras_quasiattn.metrics import bleu
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.parallel_data import OWN_EXAMPLE, SOURCES, load_parallel
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sequence_task import SequenceTask
@@ -21,12 +22,10 @@ class Translate(SequenceTask):
     """
 
     name: ClassVar[str] = "translate"
-    summary: ClassVar[str] = (
-        "a sentence to its translation: published corpora, or two files of your own"
-    )
+    summary: ClassVar[str] = CATALOGUE["translate"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["translate"].own_data
 
     @property
     def example(self) -> str:
