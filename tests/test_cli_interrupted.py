@@ -173,9 +173,9 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outc
 def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
     _, ((code, _, err), *_) = disturbed
     assert code == 130
-    assert (
-        err
-        == "quasiattn: stopped; a training continues from its last checkpoint when started again\n"
+    assert err == (
+        "quasiattn: stopped; a training continues from its last checkpoint when started again, "
+        "and `quasiattn finish RUN` makes a model of what there is\n"
     )
 
 

@@ -3,14 +3,18 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from keras_quasiattn import tasks
 from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath, lines_of
 from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.cli.loading import load
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.config import read_config
+
+if TYPE_CHECKING:
+    from keras_quasiattn.tasks import Task
 
 
 @cli.command(
@@ -29,9 +33,9 @@ from keras_quasiattn.errors import UserError
 @DATA_DIR
 def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
     """Measure the finished run in folder RUN and save the metrics there."""
+    folder, made = _finished(run, data_dir)
     from keras_quasiattn import training
 
-    folder, made = _finished(run, data_dir)
     made.prepare()
     figures = made.evaluate(folder.load_model(), split, limit)
     folder.write_metrics(split, figures)
@@ -69,9 +73,10 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
 
     '-' reads texts from standard input, one per line. `predict` gives the same as data.
     """
+    answers = _answers(run, inputs)
     from keras_quasiattn.report import token_table
 
-    for answer in _answers(run, inputs):
+    for answer in answers:
         if "tokens" not in answer:
             raise UserError(f"the answers of {run} have no tokens to show: use predict instead")
         click.echo(token_table(answer))
@@ -125,9 +130,9 @@ def export(
     batching_parameters.txt beside its folder configure a server for all models. The other targets
     take token ids and return logits; their folder is named after the model and the target.
     """
+    folder, made = _finished(run, data_dir)
     from keras_quasiattn import serving
 
-    folder, made = _finished(run, data_dir)
     if target != "savedmodel":
         serving.need_runtime(target)
     quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
@@ -161,6 +166,7 @@ def serve_check(path: Path, repetitions: int) -> None:
     Loads the model with TensorFlow's C library, without Python, compares its ops with those that a
     server links, repeats the recorded requests, and prints latencies for batches of 1, 8 and 64.
     """
+    load()
     from keras_quasiattn import serving
 
     for line in serving.serve_check(path, repetitions=repetitions):
@@ -209,6 +215,10 @@ def report(
 
     RUNS are run folders or exported models. Figures are saved beside the page, as SVG and PNG.
     """
+    for run in runs:
+        if not (run / "saved_model.pb").is_file():
+            read_config(run)
+    load()
     from keras_quasiattn.report import write_report
 
     page, *figures = write_report(
@@ -217,7 +227,9 @@ def report(
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))
 
 
-def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:
+def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, "Task"]:
+    read_config(run)
+    load()
     from keras_quasiattn.training import RunFolder
 
     folder = RunFolder.open(run, finished=True)

@@ -3,11 +3,47 @@
 import dataclasses
 import importlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.preset import Preset
 
 _OWN = ("own", "data.train")
+
+
+class Described(Protocol):
+    """What chooses the options of a task: its entry, its class, or a task itself."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models."""
+
+    @property
+    def presets(self) -> Mapping[str, Preset]:
+        """Named sets of options."""
+
+
+def chosen_options(
+    name: str,
+    task: Described,
+    *,
+    preset: str,
+    model: str,
+    seed: int,
+    overrides: Mapping[str, Any],
+) -> Preset:
+    """The options of a task for this preset and model, with the overrides applied.
+
+    Raises:
+        UserError: as for `Task`.
+    """
+    if preset not in task.presets:
+        raise UserError.unknown(f"preset of task {name}", preset, task.presets)
+    if model not in task.models:
+        raise UserError.unknown(f"model of task {name}", model, task.models)
+    if not 0 <= seed < 2**32:
+        raise UserError(f"seed is {seed}: it must be at least 0 and below 2**32")
+    return task.presets[preset].for_model(model).with_overrides(overrides)
 
 
 @dataclasses.dataclass(frozen=True)

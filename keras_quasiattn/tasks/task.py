@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.catalogue import chosen_options
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 
@@ -82,17 +83,13 @@ class Task(abc.ABC):
         data_dir: str | Path,
         overrides: Mapping[str, Any] | None = None,
     ) -> None:
-        if preset not in self.presets:
-            raise UserError.unknown(f"preset of task {self.name}", preset, self.presets)
-        if model not in self.models:
-            raise UserError.unknown(f"model of task {self.name}", model, self.models)
-        if not 0 <= seed < 2**32:
-            raise UserError(f"seed is {seed}: it must be at least 0 and below 2**32")
         self.preset = preset
         self.model = model
         self.seed = seed
         self.data_dir = Path(data_dir)
-        self.options = self.presets[preset].for_model(model).with_overrides(overrides or {})
+        self.options = chosen_options(
+            self.name, self, preset=preset, model=model, seed=seed, overrides=overrides or {}
+        )
         self._set_up()
 
     def _set_up(self) -> None:  # noqa: B027 (a task may have nothing to set up)
