@@ -61,6 +61,11 @@ def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tup
         yield name, value
 
 
+def columns_of(text: str) -> dict[str, str]:
+    """The names of the columns in the user's files, by those that a task gives them."""
+    return dict(assignments("--columns", text.split(","), "text=review"))
+
+
 def lines_of(inputs: Iterable[str]) -> Iterable[str]:
     """The inputs, with '-' replaced by the lines of standard input."""
     for text in inputs:

@@ -1,14 +1,14 @@
 """The options that select a task, its data and its settings."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
 from keras_quasiattn import tasks
-from keras_quasiattn.cli.arguments import DATA_DIR, TensorFlowPath, assignments
+from keras_quasiattn.cli.arguments import COLUMNS, DATA_DIR, TensorFlowPath, assignments, columns_of
 from keras_quasiattn.cli.completion import (
     complete_model,
     complete_option,
@@ -18,6 +18,7 @@ from keras_quasiattn.cli.completion import (
 from keras_quasiattn.cli.loading import load
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.catalogue import chosen_options
+from keras_quasiattn.tasks.held_out import SPLITS
 
 _OPTIONS = (
     click.argument("task", shell_complete=complete_task),
@@ -32,8 +33,19 @@ _OPTIONS = (
         help="One of the task's presets; default its first.",
     ),
     click.option(
-        "--data", type=TensorFlowPath(), help="Train on this file of your own: TSV, CSV or JSONL."
+        "--data",
+        type=TensorFlowPath(),
+        help="Train on this file of your own: TSV, CSV, TXT or JSONL.",
     ),
+    click.option(
+        "--validation",
+        type=TensorFlowPath(),
+        help="Choose the checkpoint on this file; default a tenth of your texts.",
+    ),
+    click.option(
+        "--test", type=TensorFlowPath(), help="Let `evaluate` measure on this file of your own."
+    ),
+    COLUMNS,
     click.option(
         "--source", type=TensorFlowPath(), help="Train on this file of texts, one per line, and ..."
     ),
@@ -72,27 +84,35 @@ def makes_task(command: Callable[..., Any]) -> Callable[..., Any]:
         task: str,
         model: str | None,
         preset: str | None,
-        data: Path | None,
         source: Path | None,
         target: Path | None,
+        columns: str | None,
         vectors: Path | None,
         seed: int,
         overrides: tuple[str, ...],
         data_dir: Path,
+        data: Path | None,
+        validation: Path | None,
+        test: Path | None,
         **others: Any,
     ) -> Any:
         described = tasks.describe(task)
         settings: dict[str, Any] = dict(assignments("--set", overrides, "training.steps=3000"))
-        own_files = _files_of(data, source, target)
-        if own_files is not None:
-            preset = _own_data_preset(task, preset, own_files, settings)
+        files = {"train": _files_of(data, source, target), "validation": validation, "test": test}
+        own = {f"data.{split}": str(file) for split, file in files.items() if file is not None}
+        if own:
+            preset = _own_data_preset(task, preset, own, settings)
+        settings |= own
+        if columns is not None:
+            settings["data.columns"] = columns_of(columns)
         if vectors is not None:
             settings["data.vectors"] = str(vectors)
         names = {
             "preset": next(iter(described.presets)) if preset is None else preset,
             "model": described.models[0] if model is None else model,
         }
-        chosen_options(task, described, **names, seed=seed, overrides=settings)
+        options = chosen_options(task, described, **names, seed=seed, overrides=settings)
+        _require_files(options.data)
         load()
         made = tasks.get(task)(**names, seed=seed, data_dir=data_dir, overrides=settings)
         return command(made=made, **others)
@@ -111,15 +131,28 @@ def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Pa
     return Path(f"{source},{target}")
 
 
-def _own_data_preset(task: str, preset: str | None, file: Path, settings: dict[str, Any]) -> str:
-    """The preset for the user's own file; also writes the file's path into `settings`."""
+def _own_data_preset(
+    task: str, preset: str | None, own: dict[str, str], settings: dict[str, Any]
+) -> str:
+    """The preset for the user's own files, by data option."""
     own_data = tasks.describe(task).own_data
+    option, file = next(iter(own.items()))
+    given = f"--{option.removeprefix('data.').replace('train', 'data')} {file!r}"
     if own_data is None:
-        raise UserError(
-            f"--data {str(file)!r}: task {task} generates its own data and accepts no file"
-        )
-    own, option = own_data
-    if preset not in (None, own):
-        raise UserError(f"--data {str(file)!r} needs the preset {own!r}, not {preset!r}")
-    settings[option] = str(file)
-    return own
+        raise UserError(f"{given}: task {task} generates its own data and accepts no file")
+    needed, training = own_data
+    if preset not in (None, needed):
+        raise UserError(f"{given} needs the preset {needed!r}, not {preset!r}")
+    if training not in own and training not in settings:
+        raise UserError(f"{given} is of no use without a file to train on: add --data FILE")
+    return needed
+
+
+def _require_files(options: Mapping[str, Any]) -> None:
+    """Refuse files that are not there, before anything slow begins."""
+    for name in (*SPLITS, "vectors"):
+        given = options.get(name) or ""
+        if not Path(given).exists():
+            for file in given.split(","):
+                if not Path(file).exists():
+                    raise UserError(f"data.{name}: cannot read {file}: No such file or directory")

@@ -8,11 +8,14 @@ if TYPE_CHECKING:
 
 _Texts = TypeVar("_Texts", bound=Any)
 
+SPLITS = ("train", "validation", "test")
 # A hash chooses a tenth of the training texts; the fold says which of the ten tenths.
 # Cross-validation uses one fold after another.
 HELD_OUT: Mapping[str, Any] = {"validation_share": 0.1, "validation_fold": 0}
 # For a user's own files; the validation file is optional.
 OWN_DATA: Mapping[str, Any] = {"train": "", "validation": "", "test": "", **HELD_OUT}
+# For files with named columns: their names there, where they are others.
+OWN_TABLE: Mapping[str, Any] = {**OWN_DATA, "columns": {}}
 
 
 def hold_out(

@@ -15,8 +15,8 @@ from keras_quasiattn.data import (
     parallel_from_tfds,
 )
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks.held_out import hold_out
-from keras_quasiattn.tasks.sources import SPLITS, Source
+from keras_quasiattn.tasks.held_out import SPLITS, hold_out
+from keras_quasiattn.tasks.sources import Source
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

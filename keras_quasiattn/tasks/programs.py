@@ -16,11 +16,11 @@ from keras_quasiattn.data import (
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import program_accuracy
 from keras_quasiattn.tasks.catalogue import CATALOGUE
-from keras_quasiattn.tasks.held_out import hold_out
+from keras_quasiattn.tasks.held_out import SPLITS, hold_out
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.program_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.sequence_task import SequenceTask
-from keras_quasiattn.tasks.sources import SPLITS, own_files
+from keras_quasiattn.tasks.sources import own_files
 
 
 class Programs(SequenceTask):

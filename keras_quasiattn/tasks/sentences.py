@@ -35,6 +35,7 @@ MODELS: Mapping[str, str] = {
 
 _DATA = {
     "answer_length": "most words of an answer",
+    "columns": "names of the columns in your files, where they are others (--columns)",
     "forms": "order of the operands: all, or one",
     "high": "end of the range of the numbers, which leaves it out",
     "length_multiple": "batches are padded to a multiple of this many tokens",

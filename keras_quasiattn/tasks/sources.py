@@ -9,8 +9,7 @@ import tensorflow_datasets as tfds
 
 from keras_quasiattn.data import prepare
 from keras_quasiattn.errors import UserError
-
-SPLITS = ("train", "validation", "test")
+from keras_quasiattn.tasks.held_out import SPLITS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -112,7 +112,7 @@ def test_compressed(tmp_path: Path) -> None:
         ),
         ("a.jsonl", '{"text": true, "label": 1}\n', "a.jsonl, line 1: 'text' is true"),
         ("a.jsonl", "\n", "a.jsonl has no rows"),
-        ("a.txt", "a\n", "a.txt has an unsupported file extension: use .tsv, .csv, .jsonl"),
+        ("a.odt", "a\n", "a.odt has an unsupported file extension: use .tsv, .csv, .txt, .jsonl"),
         ("a.tsv.gz", "a\n", "a.tsv.gz is damaged"),
     ],
 )
