@@ -108,7 +108,6 @@ TRAIN = (
             "divisible by `num_heads` .* num_heads=5, width=32",
             1,
         ),
-        ((*TRAIN, "--set", "training.steps=15"), "training.steps is 15: it must be a multiple", 1),
         (
             (*TRAIN, "--set", "training.schedule=step"),
             "unknown training.schedule 'step': choose from",

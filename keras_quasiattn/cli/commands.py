@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from keras_quasiattn._version import __version__
-from keras_quasiattn.cli.arguments import POLICY, QUIET, TensorFlowPath, assignments
+from keras_quasiattn.cli.arguments import DATA_DIR, POLICY, QUIET, RUN, TensorFlowPath, assignments
 from keras_quasiattn.cli.completion import names
 from keras_quasiattn.cli.layout import Group, TaskCommand
+from keras_quasiattn.cli.loading import load
 from keras_quasiattn.cli.task_list import list_tasks
 from keras_quasiattn.cli.task_options import makes_task
 from keras_quasiattn.training.choices import STRATEGIES
+from keras_quasiattn.training.config import read_config
 
 if TYPE_CHECKING:
     from keras_quasiattn.tasks import Task
@@ -46,7 +48,8 @@ cli.add_command(list_tasks)
     "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
     "quasiattn train translate --source mine.en --target mine.de --run runs/mine\n"
     "\n"
-    "Started again after an interruption, the same command continues the run.",
+    "Started again after an interruption, the same command continues the run. With another\n"
+    "training.steps, it goes on to that number.",
 )
 @makes_task
 @click.option(
@@ -81,6 +84,23 @@ def train(
         progress=not quiet,
         command=["quasiattn", *arguments],
     )
+    click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
+
+
+@cli.command(epilog="quasiattn finish runs/mine")
+@RUN
+@DATA_DIR
+@QUIET
+def finish(run: Path, data_dir: Path, quiet: bool) -> None:
+    """End the run in folder RUN early: its best checkpoint becomes the finished model.
+
+    The train command, started again, still continues the run.
+    """
+    read_config(run)
+    load()
+    from keras_quasiattn import training
+
+    folder = training.finish(run, data_dir, progress=not quiet)
     click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
 
 

@@ -170,30 +170,41 @@ class RunFolder:
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
-            steps = self.config["task_config"]["options"].get("training.steps", "unknown")
             raise UserError(
-                f"{self.path} is not finished (step {step} of {steps}): "
-                f"run the train command again to continue"
+                f"{self.path} is not finished (step {step} of {self.steps or 'unknown'}): "
+                f"run the train command again to continue, or end it: quasiattn finish {self.path}"
             )
 
     def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
-        """Check that the run was started with this task and these options.
+        """Check that the run was started with this task and these options, except for the steps.
 
         Raises:
             UserError: it was not; the message names every value that differs.
         """
-        begun = flat(self.config)
+        # A run that was started before an option existed has its default.
+        defaults = task.presets[task.preset].for_model(task.model).options()
+        begun = {**json.loads(json.dumps(defaults)), **flat(self.config)}
         asked = flat(json.loads(json.dumps(identity(task, options))))
         differences = [
             f"{name} {begun.get(name)!r}, not {asked.get(name)!r}"
             for name in sorted(begun.keys() | asked.keys())
-            if begun.get(name) != asked.get(name)
+            if begun.get(name) != asked.get(name) and name != "training.steps"
         ]
         if differences:
             raise UserError(
                 f"{self.path} was started with {'; '.join(differences)}: "
                 f"use the same options or a new folder"
             )
+
+    @property
+    def steps(self) -> int | None:
+        """The number of updates that the run was last asked for."""
+        return self.config["task_config"]["options"].get("training.steps")
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Replace the config."""
+        write_json(self.path / CONFIG, config)
+        self.config = config
 
     def task(self, data_dir: str | Path) -> Task:
         """Rebuild the trained task from the config and the files that it saved.

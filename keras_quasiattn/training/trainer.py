@@ -12,8 +12,9 @@ import tensorflow as tf
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.attention_summaries import AttentionSummaries
-from keras_quasiattn.training.averaging import average
-from keras_quasiattn.training.checkpoints import Checkpoints, assign
+from keras_quasiattn.training.checkpoints import Checkpoints
+from keras_quasiattn.training.files import no_empty_folder
+from keras_quasiattn.training.finishing import is_final, reopen, save_finished
 from keras_quasiattn.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
@@ -23,7 +24,7 @@ from keras_quasiattn.training.replicas import (
     offset_replica_seeds,
 )
 from keras_quasiattn.training.run_folder import LOCK, RunFolder
-from keras_quasiattn.training.selection import check_selection, is_over, selected_step
+from keras_quasiattn.training.selection import check_selection, is_over
 from keras_quasiattn.training.strategy import make_strategy
 from keras_quasiattn.training.workers import Workers
 
@@ -47,9 +48,12 @@ def train(
     After an interruption of any kind, the same call resumes from the last checkpoint. On a CPU with
     one replica, a resumed run ends with exactly the same weights, bit for bit, as an uninterrupted
     one, provided TensorFlow uses the same number of threads (it changes the order of its sums). If
-    the run is already finished, nothing is trained. The finished model has the weights of the
-    checkpoint that `training.select` names, or the mean of the trainable weights of the last
-    checkpoints. Its loss and metrics on the validation data are written to `metrics.json`.
+    the run is already finished, nothing is trained. With another `training.steps`, not below the
+    last checkpoint, the run goes on to that number, and the schedule follows the new number.
+
+    The finished model has the weights of the checkpoint that `training.select` names, or the mean
+    of the trainable weights of the last checkpoints. Its loss and metrics on the validation data
+    are written to `metrics.json`.
 
     Training sets Keras' global seed to the task's seed, and restores the global precision policy
     when it ends.
@@ -101,10 +105,13 @@ def train(
 
         def begin() -> RunFolder:
             if workers.is_chief:
-                held.enter_context(_training_lock(path))
+                held.enter_context(no_empty_folder(Path(path)))
+                held.enter_context(_training_lock(path, task))
             if (resume or not workers.is_chief) and RunFolder.exists(path):
                 folder = RunFolder.open(path)
                 folder.require_same(task, options)
+                if workers.is_chief and not is_final(folder, task):
+                    reopen(folder, task)
                 return folder
             RunFolder.prepare_empty(path)
             _say(progress, f"{path}: preparing the data in {task.data_dir}")
@@ -129,14 +136,14 @@ def train(
     return folder
 
 
-def _training_lock(path: str | Path) -> contextlib.AbstractContextManager[None]:
+def _training_lock(path: str | Path, task: Task) -> contextlib.AbstractContextManager[None]:
     """Lock the run folder for training; a finished run is only cleaned up.
 
     A process that was killed at the end of the run may have left its lock and temporary files.
     """
     if not RunFolder.exists(path):
         RunFolder.prepare_empty(path)
-    elif RunFolder.open(path).finished:
+    elif is_final(RunFolder.open(path), task):
         if (Path(path) / LOCK).exists():
             # The folder may be read-only, and then stays as it is.
             with contextlib.suppress(UserError), RunFolder.lock(path):
@@ -170,6 +177,9 @@ def _fit(
     # At least two, so that the run survives a damaged checkpoint.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_readable()
+    if last < settings.steps and last % settings.checkpoint_every:
+        # The end of a run that was shorter: its last period is trained again, as a whole.
+        last, damaged = checkpoints.last_readable(settings.checkpoint_every)
     for file in damaged:
         _say(progress, f"{file} is damaged: continuing from the checkpoint before it")
     start = workers.broadcast_from_chief(last)
@@ -189,7 +199,13 @@ def _fit(
             examples = _middle_batch(validation_data)
             every = settings.checkpoint_every
             called.insert(
-                0, AttentionSummaries(folder.path, examples, steps_per_epoch=every, start=start)
+                0,
+                AttentionSummaries(
+                    *(folder.path, examples),
+                    steps_per_epoch=every,
+                    steps=settings.steps,
+                    start=start,
+                ),
             )
         model.fit(
             task.training_data(start),
@@ -202,7 +218,7 @@ def _fit(
             verbose=_verbosity(progress),
         )
     workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
-    _finish(task, model, checkpoints, period_end)
+    save_finished(*(task, model, checkpoints, period_end.rows, folder), writes=period_end.writes)
 
 
 def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
@@ -224,31 +240,6 @@ def _middle_batch(data: tf.data.Dataset) -> Any:
     batches = max(int(data.cardinality()), 1)
     inputs = next(iter(data.skip(batches // 2)))[0]
     return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)
-
-
-def _finish(
-    task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd
-) -> None:
-    """Evaluate and save the selected or averaged weights.
-
-    The model file is written last, since it marks the run as finished.
-    """
-    settings, folder = task.options.training, period_end.folder
-    selected = selected_step(period_end.rows, settings)
-    steps = range(selected, 0, -settings.checkpoint_every)[: settings.average_checkpoints]
-    weights = average(checkpoints, steps)
-    state, source = checkpoints.read(selected, "state"), checkpoints.file(selected)
-    assign(model.trainable_variables, weights, source)
-    assign(model.non_trainable_variables, state, source)
-    figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
-    if not period_end.writes:
-        return
-    folder.write_metrics("validation", {name: float(value) for name, value in figures.items()})
-    # A new model: the trained one would save its optimizer, loss and strategy with it.
-    finished = task.build_model()
-    assign(finished.trainable_variables, weights, source)
-    assign(finished.non_trainable_variables, state, source)
-    folder.save_model(finished, task)
 
 
 def _verbosity(progress: bool) -> int:
