@@ -32,6 +32,7 @@ with needs("tasks"):
     )
     from keras_quasiattn.data.pipeline import (
         evaluation_batches,
+        fill_last_batch,
         prepare,
         sequence_pair_encoder,
         split_reader,
@@ -85,6 +86,7 @@ __all__ = [
     "TextPairs",
     "evaluation_batches",
     "evaluation_token_batches",
+    "fill_last_batch",
     "pairs_from_click_log",
     "pairs_from_files",
     "pairs_from_tfds",

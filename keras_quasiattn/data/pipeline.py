@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
@@ -242,6 +243,28 @@ def evaluation_batches(
         .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
     )
+
+
+def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Repeats rows, so that replicas share every batch evenly, and weights them with zero.
+
+    The other weights make up for it: with them, a mean over the examples of all batches is the mean
+    over the rows that are not repeated.
+
+    Args:
+        order: int (rows,), the rows in their order, at least one.
+        batch_size: Examples per batch.
+
+    Returns:
+        The rows and their weights, float32, both of a length that `batch_size` divides.
+
+    >>> fill_last_batch(np.array([1, 0, 2]), 2)
+    (array([1, 0, 2, 1]), array([1.3333334, 1.3333334, 1.3333334, 0.       ], dtype=float32))
+    """
+    missing = -len(order) % batch_size
+    weights = np.full(len(order), (len(order) + missing) / len(order), np.float32)
+    filling = np.resize(order, missing)
+    return np.concatenate([order, filling]), np.append(weights, np.zeros(missing, np.float32))
 
 
 def sequence_pair_encoder(

@@ -11,6 +11,7 @@ from keras_quasiattn.data import (
     LabelledTexts,
     LabelledTextSet,
     evaluation_batches,
+    fill_last_batch,
     training_batches,
 )
 from keras_quasiattn.errors import UserError
@@ -30,6 +31,7 @@ from keras_quasiattn.tasks.vocabulary_task import (
     as_texts,
     in_batches,
     plain,
+    weights_of,
 )
 
 # Options of the recurrent models that set an argument of the attention layer, with its name there.
@@ -111,23 +113,25 @@ class Classify(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation text; repeated texts fill up the last batch."""
+        """Every validation text; repeated texts of weight 0 fill up the last batch."""
         texts, size = self._data.splits["validation"], self.options.training.batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
-        filled = np.concatenate([order, np.resize(order, -len(order) % size)])
-        examples = self._dataset(texts.where(filled))
+        filled, weights = fill_last_batch(order, size)
+        examples = self._dataset(texts.where(filled), weights)
         return evaluation_batches(examples, batch_size=size, encode=self._encode)
 
-    def _dataset(self, texts: LabelledTexts) -> tf.data.Dataset:
+    def _dataset(self, texts: LabelledTexts, weights: np.ndarray | None = None) -> tf.data.Dataset:
         columns = {
             "text": tf.constant(texts.texts.tolist(), tf.string),
             "label": texts.labels,
             "length": self._lengths(texts.texts),
+            **({} if weights is None else {"weight": weights}),
         }
         return tf.data.Dataset.from_tensor_slices(columns)
 
-    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        return self._ids(examples["text"]), tf.one_hot(examples["label"], len(self._classes))
+    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        target = tf.one_hot(examples["label"], len(self._classes))
+        return self._ids(examples["text"]), target, *weights_of(examples)
 
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None

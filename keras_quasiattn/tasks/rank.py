@@ -38,6 +38,7 @@ class Rank(PairTask):
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
+    weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
 
     @property
     def example(self) -> str:

@@ -61,6 +61,8 @@ class Task(abc.ABC):
         presets: named sets of options; the first is the command line's default.
         own_data: the preset for a user's own files, and its option that names the training file;
             None for a task that makes its own data.
+        weighted_metrics: whether the metrics take the weights of the validation examples; the loss
+            always does.
         options: the preset for this model, with the overrides applied.
 
     Raises:
@@ -73,6 +75,7 @@ class Task(abc.ABC):
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
     own_data: ClassVar[tuple[str, str] | None] = None
+    weighted_metrics: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -198,7 +201,8 @@ class Task(abc.ABC):
     def validation_data(self) -> tf.data.Dataset:
         """A finite set of batches, without any training example.
 
-        Replicas must be able to share every batch evenly; otherwise they weight it wrongly.
+        Replicas must be able to share every batch evenly; otherwise they weight it wrongly. What
+        only fills a batch has weight 0; see `data.fill_last_batch`.
         """
 
     @abc.abstractmethod

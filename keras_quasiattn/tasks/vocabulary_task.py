@@ -49,6 +49,7 @@ class VocabularyTask(Task):
     """
 
     tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
+    weighted_metrics: ClassVar[bool] = True
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -275,6 +276,11 @@ def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -
         raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
     examples = data.splits[split]
     return examples.where(np.arange(len(examples)) < (limit or len(examples)))
+
+
+def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+    """The `weight` of a batch's examples, the third part of what `fit` takes; none in training."""
+    return [examples["weight"]] if "weight" in examples else []
 
 
 def as_bytes(texts: Sequence[str]) -> np.ndarray:

@@ -60,13 +60,19 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         folder.write_history(rows)
         folder.write_config({**folder.config, _ENDED: last})
         model = task.build_model()
-        model.compile(loss=task.loss(), weighted_metrics=task.metrics())
+        compile_for(task, model)
         save_finished(task, model, checkpoints, rows, folder)
         if progress:
             step = selected_step(rows, task.options.training)
             ended = f"{path}: ended at step {last} of {folder.steps}"
             print(f"{ended}; the model is that of step {step}", flush=True)
     return folder
+
+
+def compile_for(task: Task, model: keras.Model, **options: Any) -> None:
+    """Compile a model with the loss and the metrics of its task."""
+    metrics = "weighted_metrics" if task.weighted_metrics else "metrics"
+    model.compile(loss=task.loss(), **{metrics: task.metrics()}, **options)
 
 
 def save_finished(

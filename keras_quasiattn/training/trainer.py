@@ -14,7 +14,7 @@ from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.checkpoints import Checkpoints
 from keras_quasiattn.training.files import no_empty_folder
-from keras_quasiattn.training.finishing import is_final, reopen, save_finished
+from keras_quasiattn.training.finishing import compile_for, is_final, reopen, save_finished
 from keras_quasiattn.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
@@ -228,9 +228,7 @@ def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     optimizer = made_optimizer(settings, optimizer)
     if policy == "mixed_float16":
         optimizer = ReplicaLossScaleOptimizer(optimizer)
-    model.compile(
-        optimizer, loss=task.loss(), metrics=task.metrics(), jit_compile=settings.jit_compile
-    )
+    compile_for(task, model, optimizer=optimizer, jit_compile=settings.jit_compile)
     optimizer.build(model.trainable_variables)
     return model
 
