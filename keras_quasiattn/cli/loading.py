@@ -5,8 +5,15 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.config import read_config
+
+if TYPE_CHECKING:
+    from keras_quasiattn.tasks import Task
+    from keras_quasiattn.training import RunFolder
 
 
 def load() -> None:
@@ -30,6 +37,20 @@ def load() -> None:
                 raise
     if missing:
         raise UserError(f"{missing} is not installed: pip install 'keras-quasiattn[tasks]'")
+
+
+def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, Task]":
+    """The finished run in a folder, and its task.
+
+    Raises:
+        UserError: there is none; a folder without a run is found out before anything slow begins.
+    """
+    read_config(run)
+    load()
+    from keras_quasiattn.training import RunFolder
+
+    folder = RunFolder.open(run, finished=True)
+    return folder, folder.task(data_dir)
 
 
 @contextlib.contextmanager

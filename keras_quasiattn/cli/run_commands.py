@@ -1,20 +1,17 @@
 """The commands that read runs and exported models."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath, lines_of
+from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath
 from keras_quasiattn.cli.commands import cli
-from keras_quasiattn.cli.loading import load
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.cli.completion import names
+from keras_quasiattn.cli.loading import finished_run, load
+from keras_quasiattn.cli.predictions import predict, show
 from keras_quasiattn.training.config import read_config
-
-if TYPE_CHECKING:
-    from keras_quasiattn.tasks import Task
 
 
 @cli.command(
@@ -23,7 +20,11 @@ if TYPE_CHECKING:
     "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
 )
 @RUN
-@click.option("--split", default="test", show_default=True, help="Part of the data to measure on.")
+@click.option(
+    "--split",
+    shell_complete=names(("test", "validation", "train")),
+    help="Part of the data to measure on; default test, or validation without a test file.",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
 @click.option(
     "--record",
@@ -31,11 +32,18 @@ if TYPE_CHECKING:
     help="Add a row to this file of JSON lines, for a table of results.",
 )
 @DATA_DIR
-def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
+def evaluate(
+    run: Path, split: str | None, limit: int | None, record: Path | None, data_dir: Path
+) -> None:
     """Measure the finished run in folder RUN and save the metrics there."""
-    folder, made = _finished(run, data_dir)
+    folder, made = finished_run(run, data_dir)
     from keras_quasiattn import training
 
+    if split is None:
+        split = made.measured_split
+        if split != "test":
+            told = "the run has no test file: measuring on the validation split"
+            click.echo(f"{told}, which also chose the checkpoint", err=True)
     made.prepare()
     figures = made.evaluate(folder.load_model(), split, limit)
     folder.write_metrics(split, figures)
@@ -44,42 +52,8 @@ def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data
     click.echo(json.dumps({"run": str(run), "split": split, **figures, **folder.noted}))
 
 
-@cli.command(
-    epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
-    "quasiattn predict runs/mlu-coda - < questions.txt\n"
-    "quasiattn predict runs/multi30k 'Two dogs run.' --weights\n"
-    "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'"
-)
-@RUN
-@click.argument("inputs", nargs=-1, required=True)
-@click.option("--weights", is_flag=True, help="Give where the model looked, too.")
-def predict(run: Path, inputs: tuple[str, ...], weights: bool) -> None:
-    """Print the answers of the finished run in folder RUN, one JSON object per input.
-
-    '-' reads inputs from standard input, one per line.
-    """
-    for answer in _answers(run, inputs, weights):
-        click.echo(json.dumps(answer))
-
-
-@cli.command(
-    epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\n"
-    "quasiattn show runs/trec - < texts.txt"
-)
-@RUN
-@click.argument("inputs", nargs=-1, required=True)
-def show(run: Path, inputs: tuple[str, ...]) -> None:
-    """Show the gate and weight of every token of a text, by the finished run in folder RUN.
-
-    '-' reads texts from standard input, one per line. `predict` gives the same as data.
-    """
-    answers = _answers(run, inputs)
-    from keras_quasiattn.report import token_table
-
-    for answer in answers:
-        if "tokens" not in answer:
-            raise UserError(f"the answers of {run} have no tokens to show: use predict instead")
-        click.echo(token_table(answer))
+cli.add_command(predict)
+cli.add_command(show)
 
 
 @cli.command(
@@ -130,7 +104,7 @@ def export(
     batching_parameters.txt beside its folder configure a server for all models. The other targets
     take token ids and return logits; their folder is named after the model and the target.
     """
-    folder, made = _finished(run, data_dir)
+    folder, made = finished_run(run, data_dir)
     from keras_quasiattn import serving
 
     if target != "savedmodel":
@@ -225,20 +199,3 @@ def report(
         runs, target, inputs=inputs, split=split, limit=limit, results=results, data_dir=data_dir
     )
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))
-
-
-def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, "Task"]:
-    read_config(run)
-    load()
-    from keras_quasiattn.training import RunFolder
-
-    folder = RunFolder.open(run, finished=True)
-    return folder, folder.task(data_dir)
-
-
-def _answers(run: Path, inputs: Iterable[str], explained: bool = False) -> list[dict[str, Any]]:
-    folder, made = _finished(run)
-    texts = list(lines_of(inputs))
-    for text in texts:
-        made.check_input(text)
-    return (made.explain if explained else made.predict)(folder.load_model(), texts)

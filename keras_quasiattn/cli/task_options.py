@@ -1,6 +1,7 @@
 """The options that select a task, its data and its settings."""
 
 import functools
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,8 @@ def makes_task(command: Callable[..., Any]) -> Callable[..., Any]:
         _require_files(options.data)
         load()
         made = tasks.get(task)(**names, seed=seed, data_dir=data_dir, overrides=settings)
+        if preset is None:
+            _confirm_download(made)
         return command(made=made, **others)
 
     for option in reversed(_OPTIONS):
@@ -146,6 +149,24 @@ def _own_data_preset(
     if training not in own and training not in settings:
         raise UserError(f"{given} is of no use without a file to train on: add --data FILE")
     return needed
+
+
+def _confirm_download(made: "tasks.Task") -> None:
+    """Ask before data are downloaded that nobody has named.
+
+    Raises:
+        UserError: the answer is no, or there is nobody to ask.
+    """
+    missing = made.pending_download()
+    if not missing:
+        return
+    if sys.stdin.isatty() and click.confirm(
+        f"No data are given. Download {missing} to {made.data_dir}?", err=True
+    ):
+        return
+    raise UserError(
+        f"no data are given: add --data FILE, or --preset {made.preset} to download {missing}"
+    )
 
 
 def _require_files(options: Mapping[str, Any]) -> None:

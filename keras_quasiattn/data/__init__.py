@@ -14,6 +14,7 @@ with needs("tasks"):
     )
     from keras_quasiattn.data.algolisp.trees import ProgramError
     from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
+    from keras_quasiattn.data.downloads import pending_download
     from keras_quasiattn.data.labelled_texts import (
         LabelledTexts,
         LabelledTextSet,
@@ -47,7 +48,7 @@ with needs("tasks"):
         reading_texts,
     )
     from keras_quasiattn.data.stanford_sentiment import StanfordSentiment
-    from keras_quasiattn.data.table_files import read_parallel, read_table
+    from keras_quasiattn.data.table_files import read_inputs, read_parallel, read_table
     from keras_quasiattn.data.text_pairs import (
         TextPairs,
         pairs_from_click_log,
@@ -92,12 +93,14 @@ __all__ = [
     "pairs_from_tfds",
     "parallel_from_files",
     "parallel_from_tfds",
+    "pending_download",
     "prepare",
     "programs_from_files",
     "programs_from_tfds",
     "questions_from_files",
     "questions_from_tfds",
     "ranked_pairs_from_files",
+    "read_inputs",
     "read_parallel",
     "read_problems",
     "read_table",

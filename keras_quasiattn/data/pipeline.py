@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import requests
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from keras_quasiattn.data.downloads import require_network
 from keras_quasiattn.errors import UserError
 
 ExamplesFrom = Callable[[int], tf.data.Dataset]
@@ -36,7 +38,8 @@ def prepare(
         The builder, with its data prepared.
 
     Raises:
-        UserError: If the folder cannot be written or the disk is full.
+        UserError: If the folder cannot be written, the disk is full, or the data cannot be
+            downloaded.
     """
     try:
         if (builder := make_builder()).is_prepared():  # works in a read-only folder too
@@ -45,10 +48,13 @@ def prepare(
         with open(Path(data_dir) / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file closes or the process ends
             builder = make_builder()
+            require_network(builder)
             tfds.disable_progress_bar()
             # TFDS would print that all sizes are unknown.
             with contextlib.redirect_stdout(io.StringIO()):
                 builder.download_and_prepare()
+    except requests.RequestException as error:  # a kind of OSError
+        raise UserError(f"cannot download {builder.name}: {str(error).splitlines()[0]}") from error
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError(f"cannot write the data to {data_dir}: {reason}") from error

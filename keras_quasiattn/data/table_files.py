@@ -78,6 +78,26 @@ def read_table(
             yield number, {ours[column]: field for column, field in row.items()}
 
 
+def read_inputs(
+    file: str | Path, columns: Sequence[str], names: Mapping[str, str] | None = None
+) -> list[tuple[str, str | None]]:
+    """Reads the rows of a table as inputs of `predict`, with their labels where there are any.
+
+    Args:
+        file: as for `read_table`.
+        columns: the columns that make an input, joined by tabs; tabs and line breaks inside of
+            their texts become spaces.
+        names: as for `read_table`; "label" may be among them.
+
+    Raises:
+        UserError: as for `read_table`.
+    """
+    return [
+        ("\t".join(re.sub(r"[\t\n]", " ", row[column]) for column in columns), row.get("label"))
+        for _, row in read_table(file, columns, optional=("label",), names=names)
+    ]
+
+
 def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yields the lines of several one-column files side by side.
 

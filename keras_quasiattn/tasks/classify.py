@@ -23,9 +23,11 @@ from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, RECURRENT_MODELS
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import (
+    ANSWER_NAMES,
     VocabularyTask,
     as_bytes,
     as_texts,
@@ -62,6 +64,9 @@ class Classify(VocabularyTask):
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["classify"].own_data
+    sources: ClassVar[Mapping[str, Source]] = SOURCES
+    input_columns: ClassVar[tuple[str, ...]] = ("text",)
+    answer_names: ClassVar[tuple[str, ...] | None] = ANSWER_NAMES
 
     def _set_up(self) -> None:
         super()._set_up()

@@ -17,7 +17,7 @@ from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_task import split_input
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.read_data import EXAMPLE, ReadingSet, load_questions
+from keras_quasiattn.tasks.read_data import EXAMPLE, SOURCES, ReadingSet, load_questions
 from keras_quasiattn.tasks.read_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.read_windows import (
     Windows,
@@ -29,6 +29,7 @@ from keras_quasiattn.tasks.read_windows import (
     split_words,
     words_in,
 )
+from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import (
@@ -66,6 +67,7 @@ class Read(VocabularyTask):
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[Mapping[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["read"].own_data
+    sources: ClassVar[Mapping[str, Source]] = SOURCES
     tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
     weighted_metrics: ClassVar[bool] = False  # the targets say which questions do not count
 

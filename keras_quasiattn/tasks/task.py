@@ -63,6 +63,10 @@ class Task(abc.ABC):
             None for a task that makes its own data.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
+        sources: by preset, the published data set that it reads.
+        input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
+            its inputs are no rows.
+        answer_names: what of an answer is no explanation of it; None for all that `predict` gives.
         options: the preset for this model, with the overrides applied.
 
     Raises:
@@ -76,6 +80,9 @@ class Task(abc.ABC):
     presets: ClassVar[Mapping[str, Preset]]
     own_data: ClassVar[tuple[str, str] | None] = None
     weighted_metrics: ClassVar[bool] = False
+    sources: ClassVar[Mapping[str, Any]] = {}
+    input_columns: ClassVar[tuple[str, ...]] = ()
+    answer_names: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(
         self,
@@ -137,6 +144,16 @@ class Task(abc.ABC):
         Raises:
             UserError: the folder is not writable, or there is too little data for the options.
         """
+
+    def pending_download(self) -> str:
+        """What `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)"; or nothing."""
+        source = self.sources.get(self.preset)
+        return source.pending_download(self.data_dir) if source else ""
+
+    @property
+    def measured_split(self) -> str:
+        """The split to measure on: "validation" where the user's own files have no test file."""
+        return "validation" if self.options.data.get("test") == "" else "test"
 
     def describe_data(self) -> dict[str, str]:
         """The `version` of the prepared data, and a `note` if it is not the whole published set.

@@ -31,6 +31,8 @@ from keras_quasiattn.text import (
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _BATCH = 100
+# An answer's values besides tokens and weights.
+ANSWER_NAMES = ("input", "label", "classes", "probabilities")
 
 
 class VocabularyTask(Task):
