@@ -54,6 +54,15 @@ def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, 
 
 
 @contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say on standard error what the body does, now and then, if it takes long."""
+    from keras_quasiattn.training.progress import Progress
+
+    with Progress(True, sys.stderr) as progress, progress.busy(what):
+        yield
+
+
+@contextlib.contextmanager
 def _silent_unless_it_fails() -> Iterator[None]:
     """Hold back standard error, including C++ output, and write it out if the body raises.
 

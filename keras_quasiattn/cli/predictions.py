@@ -9,7 +9,7 @@ import click
 
 from keras_quasiattn.cli.arguments import COLUMNS, RUN, TensorFlowPath, columns_of, lines_of
 from keras_quasiattn.cli.layout import Command
-from keras_quasiattn.cli.loading import finished_run
+from keras_quasiattn.cli.loading import finished_run, waiting
 from keras_quasiattn.errors import UserError
 
 if TYPE_CHECKING:
@@ -103,7 +103,8 @@ def answers_to(
     texts = list(inputs)
     for text in texts:
         made.check_input(text)
-    return (made.explain if explained else made.predict)(folder.load_model(), texts)
+    with waiting("answering"):
+        return (made.explain if explained else made.predict)(folder.load_model(), texts)
 
 
 def _rows_of(made: "Task", data: Path, names: dict[str, str] | None) -> Rows:

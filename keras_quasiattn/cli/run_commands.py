@@ -9,7 +9,7 @@ import click
 from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath
 from keras_quasiattn.cli.commands import cli
 from keras_quasiattn.cli.completion import names
-from keras_quasiattn.cli.loading import finished_run, load
+from keras_quasiattn.cli.loading import finished_run, load, waiting
 from keras_quasiattn.cli.predictions import predict, show
 from keras_quasiattn.training.config import read_config
 
@@ -44,8 +44,9 @@ def evaluate(
         if split != "test":
             told = "the run has no test file: measuring on the validation split"
             click.echo(f"{told}, which also chose the checkpoint", err=True)
-    made.prepare()
-    figures = made.evaluate(folder.load_model(), split, limit)
+    with waiting(f"measuring on the split {split}"):
+        made.prepare()
+        figures = made.evaluate(folder.load_model(), split, limit)
     folder.write_metrics(split, figures)
     if record is not None:
         training.append_result(record, training.result_row(folder, split, figures))
@@ -109,14 +110,16 @@ def export(
 
     if target != "savedmodel":
         serving.need_runtime(target)
-    quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
-    options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
-    if target == "savedmodel":
-        click.echo(serving.export(folder, made, place, **options))
-    else:
-        conversion = serving.convert(folder, made, place, target, **options)
-        click.echo(conversion.path)
-        click.echo(conversion.line())
+    with waiting("exporting"):
+        quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
+        options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
+        if target == "savedmodel":
+            told = [serving.export(folder, made, place, **options)]
+        else:
+            conversion = serving.convert(folder, made, place, target, **options)
+            told = [conversion.path, conversion.line()]
+    for line in told:
+        click.echo(line)
     for line in quantized.lines() if quantized else ():
         click.echo(line)
 

@@ -22,6 +22,7 @@ with needs("tasks"):
         texts_from_tfds,
     )
     from keras_quasiattn.data.mlu import SPLITS, ArithmeticMlu, ArithmeticMluConfig, split_of
+    from keras_quasiattn.data.own_tables import write_table
     from keras_quasiattn.data.pair_corpus import PairCorpus, PairCorpusConfig
     from keras_quasiattn.data.parallel_corpus import ParallelCorpus, ParallelCorpusConfig
     from keras_quasiattn.data.parallel_texts import (
@@ -113,4 +114,5 @@ __all__ = [
     "token_batches",
     "training_batches",
     "without_long_pairs",
+    "write_table",
 ]

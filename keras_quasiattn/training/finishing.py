@@ -11,6 +11,7 @@ from keras_quasiattn.training.averaging import average
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
 from keras_quasiattn.training.manifest import MANIFEST
 from keras_quasiattn.training.precision import dtype_policy
+from keras_quasiattn.training.progress import Progress
 from keras_quasiattn.training.run_folder import RunFolder
 from keras_quasiattn.training.selection import Rows, selected_step
 
@@ -41,11 +42,15 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
     ```
     """
     folder = RunFolder.open(path)
-    if folder.finished:
-        if progress:
-            print(f"{path} is finished already", flush=True)
-        return folder
-    with RunFolder.lock(path), dtype_policy(folder.config["options"]["policy"]):
+    with (
+        Progress(progress) as shown,
+        RunFolder.lock(path),
+        dtype_policy(folder.config["options"]["policy"]),
+        shown.busy("measuring the finished model"),
+    ):
+        if folder.finished:
+            shown.say(f"{path} is finished already")
+            return folder
         task = folder.task(data_dir)
         checkpoints = Checkpoints(folder.checkpoints, keep=1)
         last, _ = checkpoints.last_readable()
@@ -62,10 +67,8 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         model = task.build_model()
         compile_for(task, model)
         save_finished(task, model, checkpoints, rows, folder)
-        if progress:
-            step = selected_step(rows, task.options.training)
-            ended = f"{path}: ended at step {last} of {folder.steps}"
-            print(f"{ended}; the model is that of step {step}", flush=True)
+        step = selected_step(rows, task.options.training)
+        shown.say(f"{path}: ended at step {last} of {folder.steps}; the model is that of {step}")
     return folder
 
 

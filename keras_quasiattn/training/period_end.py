@@ -58,11 +58,11 @@ class PeriodEnd(keras.callbacks.Callback):
         before = epoch * self.settings.checkpoint_every
         self._last_batch = min(self.settings.steps - before, self.settings.checkpoint_every) - 1
 
-    def on_train_batch_end(self, batch: int, logs: dict[str, Any] | None = None) -> None:
-        """End the last period where it is shorter than the others."""
-        if batch == self._last_batch:
-            # Keras validates and ends the epoch after this batch.
-            self.model.stop_training = batch + 1 < self.settings.checkpoint_every
+    # Not the end of a batch: Keras would wait for the values of every step.
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """End the last period with this batch if it is shorter than the others."""
+        if batch == self._last_batch and batch + 1 < self.settings.checkpoint_every:
+            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save the period's figures and the training state."""

@@ -1,7 +1,6 @@
 """Train a task in a run folder, from the start or from its last checkpoint."""
 
 import contextlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from keras_quasiattn.training.finishing import compile_for, is_final, reopen, sa
 from keras_quasiattn.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
+from keras_quasiattn.training.progress import Progress, StepProgress
 from keras_quasiattn.training.replicas import (
     ReplicaLossScaleOptimizer,
     fit_among_workers,
@@ -67,7 +67,8 @@ def train(
             them can reach.
         resume: whether to resume a run that the folder already holds; if False, the folder must be
             new or empty.
-        progress: whether to show Keras' progress bar and status messages.
+        progress: whether to say how far the run is: a line that changes in place on a terminal, and
+            elsewhere a line now and then.
         command: the command line, which the run folder records.
         callbacks: further Keras callbacks of the `fit`, called before those that write checkpoints.
             A resumed run needs the same classes; what they remember is not in the checkpoints.
@@ -101,7 +102,6 @@ def train(
             **described(task.options.training, optimizer, callbacks),
         }
         workers = Workers(distribution)
-        progress = progress and workers.is_chief
 
         def begin() -> RunFolder:
             if workers.is_chief:
@@ -114,21 +114,26 @@ def train(
                     reopen(folder, task)
                 return folder
             RunFolder.prepare_empty(path)
-            _say(progress, f"{path}: preparing the data in {task.data_dir}")
+            shown.say(f"{path}: preparing the data in {task.data_dir}")
             # The options of a run are final, so those that the data or the model reject must fail
             # before the run is created.
-            task.prepare()
+            with shown.busy("preparing the data"):
+                task.prepare()
             task.build_model()
             check_selection(task)
             return RunFolder.create(path, task, options=options, command=command)
 
-        with workers.lost_workers_as_user_error(), contextlib.ExitStack() as held:
+        with (
+            workers.lost_workers_as_user_error(),
+            Progress(progress and workers.is_chief) as shown,
+            contextlib.ExitStack() as held,
+        ):
             folder = workers.chief_first(begin)
             if folder.finished:
-                _say(progress, f"{path} is finished: nothing to train")
+                shown.say(f"{path} is finished: nothing to train")
             else:
                 _fit(
-                    *(task, folder, distribution, workers, policy, progress),
+                    *(task, folder, distribution, workers, policy, shown),
                     callbacks=callbacks,
                     optimizer=optimizer,
                 )
@@ -158,7 +163,7 @@ def _fit(
     distribution: tf.distribute.Strategy,
     workers: Workers,
     policy: str,
-    progress: bool,
+    shown: Progress,
     *,
     callbacks: Sequence[keras.callbacks.Callback],
     optimizer: Any,
@@ -170,7 +175,8 @@ def _fit(
         task.prepare()
         folder.write_assets(task)
 
-    workers.chief_first(prepare)
+    with shown.busy("preparing the data"):
+        workers.chief_first(prepare)
     keras.utils.set_random_seed(task.seed)
     with distribution.scope():
         model = _compiled(task, policy, optimizer)
@@ -181,11 +187,11 @@ def _fit(
         # The end of a run that was shorter: its last period is trained again, as a whole.
         last, damaged = checkpoints.last_readable(settings.checkpoint_every)
     for file in damaged:
-        _say(progress, f"{file} is damaged: continuing from the checkpoint before it")
+        shown.say(f"{file} is damaged: continuing from the checkpoint before it")
     start = workers.broadcast_from_chief(last)
     if start:
         checkpoints.restore(start, model, model.optimizer)
-        _say(progress, f"{folder.path}: continuing from step {start} of {settings.steps}")
+        shown.say(f"{folder.path}: continuing from step {start} of {settings.steps}")
     if distribution.num_replicas_in_sync > 1:
         offset_replica_seeds(model, distribution)
     if workers.several:
@@ -193,8 +199,10 @@ def _fit(
     period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
     if not is_over(period_end.rows, settings):
         validation_data = task.validation_data()
-        # PeriodEnd comes last, so that the checkpoint has what the others changed.
+        # PeriodEnd comes after the others, so that the checkpoint has what they changed.
         called: list[keras.callbacks.Callback] = [*callbacks, period_end]
+        if shown.shown:
+            called.append(StepProgress(shown, settings, start))
         if workers.is_chief:
             examples = _middle_batch(validation_data)
             every = settings.checkpoint_every
@@ -215,10 +223,13 @@ def _fit(
             validation_data=validation_data,
             callbacks=called,
             shuffle=False,
-            verbose=_verbosity(progress),
+            verbose=0,
         )
     workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
-    save_finished(*(task, model, checkpoints, period_end.rows, folder), writes=period_end.writes)
+    with shown.busy("measuring the finished model"):
+        save_finished(
+            *(task, model, checkpoints, period_end.rows, folder), writes=period_end.writes
+        )
 
 
 def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
@@ -238,15 +249,3 @@ def _middle_batch(data: tf.data.Dataset) -> Any:
     batches = max(int(data.cardinality()), 1)
     inputs = next(iter(data.skip(batches // 2)))[0]
     return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)
-
-
-def _verbosity(progress: bool) -> int:
-    """Keras' verbosity: a bar on a terminal, one line per period in a log file."""
-    if not progress:
-        return 0
-    return 1 if sys.stdout.isatty() else 2
-
-
-def _say(progress: bool, line: str) -> None:
-    if progress:
-        print(line, flush=True)

@@ -262,7 +262,8 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
     (tmp_path / "glove.txt").write_text("who 1 2 3\n")
     task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"))
     with pytest.raises(
-        UserError, match=r"glove.txt.* have 3 numbers, expected 8 \(model.embedding_dim\)"
+        UserError,
+        match="glove.txt: the vectors have 3 numbers, .* 8: add --set model.embedding_dim=3",
     ):
         task.prepare()
 

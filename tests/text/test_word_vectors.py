@@ -49,7 +49,7 @@ def test_wrong_width_names_file_and_both_widths(form: str, tmp_path: Path) -> No
     for width in (2, 4):
         with pytest.raises(
             UserError,
-            match=rf"{form}.*: the vectors have 3 numbers, expected {width} \(model",
+            match=rf"{form}: the vectors have 3 numbers, .* {width}: add --set model.*_dim=3",
         ):
             read_word_vectors(tmp_path / form, width, ["the"])
 

@@ -81,7 +81,7 @@ def test_a_stopped_run_could_not_be_used(
     run, task = tmp_path / "run", made(tmp_path, 14)
     stop_before(task, run, 2)
     folder = finish(run, tmp_path)
-    assert capsys.readouterr().out == f"{run}: ended at step 8 of 14; the model is that of step 8\n"
+    assert capsys.readouterr().out == f"{run}: ended at step 8 of 14; the model is that of 8\n"
     checkpoints = Checkpoints(folder.checkpoints, keep=2)
     first, second = (checkpoints.read(step, "trainable") for step in (4, 8))
     for left, *pair in zip(folder.load_model().trainable_variables, first, second, strict=True):
