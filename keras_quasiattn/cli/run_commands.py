@@ -114,10 +114,10 @@ def export(
         quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
         options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
         if target == "savedmodel":
-            told = [serving.export(folder, made, place, **options)]
+            told = [str(serving.export(folder, made, place, **options))]
         else:
             conversion = serving.convert(folder, made, place, target, **options)
-            told = [conversion.path, conversion.line()]
+            told = [str(conversion.path), conversion.line()]
     for line in told:
         click.echo(line)
     for line in quantized.lines() if quantized else ():

@@ -30,10 +30,12 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
         UserError: the file's name has another ending, it cannot be written, there are no rows, or
             a value is neither a text nor an integer.
 
-    >>> write_table(tf.data.Dataset.from_tensor_slices((["so good"], [1])), "mine.jsonl")
-    'mine.jsonl'
-    >>> Path("mine.jsonl").read_text()
-    '{"text": "so good", "label": 1}\\n'
+    ```python
+    train = write_table(frame.rename(columns={"review": "text", "stars": "label"}), "mine.jsonl")
+    tasks.get("classify")(
+        preset="own", model="bilstm_gated", seed=0, data_dir="data", overrides={"data.train": train}
+    )
+    ```
     """
     file = Path(file)
     if file.suffix != ".jsonl":
