@@ -84,7 +84,7 @@ class Progress:
             self._last = time.monotonic()
 
     def _watch(self) -> None:
-        while not self._over.wait(1.0):
+        while not self._over.wait(_SILENCE / 15):
             busy = self._busy[-1:]
             for what, since in busy if time.monotonic() - self._last >= _SILENCE else ():
                 self.replace(f"{what}: {duration(time.monotonic() - since)} so far")
