@@ -147,7 +147,8 @@ TRAIN = (
             "unknown split 'tset' .*did you mean",
             1,
         ),
-        (("predict", "{run}"), r"Missing argument 'INPUTS\.\.\.'", 2),
+        (("predict", "{run}"), "give either texts .* or --data FILE", 2),
+        (("show", "{run}"), r"Missing argument 'INPUTS\.\.\.'", 2),
         (("predict", "{run}", "--", "-x"), "cannot read '-x' as an expression", 1),
         (
             ("export", "{run}", "--to", "{tmp}/saved", "--name", "a/b"),

@@ -135,9 +135,6 @@ def test_predict_refuses_what_it_cannot_answer(
     (tmp_path / "a.tsv").write_text("review\nwho?\n")
     table = ["--data", str(tmp_path / "a.tsv")]
     for words, message in (
-        ([str(trained)], "give either texts"),
-        ([str(trained), "who?", *table], "give either texts"),
-        ([str(trained), "who?", "--errors", "x.jsonl"], "need --data FILE"),
         ([str(trained), "--data", "none.tsv"], "cannot read none.tsv: No such file"),
         ([str(trained), *table], "'text' must be among them, .* --columns text=NAME"),
         ([str(trained), *table, "--columns", "txt=review"], "unknown column 'txt'"),
@@ -148,6 +145,12 @@ def test_predict_refuses_what_it_cannot_answer(
         ([str(mlu_run), *table], "task mlu answers no tables: give its inputs as texts"),
     ):
         assert_one_line(run_cli("predict", *words), message)
+    for words, message in (
+        ([str(trained), "who?", *table], "give either texts"),
+        ([str(trained), "who?", "--errors", "x.jsonl"], "need --data FILE"),
+    ):
+        code, _, err = run_cli("predict", *words)
+        assert (code, len(err.splitlines())) == (2, 1) and message in err
 
 
 def test_evaluate_without_a_test_file_measures_the_validation_split(
@@ -186,10 +189,12 @@ def test_no_data_are_downloaded_that_nobody_has_named(
         r"trec \(0.3 MiB from cogcomp.org\)"
     )
     assert_one_line(run_cli(*words), message)
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True, readline=lambda: "n\n"))
-    monkeypatch.setattr("click.termui.visible_prompt_func", lambda _: "n")
-    code, _, err = run_cli(*words)
-    assert code == 1 and "Download trec (0.3 MiB from cogcomp.org) to" in err
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    asked: list[str] = []
+    monkeypatch.setattr("click.confirm", lambda text, err: asked.append(text))
+    assert_one_line(run_cli(*words), message)
+    (question,) = asked
+    assert question.startswith("No data are given. Download trec (0.3 MiB from cogcomp.org) to ")
     assert not list(tmp_path.iterdir())
 
 

@@ -230,7 +230,17 @@ cli.main(["tasks"])
 """
 
 
-@pytest.mark.parametrize("what", ["tracing", "swallowing", "translating", "computing", "deleting"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "tracing",
+        "swallowing",
+        *(
+            pytest.param(what, marks=pytest.mark.long)
+            for what in ("translating", "computing", "deleting")
+        ),
+    ],
+)
 def test_control_c_while_a_graph_was_traced_wrote_132_lines(what: str, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
     script = tmp_path / "script.py"  # a file, because AutoGraph reads its source

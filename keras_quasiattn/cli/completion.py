@@ -60,7 +60,8 @@ def complete_option(
 
 def _typed_task(context: click.Context) -> "tasks.Entry | type[tasks.Task] | None":
     try:
-        return tasks.describe(context.params.get("task") or "")
+        # Where the option that is completed has no value yet, click has not parsed the task.
+        return tasks.describe(context.params.get("task") or context.meta.get("task") or "")
     except UserError:
         return None
 

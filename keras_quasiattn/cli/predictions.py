@@ -54,9 +54,9 @@ def predict(
     '-' reads inputs from standard input, one per line.
     """
     if bool(inputs) == bool(data):
-        raise UserError("give either texts (or '-', for standard input) or --data FILE")
+        raise click.UsageError("give either texts (or '-', for standard input) or --data FILE")
     if data is None and (columns or errors):
-        raise UserError("--columns and --errors need --data FILE")
+        raise click.UsageError("--columns and --errors need --data FILE")
     if data is not None and not data.exists():
         raise UserError(f"cannot read {data}: No such file or directory")
     names = columns_of(columns) if columns else None

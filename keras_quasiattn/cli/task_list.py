@@ -4,7 +4,7 @@ import click
 
 from keras_quasiattn import tasks
 from keras_quasiattn.cli.completion import complete_model, complete_preset, complete_task
-from keras_quasiattn.cli.layout import Command, write_models_and_presets, write_names
+from keras_quasiattn.cli.layout import TaskCommand, write_models_and_presets, write_names
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.catalogue import chosen_options
 from keras_quasiattn.tasks.sentences import OPTIONS
@@ -12,7 +12,7 @@ from keras_quasiattn.tasks.sentences import OPTIONS
 
 @click.command(
     "tasks",
-    cls=Command,
+    cls=TaskCommand,
     epilog="quasiattn tasks\n"
     "quasiattn tasks classify\n"
     "quasiattn tasks classify --preset own --model bilstm_gated",
