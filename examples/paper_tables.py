@@ -319,13 +319,13 @@ def _decomposable() -> Iterator[PaperTable]:
         "are of the whole training split.",
     )
     yield PaperTable(
-        "CS 287 write-up, table 2: recurrent models",
+        "HW4 write-up (Chen, Ling and Rivera 2019), table 2: recurrent models",
         "translate",
-        "BLEU, perplexity by word, on IWSLT German to English",
+        "BLEU and perplexity, on data that it does not name",
         [
             *rows_of("translate", "write-up"),
             *_absent(
-                "IWSLT German to English",
+                "not named",
                 _NOT_DESCRIBED,
                 {"Megatron": "9.68, 15", "Soundwave": "7.08, 16"},
             ),

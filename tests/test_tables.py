@@ -118,8 +118,11 @@ def test_rows_that_are_there_are_not_trained_again(
     call: Callable[..., str], tmp_path: Path
 ) -> None:
     results = tmp_path / "rank.jsonl"
+    dropped = get("rank").presets["wikiqa"].for_model("decomposable")
+    dropped = dropped.with_overrides({"model.attention_dropout": "0.2"})
     results.write_text(
         row("rank", "wikiqa", "decomposable", 0, map=0.5)
+        + row("rank", "wikiqa", "decomposable", 0, map=0.5, options=dropped.options())
         + row("rank", "wikiqa", "decomposable_coda", 0, map=0.5)
     )
     chosen = ["--tables", "2", "--datasets", "wikiqa", "--seeds", "1", "--results", str(results)]

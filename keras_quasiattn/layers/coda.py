@@ -17,8 +17,10 @@ Tensor = Any
 class CoDA(PairAttention):
     """Compositional de-attention between two sequences: one weight matrix aligns each to the other.
 
-    E = α·F_E(a)·F_E(b)ᵀ;  N = −β·‖F_N(a) − F_N(b)‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
+    E = α·F_E(a)·F_E(b)ᵀ/units;  N = −β·‖F_N(a) − F_N(b)‖₁/units;  M = tanh(E) ⊙ 2·sigmoid(N);
     a' = M·b;  b' = Mᵀ·a
+
+    `scaling` changes the factor 1/units.
 
     a' and b' pool the sequences themselves, not their projections. Masked positions get weight
     exactly 0, their own output rows are exactly 0, and values there, NaN included, have no effect.

@@ -25,16 +25,18 @@ class DecomposableAttention(PairAttention):
     Args:
         units: size of the layers of F.
         num_layers: number of layers of F. Each consists of dropout, a dense layer and ReLU.
-        dropout: dropout rate in F, in [0, 1). With "coda" or "conflict", F has no dropout: dropping
-            different features of two equal words would create a distance between them, so in
-            training CoDA's gate would close on the pairs that open it at inference.
+        dropout: dropout rate in F, in [0, 1). Usually 0 is best with "coda" or "conflict": dropping
+            different features of two equal words creates a distance between them, so in training
+            CoDA's gate closes on the pairs that open it at inference.
         kernel_initializer: initializer of the kernels of F.
         attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
         attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
+            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own. For word vectors of
+            length 1, as the tasks use them, {"scaling": "none"} is right for "coda": with the
+            default, "mean", its weights start close to 0.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
@@ -82,7 +84,7 @@ class DecomposableAttention(PairAttention):
         self.network = DenseStack(
             units,
             num_layers,
-            0.0 if self._mechanism.uses_feature_differences else dropout,
+            dropout,
             kernel_initializer,
             dtype=self.dtype_policy,
             name="network",

@@ -40,9 +40,9 @@ class GatedContextQueryAttention(PairAttention):
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
             multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
-        dropout: rate in [0, 1) of the dropouts before W_in and W_mem, and before W_g. With "coda"
-            there is no dropout before W_in and W_mem: dropping different features of two equal
-            words would create a distance between them.
+        dropout: rate in [0, 1) of the dropout before W_g.
+        input_dropout: rate in [0, 1) of the dropout before W_in and W_mem. Usually 0 is best with
+            "coda": dropping different features of two equal words creates a distance between them.
         kernel_initializer: initializer of W_in, W_mem and W_g.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -79,6 +79,7 @@ class GatedContextQueryAttention(PairAttention):
         attention: str = "softmax",
         attention_options: dict[str, Any] | None = None,
         dropout: float = 0.0,
+        input_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
@@ -87,6 +88,14 @@ class GatedContextQueryAttention(PairAttention):
         self._mechanism = make_mechanism(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.dropout = check_rate(dropout, "dropout")
+        rates = {
+            "input_dropout": check_rate(input_dropout, "input_dropout"),
+            "gate_dropout": self.dropout,
+        }
+        self.input_dropout, self.gate_dropout = (
+            keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name)
+            for name, rate in rates.items()
+        )
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
@@ -96,21 +105,12 @@ class GatedContextQueryAttention(PairAttention):
         self.context_projection = self._dense(
             self.units, "relu", "context_projection", inputs_shape[0]
         )
-        by_distance = self._mechanism.uses_feature_differences
         self.query_projection = (
             self.context_projection
-            if by_distance and inputs_shape[0][-1] == inputs_shape[1][-1]
+            if self._mechanism.needs_one_projection and inputs_shape[0][-1] == inputs_shape[1][-1]
             else self._dense(self.units, "relu", "query_projection", inputs_shape[1])
         )
         self.gate = self._dense(joined[-1], "sigmoid", "gate", joined)
-        rates = {
-            "input_dropout": 0.0 if by_distance else self.dropout,
-            "gate_dropout": self.dropout,
-        }
-        self.input_dropout, self.gate_dropout = (
-            keras.layers.Dropout(rate, dtype=self.dtype_policy, name=name)
-            for name, rate in rates.items()
-        )
         self._learned = self._mechanism.make_weights(self, self.units)
 
     def _dense(self, units: int, activation: str, name: str, shape: Shape) -> Dense:
@@ -167,5 +167,6 @@ class GatedContextQueryAttention(PairAttention):
             "attention": self.attention,
             "attention_options": self.attention_options or None,
             "dropout": self.dropout,
+            "input_dropout": self.input_dropout.rate,
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }

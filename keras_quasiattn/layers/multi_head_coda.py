@@ -29,7 +29,7 @@ class CoDAOptions(Mechanism):
     """The arguments of `layers.CoDA` from `alpha` on, with the same meaning; checked here."""
 
     op = ops.coda_attention
-    uses_feature_differences: ClassVar[bool] = True
+    needs_one_projection: ClassVar[bool] = True
     pair_score_count: ClassVar[int] = 1
     # The compositions, ranges and centrings of Tay et al. 2019, sections 2.2 and 4.
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
@@ -125,7 +125,12 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     For each head, with q = query·W_q and k = key·W_k of size H, and v = value·W_v:
 
-    E = α·q·kᵀ + bias;  N = −β·‖q[t] − k[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  output = (M·v)·W_o
+    E = α·q·kᵀ/H + bias;  N = −β·‖q[t] − k[s]‖₁/H;  M = tanh(E) ⊙ 2·sigmoid(N);
+    output = (M·v)·W_o
+
+    `scaling` changes the factor 1/H. A weight near 1 adds a value, near 0 deletes it, below 0
+    subtracts it. Since E and N compare the same q and k, vectors that point apart are also distant:
+    with 1/H and up to 64 features no weight is below −.8.
 
     A drop-in for `keras.layers.MultiHeadAttention`: constructor, call arguments, scores, sublayer
     names, LoRA and quantization are the same. The weights of a row do not sum to 1. Masks are

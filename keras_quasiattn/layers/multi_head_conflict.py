@@ -26,7 +26,7 @@ class Conflict(Mechanism):
     """
 
     op = ops.multi_head_conflict_attention
-    uses_feature_differences: ClassVar[bool] = True
+    needs_one_projection: ClassVar[bool] = True
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"difference": DIFFERENCES}
 
     conflict_heads: int = 1

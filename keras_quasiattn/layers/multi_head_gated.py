@@ -29,7 +29,7 @@ class Gated(GateOptions, Mechanism):
     """
 
     op = ops.softmax_attention
-    # Xue et al. 2019, "Experiment Setup".
+    # Xue et al. 2019, "Text Classification".
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "temperature": (0.5, 1.0, 1.5, 2.0),
         "open_gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),

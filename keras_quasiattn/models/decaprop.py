@@ -54,7 +54,9 @@ class DecaProp(Reader):
         pointer: "recurrent" (`layers.RecurrentSpanPointer`, the default) or "attentive"
             (`layers.AttentiveSpanPointer`).
         dropout: rate in [0, 1) before every recurrent layer (one dropout mask serves all positions)
-            and in the attentions. Defaults to 0.2.
+            and before the gates of the attentions. Defaults to 0.2.
+        attention_dropout: rate in [0, 1) before the projections that the attentions compare.
+            Defaults to 0; see `layers.GatedContextQueryAttention`.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -101,6 +103,7 @@ class DecaProp(Reader):
         final_connectors: bool = True,
         pointer: str = "recurrent",
         dropout: float = 0.2,
+        attention_dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(DecaPropNetwork, arguments_of(DecaProp.__init__, locals()), **kwargs)

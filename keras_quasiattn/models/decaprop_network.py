@@ -48,6 +48,7 @@ class DecaPropNetwork(SpanNetwork):
         final_connectors: bool,
         pointer: str,
         dropout: float,
+        attention_dropout: float,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -80,6 +81,7 @@ class DecaPropNetwork(SpanNetwork):
                         attention=kind,
                         attention_options=attention_options if kind == attention else None,
                         dropout=dropout,
+                        input_dropout=attention_dropout,
                         dtype=policy,
                         name=f"{name}_attention",
                     )

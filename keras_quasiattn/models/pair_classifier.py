@@ -41,9 +41,11 @@ class PairClassifier(FunctionalModel):
         intra_options: dict of `IntraSentenceAttention` arguments that override those of this model.
         attention: name of a mechanism, such as "softmax" (the default) or "coda"; the error for an
             unknown name lists all.
-        attention_options: dict of the mechanism's options, as for `layers.DecomposableAttention`.
-        dropout: rate in [0, 1) before every layer of F, G and H, but not of F with "coda". Defaults
-            to 0.
+        attention_options: dict of the mechanism's options, as for `layers.DecomposableAttention`:
+            for "coda" on short vectors such as a new embedding's, {"scaling": "none"}.
+        dropout: rate in [0, 1) before every layer of G and H. Defaults to 0.
+        attention_dropout: rate in [0, 1) before every layer of F. Defaults to 0, which is usually
+            best with "coda"; see `layers.DecomposableAttention`.
         kernel_initializer: initializer of every kernel except the embedding. Defaults to
             "glorot_uniform".
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
@@ -82,6 +84,7 @@ class PairClassifier(FunctionalModel):
         attention: str = "softmax",
         attention_options: dict[str, Any] | None = None,
         dropout: float = 0.0,
+        attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
         **kwargs: Any,
     ) -> None:

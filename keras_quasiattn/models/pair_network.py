@@ -52,6 +52,7 @@ class PairNetwork(keras.layers.Layer):
         attention: str = "softmax",
         attention_options: dict[str, Any] | None = None,
         dropout: float = 0.0,
+        attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
         **kwargs: Any,
     ) -> None:
@@ -79,7 +80,9 @@ class PairNetwork(keras.layers.Layer):
             else None
         )
         self.attend = DecomposableAttention(
-            **sizes,
+            units=units,
+            num_layers=num_layers,
+            dropout=attention_dropout,
             attention=attention,
             attention_options=attention_options,
             **self._common("attend"),

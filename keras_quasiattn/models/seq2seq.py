@@ -61,7 +61,7 @@ class Seq2Seq(FunctionalModel):
     True
 
     Reference: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks";
-    attention: Luong et al. 2015, eqs. 7 and 8; the default sizes are those of the CS 287 write-up,
+    attention: Luong et al. 2015, eqs. 7 and 8; the default sizes are those of the HW4 write-up,
     Tables 1 and 2 (Seq2Seq and Seq2SeqAttn). CoDA: Tay et al. 2019, eq. 10.
     """
 

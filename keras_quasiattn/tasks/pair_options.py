@@ -22,6 +22,7 @@ _NETWORK: Mapping[str, Any] = {
     "num_layers": 2,
     "projection_dim": 200,
     "dropout": 0.2,
+    "attention_dropout": 0.0,
 }
 _MIXTURE: Mapping[str, Any] = {
     **_NETWORK,

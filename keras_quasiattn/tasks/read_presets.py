@@ -49,6 +49,7 @@ _DECAPROP: Mapping[str, Any] = {
     "self_attention": "softmax",
     "final_connectors": True,
     "pointer": "recurrent",
+    "attention_dropout": 0.0,
 }
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "attention_flow": _READER,

@@ -71,6 +71,7 @@ _DATA = {
 _MODEL = {
     "adaptive": "whether every position decides how often the block is applied to it",
     "attention": "name of the attention",
+    "attention_dropout": "share of values dropped before what attention compares",
     "attention_options": "options of that attention: model.attention_options.NAME",
     "beam_width": "answers that beam search follows at once; 1 is greedy",
     "character_dim": "width of the embedding of characters",

@@ -25,13 +25,15 @@ class TrainingSettings:
             the last one.
         label_smoothing: share of the target's probability spread over all classes, in [0, 1).
         clip_norm: largest global norm of the gradients, or None for no clipping.
+        beta_2: Adam's β₂, in [0, 1); Tensor2Tensor's value by default.
+        epsilon: Adam's ε; Tensor2Tensor's value by default.
         select: which checkpoint becomes the finished model: "last" (or the mean of the last ones),
             or the best by a validation metric: the lowest "loss" or "perplexity", or the highest
             value of any other metric, by name. The earlier of two equal checkpoints wins.
         patience: stop after this many periods without a better value of `select`; None trains all
             steps.
-        jit_compile: compile the training step with XLA. It recompiles for every new batch length,
-            and on CPUs dropout makes a compiled step many times slower.
+        jit_compile: compile the training step with XLA, if one device trains. It recompiles for
+            every new batch length, and on CPUs dropout makes a compiled step many times slower.
 
     Raises:
         UserError: a value is out of range, or two values conflict.
@@ -52,6 +54,8 @@ class TrainingSettings:
     average_checkpoints: int = 1
     label_smoothing: float = 0.0
     clip_norm: float | None = None
+    beta_2: float = 0.997
+    epsilon: float = 1e-9
     select: str = "last"
     patience: int | None = None
     jit_compile: bool = False
@@ -65,6 +69,8 @@ class TrainingSettings:
         self._require(
             "clip_norm", self.clip_norm is None or self.clip_norm > 0, "none or a number above 0"
         )
+        self._require("beta_2", 0 <= self.beta_2 < 1, "at least 0 and below 1")
+        self._require("epsilon", 0 < self.epsilon < math.inf, "a number above 0")
         self._require(
             "average_checkpoints",
             self.average_checkpoints <= self.periods,

@@ -14,7 +14,7 @@ from keras_quasiattn.tasks.translate_presets import MODELS, PRESETS
 
 
 class Translate(SequenceTask):
-    """Translation: Tables 4 and 9 of CoDA, and the recurrent models of the CS 287 write-up.
+    """Translation: Tables 4 and 9 of CoDA, and the recurrent models of the HW4 write-up.
 
     These are in Tables 1 and 2 of the write-up. `data.source` and `data.target` are the two
     languages of the preset's corpus, in either order.

@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.settings import TrainingSettings
+from keras_quasiattn.training.replicas import ReplicaAdam
 from keras_quasiattn.training.schedules import WarmupSchedule
 
 MakeOptimizer = Callable[
@@ -30,8 +32,13 @@ def made_optimizer(
     """
     schedule = WarmupSchedule.from_settings(settings)
     if optimizer is None:
-        return keras.optimizers.Adam(
-            schedule, beta_1=0.9, beta_2=0.997, epsilon=1e-9, global_clipnorm=settings.clip_norm
+        several = tf.distribute.get_strategy().num_replicas_in_sync > 1
+        return (ReplicaAdam if several else keras.optimizers.Adam)(
+            schedule,
+            beta_1=0.9,
+            beta_2=settings.beta_2,
+            epsilon=settings.epsilon,
+            global_clipnorm=settings.clip_norm,
         )
     if isinstance(optimizer, keras.optimizers.Optimizer):
         made = type(optimizer).from_config(optimizer.get_config())

@@ -32,6 +32,24 @@ class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
         return tf.equal(overflows, 0.0)
 
 
+@keras.saving.register_keras_serializable("keras_quasiattn")
+class ReplicaAdam(keras.optimizers.Adam):
+    """Keras' `Adam`, but clips the gradient of the whole batch instead of each replica's part.
+
+    Keras clips before it sums the gradients over the replicas. On one device it behaves as Keras'
+    own. The arguments are those of `keras.optimizers.Adam`.
+    """
+
+    def _clip_gradients(self, grads: list[Any]) -> list[Any]:
+        context = tf.distribute.get_replica_context()
+        clips = self.clipnorm or self.global_clipnorm or self.clipvalue
+        if not clips or context is None or context.num_replicas_in_sync == 1:
+            return list(super()._clip_gradients(grads))
+        clipped = super()._clip_gradients(context.all_reduce(tf.distribute.ReduceOp.SUM, grads))
+        # Keras will sum what every replica has, which is the same now.
+        return [gradient / context.num_replicas_in_sync for gradient in clipped]
+
+
 class _WorkerSteps(keras.Model):
     """Replaces the parts of `fit` that fail in a cluster of workers (keras-team/keras#20585)."""
 

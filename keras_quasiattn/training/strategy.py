@@ -38,14 +38,6 @@ def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strate
             f"training.batch_size is {settings.batch_size}: "
             f"strategy {name!r} needs a multiple of its {replicas} replicas"
         )
-    if name != "one" and settings.jit_compile:
-        # Inside a compiled step, XLA cannot read another device's variables.
-        raise UserError(f"training.jit_compile is True: strategy {name!r} needs it to be False")
-    if replicas > 1 and settings.clip_norm is not None:
-        # Keras clips each replica's part of the gradient before it sums the parts.
-        raise UserError(
-            f"training.clip_norm is {settings.clip_norm}: strategy {name!r} needs it to be None"
-        )
     return strategy
 
 

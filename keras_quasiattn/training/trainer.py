@@ -75,7 +75,7 @@ def train(
         optimizer: a function that makes an optimizer from the learning rate schedule of the task's
             settings, or an optimizer, of which only the configuration is used, its learning rate
             included. The run folder records it. None means Adam with Tensor2Tensor's settings
-            (β₁ 0.9, β₂ 0.997, ε 1e-9) and `training.clip_norm`.
+            (β₁ 0.9) with `training.beta_2`, `training.epsilon` and `training.clip_norm`.
 
     Returns:
         The folder of the finished run.
@@ -239,7 +239,10 @@ def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     optimizer = made_optimizer(settings, optimizer)
     if policy == "mixed_float16":
         optimizer = ReplicaLossScaleOptimizer(optimizer)
-    compile_for(task, model, optimizer=optimizer, jit_compile=settings.jit_compile)
+    # Under a strategy a step compiled by XLA cannot read another device's variables.
+    one_device = not tf.distribute.has_strategy()
+    jit_compile = settings.jit_compile and one_device
+    compile_for(task, model, optimizer=optimizer, jit_compile=jit_compile)
     optimizer.build(model.trainable_variables)
     return model
 

@@ -7,8 +7,8 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
 from keras_quasiattn.tasks import Task
 
-# The papers' values, where they give any: GA-Net (Xue et al. 2019, "Experiment Setup"); the
-# differences of Conflict (Mitra 2019, section 3).
+# The papers' values, where they give any: GA-Net (Xue et al. 2019, "Text Classification"); the
+# differences of Conflict (Mitra 2019, section 5).
 _CHOICES: Mapping[str, Sequence[Any]] = {
     "training.learning_rate": (1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 5e-3, 1e-2),
     "training.batch_size": (8, 16, 32, 64, 128),

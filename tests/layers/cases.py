@@ -174,7 +174,6 @@ CASES += [
         layers.DecomposableAttention,
         PAIR,
         {**NETWORK, "num_layers": 1, "attention": "coda"},
-        drops=False,
     ),
     LayerCase(
         "decomposable_coda_centered",
@@ -182,7 +181,6 @@ CASES += [
         PAIR,
         {**NETWORK, **CENTERED_CODA},
         **OPEN_GATES,
-        drops=False,
     ),
     LayerCase("intra_sentence", layers.IntraSentenceAttention, SINGLE, NETWORK),
     LayerCase(
@@ -323,7 +321,6 @@ for name, mechanism in MECHANISMS.items():
                 PAIR,
                 {**NETWORK, **chosen},
                 extra_outputs=mechanism.pair_score_count - 1,
-                drops=not mechanism.uses_feature_differences,
                 **common,
             ),
             LayerCase(f"dot_{name}", layers.DotAttention, ONE_WAY, chosen, **common),

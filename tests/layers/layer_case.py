@@ -107,7 +107,6 @@ class LayerCase:
         longest: the length at which sums over positions are tried. It is less for a recurrent
             layer, which takes a step for each position.
         noisy: whether the layer draws random numbers in training even without dropout.
-        drops: False for a layer whose `dropout` has no effect with these arguments.
         extra_outputs: what comes between the output and the weights where those are asked for.
         implementations: what `implementation` may be, for a layer that has it.
     """
@@ -124,14 +123,13 @@ class LayerCase:
     largest_input: float = 1e3
     longest: int = 512
     noisy: bool = False
-    drops: bool = True
     extra_outputs: int = 0
     implementations: tuple[str, ...] = CODA_IMPLEMENTATIONS
 
     @property
     def random_arguments(self) -> dict[str, Any]:
         """Constructor arguments that make the layer draw random numbers in training."""
-        return {"dropout": 0.5} if self.drops and "dropout" in self.parameters else {}
+        return {"dropout": 0.5} if "dropout" in self.parameters else {}
 
     @property
     def parameters(self) -> set[str]:

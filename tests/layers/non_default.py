@@ -130,6 +130,7 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
         "attention": "coda",
         "attention_options": _CODA,
         "dropout": 0.25,
+        "input_dropout": 0.125,
         "kernel_initializer": "he_normal",
     },
     layers.AttentionFlow: {**_EVERY_LAYER, "kernel_initializer": "he_normal"},

@@ -1,5 +1,7 @@
 """What the laws do not say of the layers over pairs: what they compute, and what they refuse."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -239,12 +241,18 @@ def test_dropout_is_in_the_network(layer_type):
     assert np.abs(training[0] - inference[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize("make", [layers.DecomposableAttention, layers.GatedContextQueryAttention])
-def test_dropout_makes_no_distance_between_equal_words(make):
-    # If dropout drew anew for each word, the gate of equal words would be closed in training and
-    # open afterwards.
+@pytest.mark.parametrize(
+    "make",
+    [
+        functools.partial(layers.DecomposableAttention, dropout=0.0),
+        functools.partial(layers.GatedContextQueryAttention, dropout=0.5),
+    ],
+)
+def test_without_dropout_before_what_is_compared_equal_words_have_no_distance(make):
+    # With it, which draws anew for each word, the gate of equal words is closed in training and
+    # open afterwards. So it has an option of its own.
     options = {"scaling": "none", "similarity": "sigmoid"}
-    layer = made(make(200, dropout=0.5, attention="coda", attention_options=options), [A, A])
+    layer = made(make(200, attention="coda", attention_options=options), [A, A])
     weights = arrays(layer([A, A], training=True, return_attention_scores=True))[-1]
     equal = np.eye(5, dtype=bool)
     assert np.all(weights[:, equal] >= 0.5) and np.all(weights[:, ~equal] < 0.1)

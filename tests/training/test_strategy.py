@@ -60,11 +60,13 @@ def test_each_replica_draws_noise_of_its_own(result: dict[str, Any]) -> None:
     assert first[0] != first[1] and second[0] != second[1] and first[1] != second[1]
 
 
-def test_settings_that_replicas_cannot_keep_are_refused(result: dict[str, Any]) -> None:
-    assert result["refusals"] == {
-        "batch_size": "training.batch_size is 7: strategy 'mirrored' needs "
-        "a multiple of its 2 replicas",
-        "jit_compile": "training.jit_compile is True: strategy 'mirrored' needs it to be False",
-        "clip_norm": "training.clip_norm is 1.0: strategy 'mirrored' needs it to be None",
-    }
+def test_the_gradient_of_the_whole_batch_is_clipped(result: dict[str, Any]) -> None:
+    """Keras clips the parts 3 and −5 to 1 and −1 instead; once it has not 0, ours can go."""
+    assert result["clipped"] == [0.0, pytest.approx(1.0, rel=2e-3)]
+
+
+def test_a_batch_that_replicas_cannot_share_is_refused(result: dict[str, Any]) -> None:
+    assert result["refusal"] == (
+        "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas"
+    )
     assert not result["refused_folder"]

@@ -20,6 +20,7 @@ from keras_quasiattn.errors import UserError  # noqa: E402
 from keras_quasiattn.training import RunFolder, train  # noqa: E402
 from keras_quasiattn.training.period_end import PeriodEnd  # noqa: E402
 from keras_quasiattn.training.replicas import (  # noqa: E402
+    ReplicaAdam,
     ReplicaLossScaleOptimizer,
     offset_replica_seeds,
 )
@@ -31,6 +32,7 @@ PLAIN = {
     "model__batch_normalization": False,
     "training__steps": 16,
     "training__average_checkpoints": 2,
+    "training__clip_norm": 0.25,
 }
 
 
@@ -96,14 +98,29 @@ def noise_of_the_replicas() -> list[list[list[float]]]:
     return [before, draw(), draw()]
 
 
-def refusals() -> dict[str, str]:
-    messages = {}
-    for name, value in (("batch_size", 7), ("jit_compile", True), ("clip_norm", 1.0)):
-        try:
-            run("refused", "mirrored", **{f"training__{name}": value})
-        except UserError as error:
-            messages[name] = str(error)
-    return messages
+def clipped_updates(optimizer_class: type[keras.optimizers.Optimizer]) -> float:
+    """The update of a weight by gradients of 3 and −5 on two replicas, clipped to 1."""
+    strategy = make_strategy("mirrored", toy_task.make(FOLDER).options.training)
+    with strategy.scope():
+        weight = keras.Variable(0.0)
+        # With β = 0 and a large ε, the first update is nearly the gradient itself.
+        optimizer = optimizer_class(1e3, beta_1=0.0, beta_2=0.0, epsilon=1e3, global_clipnorm=1.0)
+        optimizer.build([weight])
+
+    def update() -> None:
+        replica = tf.distribute.get_replica_context().replica_id_in_sync_group
+        optimizer.apply([tf.where(tf.equal(replica, 1), -5.0, 3.0)], [weight])
+
+    strategy.run(tf.function(update))
+    return float(weight.numpy())
+
+
+def refusal() -> str:
+    try:
+        run("refused", "mirrored", training__batch_size=7)
+    except UserError as error:
+        return str(error)
+    return ""
 
 
 def learning(folder: RunFolder) -> dict[str, Any]:
@@ -120,14 +137,17 @@ def learning(folder: RunFolder) -> dict[str, Any]:
         "keras": overflow_on_the_second_replica(keras.optimizers.LossScaleOptimizer),
         "ours": overflow_on_the_second_replica(ReplicaLossScaleOptimizer),
         "noise": noise_of_the_replicas(),
-        "refusals": refusals(),
+        "clipped": [clipped_updates(cls) for cls in (keras.optimizers.Adam, ReplicaAdam)],
+        "refusal": refusal(),
         "refused_folder": (FOLDER / "refused").exists(),
     }
 
 
 def going_on(folder: RunFolder) -> dict[str, Any]:
     """The same run stopped and resumed, and one in half precision."""
-    half = run("float16", "mirrored", policy="mixed_float16", training__steps=8)
+    half = run(
+        "float16", "mirrored", policy="mixed_float16", training__steps=8, training__jit_compile=True
+    )
     return {
         "resumed": largest_difference(folder, stopped_and_resumed("resumed")),
         "float16": all(

@@ -49,15 +49,14 @@ class Mechanism:
     Attributes:
         op: the function of `keras_quasiattn.ops` that computes the attention. It takes `query`,
             `key`, `value`, `mask`, `arguments` and the options of `attend`.
-        uses_feature_differences: whether features are subtracted from each other. If so, both
-            sequences need the same projection, and dropout before it would create a distance
-            between equal words.
+        needs_one_projection: whether both sequences need the same projection, because features are
+            subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
         search_space: for a search of hyperparameters, the values of each option that is worth it.
     """
 
     op: ClassVar[Callable[..., Any]]
-    uses_feature_differences: ClassVar[bool] = False
+    needs_one_projection: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
 
