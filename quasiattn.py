@@ -42,6 +42,7 @@ def main() -> None:
             if missing.startswith("keras_quasiattn"):
                 raise
     except KeyboardInterrupt:
+        print("quasiattn: stopped", file=sys.stderr)
         sys.exit(130)
     if missing:
         sys.exit(f"quasiattn: {missing} is not installed: pip install 'keras-quasiattn[tasks]'")

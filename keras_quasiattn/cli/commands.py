@@ -14,7 +14,7 @@ from keras_quasiattn.cli.layout import Group, TaskCommand
 from keras_quasiattn.cli.loading import load
 from keras_quasiattn.cli.task_list import list_tasks
 from keras_quasiattn.cli.task_options import makes_task
-from keras_quasiattn.training.choices import STRATEGIES
+from keras_quasiattn.training.choices import METHODS, STRATEGIES
 from keras_quasiattn.training.config import read_config
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def finish(run: Path, data_dir: Path, quiet: bool) -> None:
     "--method",
     default="random",
     show_default=True,
-    shell_complete=names(("random", "bayesian", "hyperband")),
+    shell_complete=names(METHODS),
     help="random, bayesian or hyperband.",
 )
 @click.option(

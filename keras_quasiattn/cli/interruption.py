@@ -35,6 +35,11 @@ def interruptible(last_words: str) -> Iterator[threading.Event]:
     def say() -> None:
         os.write(standard_error, f"{last_words}\n".encode())
 
+    def silence() -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+
     def end() -> NoReturn:
         say()
         os._exit(_CODE)
@@ -43,9 +48,7 @@ def interruptible(last_words: str) -> Iterator[threading.Event]:
         if pressed.is_set():
             end()
         pressed.set()
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, 2)
-        os.close(nowhere)
+        silence()
         raise KeyboardInterrupt
 
     def end_if_stuck() -> None:
@@ -70,5 +73,6 @@ def interruptible(last_words: str) -> Iterator[threading.Event]:
         watcher.join()
         os.close(hearing)
         if pressed.is_set():
+            silence()  # the body may have restored it
             say()
         os.close(standard_error)

@@ -1,4 +1,5 @@
-"""The names of precision policies and strategies, without importing Keras."""
+"""Names that the command line completes: policies, strategies, methods of search; without Keras."""
 
 POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
 STRATEGIES = ("one", "mirrored", "multi-worker")
+METHODS = ("random", "bayesian", "hyperband")
