@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
@@ -16,6 +15,7 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     """Writes a DataFrame, a `tf.data.Dataset` or dictionaries as a table to train or predict on.
 
     A run is a folder that another process continues and measures, so its data have to be a file.
+    Other columns stay, but nothing reads them.
 
     Args:
         rows: a pandas or polars DataFrame; a finite, unbatched `tf.data.Dataset` of dictionaries,
@@ -28,7 +28,7 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
 
     Raises:
         UserError: the file's name has another ending, it cannot be written, there are no rows, or
-            a value is neither a text nor an integer.
+            a value is neither a text nor a number.
 
     ```python
     train = write_table(frame.rename(columns={"review": "text", "stars": "label"}), "mine.jsonl")
@@ -40,10 +40,7 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     file = Path(file)
     if file.suffix != ".jsonl":
         raise UserError(f"{file} has an unsupported file extension: use .jsonl")
-    lines = [
-        json.dumps({str(name): _plain(value, number) for name, value in row.items()})
-        for number, row in enumerate(_dictionaries(rows, columns), 1)
-    ]
+    lines = [_line(row, number) for number, row in enumerate(_dictionaries(rows, columns), 1)]
     if not lines:
         raise UserError(f"there are no rows to write to {file}")
     temporary = file.with_name(f".tmp-{os.getpid()}-{file.name}")
@@ -77,12 +74,12 @@ def _of(rows: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:
         yield row
 
 
-def _plain(value: Any, number: int) -> str | int:
-    """A value as JSON has it."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, np.integer):
-        return int(value)
-    if isinstance(value, str | int) and not isinstance(value, bool):
-        return str(value) if isinstance(value, str) else value
-    raise UserError(f"row {number} has the value {value!r}: expected a text or an integer")
+def _line(row: Mapping[Any, Any], number: int) -> str:
+    plain = {
+        str(name): value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+        for name, value in row.items()
+    }
+    try:
+        return json.dumps(plain, default=lambda value: value.item())
+    except (AttributeError, TypeError, ValueError):
+        raise UserError(f"row {number} has a value that is no text and no number: {row}") from None
