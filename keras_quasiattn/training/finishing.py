@@ -120,7 +120,7 @@ def save_finished(
 def is_final(folder: RunFolder, task: Task) -> bool:
     """Whether nothing is to be trained: the run is finished after the steps that are asked for."""
     asked = task.options.training.steps
-    return folder.finished and _ENDED not in folder.config and folder.steps == asked
+    return folder.finished and _ENDED not in folder.config and folder.steps in (None, asked)
 
 
 def reopen(folder: RunFolder, task: Task) -> None:
@@ -129,16 +129,19 @@ def reopen(folder: RunFolder, task: Task) -> None:
     The checkpoint of the finished model stays, so `finish` can make it again.
 
     Raises:
-        UserError: the run has trained more steps than that.
+        UserError: the run has trained more steps than that, or a finished one has other data now.
     """
     asked = task.options.training.steps
     reached = max((row["step"] for row in folder.history()), default=0)
-    if asked < reached:
+    if asked != folder.steps and asked < reached:
         raise UserError(
             f"training.steps is {asked}, but {folder.path} has trained {reached}: "
             f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
         )
     if folder.finished:
+        # What fails has to fail while there is a model.
+        task.prepare()
+        folder.write_assets(task)
         # First the model: a run with a model and another config would be damaged.
         for name in (folder.model_file.name, MANIFEST, "metrics.json"):
             (folder.path / name).unlink(missing_ok=True)

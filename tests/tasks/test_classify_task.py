@@ -15,7 +15,6 @@ from keras_quasiattn.tasks import Task
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.vocabulary_task import chosen_examples
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.finishing import compile_for
 
 
 @pytest.fixture(scope="module")
@@ -117,23 +116,6 @@ def test_validation_has_every_held_out_text_in_whole_batches(texts_data: Path) -
     seen = {tuple(row[row > 0]) for ids, _, _ in batches for row in ids}
     assert len(seen) <= held_out
     assert task.evaluate(task.build_model(), "validation")["texts"] == held_out
-
-
-def test_texts_that_filled_the_last_batch_counted_twice(texts_data: Path) -> None:
-    task = tiny_texts.make(texts_data, "bilstm_soft", training__batch_size=200)
-    task.prepare()
-    model = task.build_model()
-    compile_for(task, model)
-    figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
-    texts = task._data.splits["validation"]
-    assert 0 < len(texts) < 100
-    answers = task.predict(model, [text.decode() for text in texts.texts])
-    right = [
-        dict(zip(answer["classes"], answer["probabilities"], strict=True))[task._classes[label]]
-        for answer, label in zip(answers, texts.labels, strict=True)
-    ]
-    assert figures["loss"] == pytest.approx(-np.mean(np.log(right)), rel=1e-5)
-    assert figures["accuracy"] == pytest.approx(task.evaluate(model, "validation")["accuracy"])
 
 
 def test_run_keeps_vocabulary_and_classes(texts_run: Path, texts_data: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_stopped_run_could_not_be_used(
     assert_same(run, whole)
 
 
-@pytest.mark.parametrize("first", [8, 10])
+@pytest.mark.parametrize("first", [pytest.param(8, marks=pytest.mark.long), 10])
 def test_a_finished_run_goes_on_to_more_steps(first: int, whole: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     train(made(tmp_path, first), run, progress=False)
@@ -110,6 +110,7 @@ def test_a_finished_run_goes_on_to_more_steps(first: int, whole: Path, tmp_path:
     assert (run / "model.keras").stat().st_mtime_ns == before
 
 
+@pytest.mark.long
 def test_a_run_that_is_extended_but_stopped_again_keeps_its_last_model(
     stop_before: Any, tmp_path: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_run_that_is_extended_but_stopped_again_keeps_its_last_model(
         np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.long
 def test_fewer_steps_end_a_run_but_not_before_where_it_is(stop_before: Any, tmp_path: Path) -> None:
     run = tmp_path / "run"
     stop_before(made(tmp_path, 24), run, 2)
@@ -133,6 +135,21 @@ def test_fewer_steps_end_a_run_but_not_before_where_it_is(stop_before: Any, tmp_
     train(made(tmp_path, 8), run, progress=False)
     folder = RunFolder.open(run, finished=True)
     assert [row["step"] for row in folder.history()] == [4, 8]
+
+
+def test_a_finished_run_without_its_data_keeps_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    train(made(tmp_path, 8), run, progress=False)
+
+    def fail(self: Any) -> None:
+        raise UserError("no data")
+
+    monkeypatch.setattr(toy_task.ToyTask, "prepare", fail)
+    with pytest.raises(UserError, match="no data"):
+        train(made(tmp_path, 14), run, progress=False)
+    assert RunFolder.open(run, finished=True).metrics()
 
 
 def test_a_run_without_a_checkpoint_cannot_be_finished(stop_before: Any, tmp_path: Path) -> None:
