@@ -72,7 +72,7 @@ def test_files_that_cannot_be_trained_on_are_one_line(
         (["translate", "--source=a", "--target=b", "--data=c"], "together, and not with --data"),
         (
             ["translate", "--data", __file__],
-            "data.train is '.*test_cli_translate.py': give two files with one text per line, as SOURCE,TARGET",
+            "data.train is '.*.py': give two files with one text per line, as SOURCE,TARGET",
         ),
         (
             ["translate", "--preset", "own"],
