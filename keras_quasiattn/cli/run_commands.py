@@ -11,6 +11,7 @@ from keras_quasiattn.cli.commands import cli
 from keras_quasiattn.cli.completion import names
 from keras_quasiattn.cli.loading import finished_run, load, waiting
 from keras_quasiattn.cli.predictions import predict, show
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.training.config import read_config
 
 
@@ -61,7 +62,8 @@ cli.add_command(show)
     epilog="quasiattn export runs/mlu-coda\n"
     "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2\n"
     "quasiattn export runs/snli --target onnx\n"
-    "quasiattn export runs/trec --target openvino --quantize int8"
+    "quasiattn export runs/trec --target openvino --quantize int8\n"
+    "quasiattn export runs/snli --compile"
 )
 @RUN
 @click.option(
@@ -88,6 +90,12 @@ cli.add_command(show)
     show_default=True,
     help="Validation examples to measure that cost on.",
 )
+@click.option(
+    "--compile",
+    "compiled",
+    is_flag=True,
+    help="XLA compiles the SavedModel where it is loaded; for servers on CPUs.",
+)
 @DATA_DIR
 def export(
     run: Path,
@@ -97,6 +105,7 @@ def export(
     version: int | None,
     mode: str | None,
     limit: int,
+    compiled: bool,
     data_dir: Path,
 ) -> None:
     """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
@@ -109,12 +118,14 @@ def export(
     from keras_quasiattn import serving
 
     if target != "savedmodel":
+        if compiled:
+            raise UserError(f"--compile is for --target savedmodel: got --target {target}")
         serving.need_runtime(target)
     with waiting("exporting"):
         quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
         options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
         if target == "savedmodel":
-            told = [str(serving.export(folder, made, place, **options))]
+            told = [str(serving.export(folder, made, place, compiled=compiled, **options))]
         else:
             conversion = serving.convert(folder, made, place, target, **options)
             told = [str(conversion.path), conversion.line()]

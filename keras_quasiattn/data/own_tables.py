@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 
 
 def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "label")) -> str:
@@ -49,7 +49,7 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
         temporary.replace(file)
     except OSError as error:
         temporary.unlink(missing_ok=True)
-        raise UserError(f"cannot write {file}: {error.strerror}") from error
+        raise FileError(f"cannot write {file}: {error.strerror}") from error
     return str(file)
 
 

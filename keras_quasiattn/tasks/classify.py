@@ -197,6 +197,7 @@ class Classify(VocabularyTask):
             resources=self.tokenizer.resources,
             tokenize=self._token_ids,
             answer_ids=answer_ids,
+            longest=self.options.data["max_length"],
         )
 
     def _ids_function(self, model: keras.Model) -> Any:

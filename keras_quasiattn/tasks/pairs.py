@@ -86,6 +86,7 @@ class Pairs(PairTask):
             tokenize=self._token_ids,
             answer_ids=answer_ids,
             columns=lambda text: split_input(text, _SIDES),
+            longest=self.options.data["max_length"],
         )
 
     def _ids_function(self, model: keras.Model) -> Any:

@@ -135,6 +135,7 @@ class Rank(PairTask):
                 question, candidates, tf.reduce_all(candidates == pad_id, axis=-1)
             ),
             columns=columns,
+            longest=self.options.data["max_length"],
         )
 
     def _order_function(self, model: keras.Model) -> Any:

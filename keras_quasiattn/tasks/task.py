@@ -29,6 +29,8 @@ class ServingSignature(NamedTuple):
             the end of a text. It accepts any integer as an id. Returns, under the same names, the
             outputs of `function` that do not need the text.
         columns: splits one input of `predict` into the value of each argument, without the batch.
+        longest: the most ids of a text that the model reads, if it answers in one call of `explain`
+            or of itself, with ids (B, L) only; otherwise None.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
@@ -37,6 +39,7 @@ class ServingSignature(NamedTuple):
     tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
     answer_ids: Callable[..., dict[str, tf.Tensor]]
     columns: Callable[[str], list[Any]] = lambda text: [text]
+    longest: int | None = None
 
 
 class Task(abc.ABC):

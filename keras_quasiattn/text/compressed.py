@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
@@ -43,4 +43,4 @@ def open_text(file: Path) -> Iterator[IO[str]]:
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{file} is damaged: {error}") from None
     except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+        raise FileError(f"cannot read {file}: {error.strerror or error}") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.text.compressed import open_text
 
 
@@ -41,7 +41,7 @@ def read_word_vectors(
             if chosen is None or word in chosen
         }
     except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+        raise FileError(f"cannot read {file}: {error.strerror or error}") from error
     for word, vector in vectors.items():
         if not np.isfinite(vector).all():
             raise UserError(

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from keras_quasiattn._version import __version__
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 
 if TYPE_CHECKING:
     from keras_quasiattn.tasks import Task
@@ -30,7 +30,7 @@ def read_config(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise UserError(f"{path} is not a run folder: it has no {CONFIG}") from None
     except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror}") from error
+        raise FileError(f"cannot read {file}: {error.strerror}") from error
     except (ValueError, RecursionError):
         config = None
     written = config.get("format") if isinstance(config, dict) else None

@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.config import CONFIG, FORMAT, flat, identity, read_config
 from keras_quasiattn.training.files import (
@@ -335,5 +335,5 @@ class RunFolder:
                     f"another process is training in {path}: wait for it or stop it"
                 ) from None
             except OSError as error:
-                raise UserError(f"cannot write {path}: {error.strerror}") from error
+                raise FileError(f"cannot write {path}: {error.strerror}") from error
             yield

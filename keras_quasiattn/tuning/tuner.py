@@ -14,7 +14,7 @@ from typing import Any
 import keras
 import keras_tuner
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.choices import METHODS
@@ -119,7 +119,10 @@ def search(
     with Progress(progress) as shown:
         with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
             tuner = _Tuner(oracle, path, task, list(space), folds, policy, shown, command)
-        tuner.search()
+        try:
+            tuner.search()
+        except keras_tuner.errors.FatalError as stopped:
+            raise (stopped.__cause__ or stopped) from None
         if _is_tuner_of_a_chief():
             return None
         with shown.busy("the best run"):
@@ -149,6 +152,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
         Raises:
             FailedTrialError: training refused the trial's options, or its loss is not finite.
+            FatalError: anything else went wrong; its cause is the error.
         """
         name = self.oracle.objective.name
         chosen = trial.hyperparameters.values
@@ -167,7 +171,10 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                         task, run, policy=self._policy, progress=False, command=self._command
                     )
                 figures.append(float(folder.metrics()["validation"][name]))
-        except UserError as error:
+        except Exception as error:
+            # A full disk is no fault of the options, but KerasTuner would go on without the trial.
+            if not isinstance(error, UserError) or isinstance(error, FileError):
+                raise keras_tuner.errors.FatalError from error
             self._say(trial, f"failed: {error}")
             raise keras_tuner.errors.FailedTrialError(str(error)) from None
         figure = statistics.mean(figures)
