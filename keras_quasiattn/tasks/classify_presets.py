@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.models import TRANSFORMER_SIZES
+from keras_quasiattn.sizes import TRANSFORMER_SIZES
 from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
-from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
+from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -155,7 +155,7 @@ PRESETS: dict[str, Preset] = {
         {
             "tokenizer": "words",
             "max_length": 256,
-            **OWN_DATA,
+            **OWN_TABLE,
         },
         _training(3000, 32, 100),
         window=4,

@@ -7,7 +7,7 @@ CoDA's paper has batches of 64 and 50 passes, Conflict's about two passes over 2
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
+from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, by_model
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -63,13 +63,13 @@ PRESETS: dict[str, Preset] = {
     "click_log": _preset(
         "your own click log, a TSV with the columns query, question and ctr",
         _training(20, 500, 64, learning_rate=1e-3),
-        OWN_DATA,
+        OWN_TABLE,
         train_embedding=True,
     ),
     "own": _preset(
         "your own TSV, CSV or JSONL with the columns first, second and label",
         _training(20, 200, 32, learning_rate=1e-3),
-        {**OWN_DATA, "tokenizer": "words"},
+        {**OWN_TABLE, "tokenizer": "words"},
         train_embedding=True,
     ),
 }

@@ -11,6 +11,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, RecallAtK
 from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
@@ -33,12 +34,11 @@ class Rank(PairTask):
     """
 
     name: ClassVar[str] = "rank"
-    summary: ClassVar[str] = (
-        "a question and its candidates to their order: answers, replies, or your own file"
-    )
+    summary: ClassVar[str] = CATALOGUE["rank"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
+    weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
 
     @property
     def example(self) -> str:

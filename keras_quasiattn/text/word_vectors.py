@@ -96,19 +96,26 @@ def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
             f"{file} has {len(words)} words and vectors of shape {vectors.shape}: "
             "expected one row per word"
         )
-    _check_width(file, "", vectors.shape[1], width)
+    _check_width(file, vectors.shape[1], width)
     return zip(words, vectors, strict=True)
 
 
 def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tuple[str, np.ndarray]]:
     with open_text(file) as lines:
+        first = 1  # the line of the first vector
         for number, line in enumerate(lines, 1):
             fields = line.rstrip("\n").rstrip(" ").split(" ")
             if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+                first = 2
                 continue
+            if number == first:
+                _check_width(file, len(fields) - 1, width)
             # Some words of GloVe's largest files contain spaces: count the numbers from the end.
-            if len(fields) <= width or (number == 1 and len(fields) != width + 1):
-                _check_width(file, f", line {number}", len(fields) - 1, width)
+            if len(fields) <= width:
+                raise UserError(
+                    f"{file}, line {number}: the vector has {len(fields) - 1} numbers, and those "
+                    f"above have {width}"
+                )
             word = " ".join(fields[:-width])
             if wanted is None or word in wanted:
                 try:
@@ -119,8 +126,9 @@ def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tupl
                     ) from None
 
 
-def _check_width(file: Path, where: str, got: int, width: int) -> None:
+def _check_width(file: Path, got: int, width: int) -> None:
     if got != width:
         raise UserError(
-            f"{file}{where}: the vectors have {got} numbers, expected {width} (model.embedding_dim)"
+            f"{file}: the vectors have {got} numbers, and the model's embedding {width}: "
+            f"add --set model.embedding_dim={got}"
         )

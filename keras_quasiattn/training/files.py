@@ -89,6 +89,19 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
                 parent.rmdir()
 
 
+@contextlib.contextmanager
+def no_empty_folder(folder: Path) -> Iterator[None]:
+    """If the body fails, remove the folder and its parents that the body made and left empty."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
+
+
 def write_json(path: Path, value: Any) -> None:
     """Write a value as JSON, atomically."""
     with atomic_file(path) as temporary:

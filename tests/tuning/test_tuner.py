@@ -14,8 +14,8 @@ import tiny_texts
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task, get
 from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.tuning import oracles, search, search_space
-from keras_quasiattn.tuning.oracles import METHODS
 
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
 
