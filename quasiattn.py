@@ -1,34 +1,24 @@
-"""The `quasiattn` command, or `python -m quasiattn`, without TensorFlow's startup messages.
+"""The `quasiattn` command, or `python -m quasiattn`, which starts without Keras.
 
-TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its own
-settings. Importing any part of `keras_quasiattn` imports Keras and thereby TensorFlow, so this
-module stands outside the package.
+Importing any part of `keras_quasiattn` runs the package's `__init__`, which imports Keras and
+TensorFlow and takes seconds. Help, completion and wrong arguments need neither, so this module
+stands outside the package.
 """
 
-import contextlib
+import importlib.util
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
 
 
-@contextlib.contextmanager
-def _silent_unless_it_fails() -> Iterator[None]:
-    """Hold back standard error, including C++ output, and write it out if the body raises."""
-    sys.stderr.flush()
-    standard_error = os.dup(2)
-    with tempfile.TemporaryFile() as held_back:
-        os.dup2(held_back.fileno(), 2)
-        try:
-            yield
-        except Exception:
-            held_back.seek(0)
-            os.write(standard_error, held_back.read())
-            raise
-        finally:
-            sys.stderr.flush()
-            os.dup2(standard_error, 2)
-            os.close(standard_error)
+def _leave_out_the_layers() -> None:
+    """Let the package's modules be imported before its `__init__` has run.
+
+    `cli.loading` runs it, once a command has something to compute.
+    """
+    name = "keras_quasiattn"
+    found = None if name in sys.modules else importlib.util.find_spec(name)
+    if found is not None:
+        sys.modules[name] = importlib.util.module_from_spec(found)
 
 
 def main() -> None:
@@ -44,14 +34,15 @@ def main() -> None:
         )
     missing = None
     try:
-        with _silent_unless_it_fails():
-            try:
-                from keras_quasiattn import cli
-            except ModuleNotFoundError as error:
-                missing = str(error.name)
-                if missing.startswith("keras_quasiattn"):
-                    raise
+        _leave_out_the_layers()
+        try:
+            from keras_quasiattn import cli
+        except ModuleNotFoundError as error:
+            missing = str(error.name)
+            if missing.startswith("keras_quasiattn"):
+                raise
     except KeyboardInterrupt:
+        print("quasiattn: stopped", file=sys.stderr)
         sys.exit(130)
     if missing:
         sys.exit(f"quasiattn: {missing} is not installed: pip install 'keras-quasiattn[tasks]'")

@@ -1,9 +1,12 @@
 """Whole attention layers beside `keras.layers.MultiHeadAttention`: training, predicting, exported.
 
+"compiled" is an export whose call XLA compiles, as in `quasiattn export --compile`.
+
     python -m benchmarks.layers --output benchmarks/results/layers.json
 
 In each size, the layers take turns in one process; their exported SavedModels do so in another
-process, without this package. A ratio is a layer's median over that of Keras.
+process, without this package. A ratio is a layer's median over that of Keras, which is exported as
+it is and not compiled.
 """
 
 import argparse
@@ -11,22 +14,25 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import keras
 import numpy as np
+import tensorflow as tf
 
 from benchmarks.cases import Size
 from benchmarks.measure import interleaved_medians, machine, write_json
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 SIZES = (Size(16, 128, 256, 4), Size(32, 64, 256, 4), Size(4, 512, 512, 8), Size(64, 24, 128, 4))
+COMPILED = "-compiled"  # ends the folder's name of such an export
 KERAS = "keras"  # the name of Keras' own layer among the others
 # Times the SavedModels of a folder by turns: folder, batch, length, width, repeats, seconds.
 EXPORTED = """
-import json, pathlib, sys
+import json, pathlib, sys, time
 import numpy as np, tensorflow as tf
 from benchmarks.measure import interleaved_medians
 folder, (*shape, repeats) = pathlib.Path(sys.argv[1]), map(int, sys.argv[2:6])
@@ -34,7 +40,8 @@ x = tf.constant(np.random.default_rng(0).normal(size=shape), tf.float32)
 models = {path.name: tf.saved_model.load(path) for path in sorted(folder.iterdir())}
 calls = {name: lambda model=model: model.serve(x).numpy() for name, model in models.items()}
 assert "keras_quasiattn" not in sys.modules
-print(json.dumps(interleaved_medians(calls, repeats, float(sys.argv[6]))))
+clock = getattr(time, sys.argv[7])
+print(json.dumps(interleaved_medians(calls, repeats, float(sys.argv[6]), clock)))
 """
 
 
@@ -46,8 +53,21 @@ def self_attention(layer: keras.layers.Layer, size: Size) -> keras.Model:
     return model
 
 
-def measured(size: Size, names: list[str], repeats: int, seconds: float) -> list[dict[str, Any]]:
-    """One row for each layer and way of calling it."""
+def export(model: keras.Model, folder: Path, name: str, width: int) -> None:
+    """Exports a model as it is, and with its call compiled by XLA."""
+    model.export(folder / name, verbose=False)
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    call = tf.function(lambda x: model(x, training=False), jit_compile=True)
+    spec = tf.TensorSpec((None, None, width), tf.float32)
+    archive.add_endpoint("serve", call, input_signature=[spec])
+    archive.write_out(folder / f"{name}{COMPILED}", verbose=False)
+
+
+def measured(
+    size: Size, names: list[str], repeats: int, seconds: float, clock: str
+) -> list[dict[str, Any]]:
+    """One row for each layer and way of calling it; `clock` is a function of `time`."""
     classes = {KERAS: keras.layers.MultiHeadAttention, **MULTI_HEAD_LAYERS}
     models = {
         name: self_attention(classes[name](size.heads, size.width // size.heads), size)
@@ -61,18 +81,26 @@ def measured(size: Size, names: list[str], repeats: int, seconds: float) -> list
     }
     medians = {
         way: interleaved_medians(
-            {name: call(model) for name, model in models.items()}, repeats, seconds
+            {name: call(model) for name, model in models.items()},
+            repeats,
+            seconds,
+            getattr(time, clock),
         )
         for way, call in ways.items()
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, model in models.items():
-            model.export(Path(folder) / name, verbose=False)
-        command = [sys.executable, "-c", EXPORTED, folder, *map(str, (*shape, repeats, seconds))]
+            export(model, Path(folder), name, size.width)
+        numbers = map(str, (*shape, repeats, seconds))
+        command = [sys.executable, "-c", EXPORTED, folder, *numbers, clock]
         said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-        medians["exported"] = json.loads(said.splitlines()[-1])
+    exported: dict[str, float] = json.loads(said.splitlines()[-1])
+    medians["exported"] = {name: exported[name] for name in models}
+    medians["compiled"] = {name: exported[f"{name}{COMPILED}"] for name in models}
+    of_keras = {way: of_all[KERAS] for way, of_all in medians.items()}
+    of_keras["compiled"] = of_keras["exported"]
     return [
-        {**size._asdict(), "way": way, "layer": name, "ms": ms, "ratio": ms / of_all[KERAS]}
+        {**size._asdict(), "way": way, "layer": name, "ms": ms, "ratio": ms / of_keras[way]}
         for way, of_all in medians.items()
         for name, ms in of_all.items()
     ]
@@ -87,12 +115,16 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 2, 3], help="rows of SIZES")
     parser.add_argument("--repeats", type=int, default=31)
     parser.add_argument("--seconds", type=float, default=20.0, help="at most, for each way")
+    parser.add_argument(
+        "--cpu", action="store_true", help="time of all cores, for a machine that others use too"
+    )
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
-    result: dict[str, Any] = {"machine": machine(), "rows": []}
-    print("batch, length, width, heads | layer | train | predict | exported, each over Keras' own")
+    clock = "process_time" if given.cpu else "perf_counter"
+    result: dict[str, Any] = {"machine": machine(), "clock": clock, "rows": []}
+    print("batch, length, width, heads | layer | train | predict | exported | compiled, over Keras")
     for size in (SIZES[number] for number in given.sizes):
-        rows = measured(size, given.layers, given.repeats, given.seconds)
+        rows = measured(size, given.layers, given.repeats, given.seconds, clock)
         result["rows"] += rows
         for name in given.layers:
             ratios = (f"{row['ratio']:.2f}" for row in rows if row["layer"] == name)

@@ -27,3 +27,10 @@ class UserError(Exception):
         near = difflib.get_close_matches(name, names, n=1)
         hint = f" (did you mean {near[0]!r}?)" if near else ""
         return cls(f"unknown {kind} {name!r}{hint}: choose from {', '.join(names) or '(none)'}")
+
+
+class FileError(UserError):
+    """A file could not be read or written: the disk is full, say, or a permission is missing.
+
+    It says nothing about what the user asked for, so the same may succeed later.
+    """

@@ -254,8 +254,12 @@ def reading_data(shared):
 
 
 @pytest.fixture
-def run_cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str, str]]:
+def run_cli(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., tuple[int, str, str]]:
     """The command line in this process: exit code, standard output, standard error."""
+    # A machine with much else to do would have lines on what takes long, beside those of the test.
+    monkeypatch.setattr("keras_quasiattn.training.progress._SILENCE", 3600.0)
 
     def run(*arguments: str) -> tuple[int, str, str]:
         from keras_quasiattn import cli

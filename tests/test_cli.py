@@ -1,5 +1,6 @@
 import io
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import tiny_mlu
 
 from keras_quasiattn import __version__, tasks
+from keras_quasiattn.tasks import sentences
 from keras_quasiattn.training import RunFolder
 
 COMMANDS = [
@@ -81,18 +83,49 @@ def test_predict_reads_standard_input(
     assert inputs == ["x=1,y=2,x+y", "x=3,y=4,x+y", tiny_mlu.QUESTION]
 
 
-def test_tasks_lists_what_can_be_chosen(run_cli: Any) -> None:
+def test_tasks_fit_on_a_screen(run_cli: Any) -> None:
     code, out, _ = run_cli("tasks")
+    assert code == 0 and len(out.splitlines()) <= 40  # they were 1,977
+    for expected in ("mlu: arithmetic in characters", "coda, softmax, universal", "demo, paper"):
+        assert expected in out
+
+
+def test_a_task_explains_its_models_presets_and_options(run_cli: Any) -> None:
+    code, out, _ = run_cli("tasks", "mlu", "--preset", "paper", "--model", "softmax")
     assert code == 0
     for expected in (
-        "mlu: arithmetic in characters",
-        "models: coda, softmax, universal, universal_coda",
-        "preset paper: ",
-        "    data.low = -1000\n",
-        "    model.num_layers = 2  (coda, softmax)\n",
-        "    model.coda_scaling = mean  (coda, universal_coda)\n",
+        r"softmax +a Transformer with softmax\n",
+        r"demo +sums and differences",
+        r"data.low=-1000 +smallest number\n",
+        r"model.attention=softmax +name of the attention\n",
+        r"training.jit_compile=False +compile the training step with XLA",
     ):
-        assert expected in out
+        assert re.search(expected, out), expected
+    assert "model.coda" not in out
+    assert run_cli("tasks", "--preset", "own")[0] == 1
+    assert run_cli("tasks", "mlu", "--preset", "own")[0] == 1
+
+
+def test_every_model_and_option_has_a_sentence_and_no_sentence_is_left_over() -> None:
+    described = [tasks.describe(name) for name in tasks.available()]
+    models = {model for task in described for model in task.models}
+    options = {
+        option
+        for task in described
+        for preset in task.presets.values()
+        for model in task.models
+        for option in preset.for_model(model).options()
+    }
+    assert (set(sentences.MODELS), set(sentences.OPTIONS)) == (models, options)
+    assert all(sentences.MODELS.values()) and all(sentences.OPTIONS.values())
+
+
+def test_help_of_a_task_names_its_models_and_presets(run_cli: Any) -> None:
+    for command in ("train", "tune"):
+        code, out, _ = run_cli(command, "classify", "--help")
+        assert code == 0 and "Models of classify:\n  bilstm_gated " in out
+        assert "Presets of classify:\n  trec " in out and "--set NAME=VALUE" in out
+    assert "Models" not in run_cli("train", "--help")[1]
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -108,7 +108,6 @@ TRAIN = (
             "divisible by `num_heads` .* num_heads=5, width=32",
             1,
         ),
-        ((*TRAIN, "--set", "training.steps=15"), "training.steps is 15: it must be a multiple", 1),
         (
             (*TRAIN, "--set", "training.schedule=step"),
             "unknown training.schedule 'step': choose from",
@@ -148,7 +147,8 @@ TRAIN = (
             "unknown split 'tset' .*did you mean",
             1,
         ),
-        (("predict", "{run}"), r"Missing argument 'INPUTS\.\.\.'", 2),
+        (("predict", "{run}"), "give either texts .* or --data FILE", 2),
+        (("show", "{run}"), r"Missing argument 'INPUTS\.\.\.'", 2),
         (("predict", "{run}", "--", "-x"), "cannot read '-x' as an expression", 1),
         (
             ("export", "{run}", "--to", "{tmp}/saved", "--name", "a/b"),

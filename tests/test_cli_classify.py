@@ -1,5 +1,7 @@
+import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,7 +73,7 @@ def test_from_a_users_file_to_a_served_model(
     assert variables.stat().st_size < 4 * row["parameters"] + 10_000  # each weight once
     about = json.loads((tmp_path / "mine/1/assets.extra/about.json").read_text())
     assert about["data"] == figures["data"]
-    code, out, _ = run_cli("predict", str(trained), "where was the city?")
+    code, out, _ = run_cli("predict", str(trained), "where was the city?", "--weights")
     expected = json.loads(out)
     served = ask(Path(tmp_path / "mine/1"), ["where was the city?", "", "where " * 100_000])
     assert served["label"][0] == expected["label"] and served["tokens"][0][:5] == expected["tokens"]
@@ -81,6 +83,141 @@ def test_from_a_users_file_to_a_served_model(
     assert len(served["tokens"][2]) == 12 and all(
         0 <= p <= 1 for row in served["probabilities"] for p in row
     )
+
+
+def test_predict_wrote_the_weights_of_every_token(run_cli: Any, trained: Path) -> None:
+    code, out, _ = run_cli("predict", str(trained), "where was the city?")
+    answer = json.loads(out)
+    assert code == 0 and list(answer) == ["input", "label", "classes", "probabilities"]
+    code, out, _ = run_cli("predict", str(trained), "where was the city?", "--weights")
+    assert json.loads(out).keys() == answer.keys() | {"tokens", "gates", "weights"}
+
+
+def test_predict_says_which_rows_of_a_table_are_right_and_collects_mistakes(
+    run_cli: Any, trained: Path, tmp_path: Path
+) -> None:
+    sheet, mistakes = tmp_path / "sheet.csv", tmp_path / "mistakes.jsonl"
+    rows = [
+        ("where was the old city?", "LOC"),
+        ("who ran,\nand where?", "NUM"),
+        ("how many men?", " NUM "),
+        ("who is it?", "LOC"),
+        ("who was it?", ""),
+    ]
+    with sheet.open("w", encoding="utf-16", newline="") as file:
+        csv.writer(file, delimiter=";").writerows([("Question", "Kind"), *rows, ("", "")])
+    words = ("predict", str(trained), "--data", str(sheet))
+    code, out, err = run_cli(
+        *words, "--columns", "text=Question,label=Kind", "--errors", str(mistakes)
+    )
+    assert code == 0, err
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [answer["input"] for answer in answers] == [
+        *("where was the old city?", "who ran, and where?", "how many men?"),
+        *("who is it?", "who was it?"),
+    ]
+    judged = answers[:4]
+    assert [answer["expected"] for answer in judged] == ["LOC", "NUM", "NUM", "LOC"]
+    assert all(answer["right"] == (answer["label"] == answer["expected"]) for answer in judged)
+    assert not answers[1]["right"] and "right" not in answers[4]
+    wrong = [json.loads(line) for line in mistakes.read_text().splitlines()]
+    confidence = [max(answer["probabilities"]) for answer in wrong]
+    assert confidence == sorted(confidence, reverse=True)
+    assert wrong and sorted(one["input"] for one in wrong) == sorted(
+        one["input"] for one in judged if not one["right"]
+    )
+    assert err == f"{len(wrong)} of 4 answers are wrong: see {mistakes}\n"
+
+
+def test_predict_refuses_what_it_cannot_answer(
+    run_cli: Any, trained: Path, mlu_run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.tsv").write_text("review\nwho?\n")
+    table = ["--data", str(tmp_path / "a.tsv")]
+    for words, message in (
+        ([str(trained), "--data", "none.tsv"], "cannot read none.tsv: No such file"),
+        ([str(trained), *table], "'text' must be among them, .* --columns text=NAME"),
+        ([str(trained), *table, "--columns", "txt=review"], "unknown column 'txt'"),
+        (
+            [str(trained), *table, "--columns", "text=review", "--errors", "x.jsonl"],
+            "--errors needs a column `label`",
+        ),
+        ([str(mlu_run), *table], "task mlu answers no tables: give its inputs as texts"),
+    ):
+        assert_one_line(run_cli("predict", *words), message)
+    for words, message in (
+        ([str(trained), "who?", *table], "give either texts"),
+        ([str(trained), "who?", "--errors", "x.jsonl"], "need --data FILE"),
+    ):
+        code, _, err = run_cli("predict", *words)
+        assert (code, len(err.splitlines())) == (2, 1) and message in err
+
+
+def test_evaluate_without_a_test_file_measures_the_validation_split(
+    run_cli: Any, data: Path, tmp_path: Path
+) -> None:
+    columns = "Question\tKind\n" + (data / "train.tsv").read_text().partition("\n")[2]
+    (tmp_path / "train.tsv").write_text(columns)
+    settings = tiny_texts.overrides(data, "bilstm_none", training__steps=8)
+    words = [
+        word
+        for name, value in {**settings, "training.checkpoint_every": 8}.items()
+        for word in ("--set", f"{name}={value}")
+        if name.partition(".")[2] not in ("train", "test", "validation", "vectors")
+    ]
+    run = str(tmp_path / "run")
+    code, _, err = run_cli(
+        *("train", "classify", "--model", "bilstm_none", "--data", str(tmp_path / "train.tsv")),
+        *("--columns", "text=Question,label=Kind", "--run", run, "--quiet", *words),
+    )
+    assert code == 0, err
+    code, out, err = run_cli("evaluate", run)
+    assert (code, json.loads(out)["split"]) == (0, "validation")
+    assert err.startswith("the run has no test file: measuring on the validation split")
+    assert_one_line(run_cli("evaluate", run, "--split", "test"), "the data have no split 'test'")
+    # The run remembers the names of the columns.
+    code, out, _ = run_cli("predict", run, "--data", str(tmp_path / "train.tsv"))
+    assert code == 0 and "right" in json.loads(out.splitlines()[0])
+
+
+def test_no_data_are_downloaded_that_nobody_has_named(
+    run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["train", "classify", "--run", str(tmp_path / "run"), "--data-dir", str(tmp_path)]
+    message = (
+        r"no data are given: add --data FILE, or --preset trec to download "
+        r"trec \(0.3 MiB from cogcomp.org\)"
+    )
+    assert_one_line(run_cli(*words), message)
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    asked: list[str] = []
+    monkeypatch.setattr("click.confirm", lambda text, err: asked.append(text))
+    assert_one_line(run_cli(*words), message)
+    (question,) = asked
+    assert question.startswith("No data are given. Download trec (0.3 MiB from cogcomp.org) to ")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_network_that_does_not_answer_is_one_line_within_seconds(
+    run_cli: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def connect(peer: tuple[str, int], timeout: float) -> None:
+        asked.append(peer)
+        raise OSError("unreachable")
+
+    monkeypatch.setattr("socket.create_connection", connect)
+    words = ["--preset", "trec", "--run", str(tmp_path / "run"), "--data-dir", str(tmp_path)]
+    monkeypatch.delenv("http_proxy", raising=False)
+    assert_one_line(
+        run_cli("train", "classify", "--quiet", *words),
+        r"cannot download trec \(0.3 MiB from cogcomp.org\): no answer within 5 seconds",
+    )
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    assert run_cli("train", "classify", "--quiet", *words)[0] == 1
+    assert asked == [("cogcomp.org", 80), ("proxy.example", 3128)]
+    assert not (tmp_path / "run").exists()
 
 
 def ask(model: Path, texts: list[str]) -> dict[str, Any]:
@@ -160,6 +297,13 @@ def test_label_of_the_test_file_that_was_never_seen(
             "'x.tsv' needs the preset 'own', not 'trec'",
         ),
         (["classify", "--data", "x.tsv"], "cannot read x.tsv: No such file"),
+        (["classify", "--test", "x.tsv"], "--test 'x.tsv' is of no use without a file to train on"),
+        (["mlu", "--validation", "x.tsv"], "--validation 'x.tsv': task mlu generates"),
+        (
+            ["classify", "--data", __file__, "--columns", "text"],
+            "--columns 'text': it must be NAME=",
+        ),
+        (["classify", "--data", __file__, "--vectors", "x.txt"], "cannot read x.txt: No such file"),
         (["classify", "--preset", "own"], "data.train is '': name a file, with --data FILE"),
         (["mlu", "--vectors", "x.txt"], "unknown option 'data.vectors'"),
     ],

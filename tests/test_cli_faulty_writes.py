@@ -189,7 +189,13 @@ def every(parts: int, part: int) -> Callable[[range], range]:
         pytest.param("train", "kill", one_of("train", "kill"), marks=pytest.mark.long),
         pytest.param("tune", "fail", one_of("tune", "fail"), marks=pytest.mark.long),
         *(
-            pytest.param(name, fault, every(parts, part), marks=pytest.mark.complete)
+            pytest.param(
+                name,
+                fault,
+                every(parts, part),
+                marks=pytest.mark.complete,
+                id=f"{name}-{fault}-{part}of{parts}",
+            )
             for name in COMMANDS
             for fault in ("kill", "fail")
             for parts in [10 if name == "tune" else 1]

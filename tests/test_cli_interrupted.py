@@ -66,7 +66,7 @@ def test_full_disk(run: Path, tmp_path: Path) -> None:
     assert of_data.startswith(f"quasiattn: cannot write the data to {tmp_path}/data: ")
     assert of_model.startswith(f"quasiattn: cannot write {tmp_path}/saved/run/1: ")
     assert tiny_mlu.contents(run) == before
-    assert not (tmp_path / "saved").exists() and not list((tmp_path / "new").iterdir())
+    assert not (tmp_path / "saved").exists() and not (tmp_path / "new").exists()
     assert not list((tmp_path / "data").rglob("*tfrecord*"))
 
 
@@ -173,10 +173,92 @@ def disturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Outc
 def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
     _, ((code, _, err), *_) = disturbed
     assert code == 130
-    assert (
-        err
-        == "quasiattn: stopped; a training continues from its last checkpoint when started again\n"
+    assert err == (
+        "quasiattn: stopped; a training continues from its last checkpoint when started again, "
+        "and `quasiattn finish RUN` makes a model of what there is\n"
     )
+
+
+# What a person may interrupt: each says by a file that it has begun.
+INTERRUPTED = """
+import os, pathlib, sys, threading, time
+import tensorflow as tf
+from keras_quasiattn import cli, tasks
+import keras_quasiattn.cli.task_list as module
+
+def tracing():
+    @tf.function
+    def graph(x):
+        pathlib.Path({file!r}).touch()
+        for _ in tf.range(3):
+            for _ in range(100_000):
+                x = x + 1.0
+        return x
+    graph(tf.constant(0.0))
+
+def swallowing():
+    pathlib.Path({file!r}).touch()
+    while True:
+        try:
+            time.sleep(0.01)
+        except BaseException:
+            os.write(2, b"noise")
+
+def translating():
+    pathlib.Path({file!r}).touch()
+    try:
+        time.sleep(600)
+    except KeyboardInterrupt:
+        raise RuntimeError("many lines" * 3) from None
+
+def computing():
+    pathlib.Path({file!r}).touch()
+    n = tf.constant(10**9)  # one operation of TensorFlow, far from any bytecode
+    tf.function(lambda: tf.while_loop(lambda i: i < n, lambda i: i + 1, [tf.constant(0)]))()
+
+class Noisy:
+    def __del__(self):
+        raise ValueError("noise")
+
+def deleting():
+    kept = Noisy()
+    pathlib.Path({file!r}).touch()
+    time.sleep(600)
+
+module._write_all = lambda formatter: globals()[{what!r}]()
+cli.main(["tasks"])
+"""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "tracing",
+        "swallowing",
+        *(
+            pytest.param(what, marks=pytest.mark.long)
+            for what in ("translating", "computing", "deleting")
+        ),
+    ],
+)
+def test_control_c_while_a_graph_was_traced_wrote_132_lines(what: str, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    script = tmp_path / "script.py"  # a file, because AutoGraph reads its source
+    script.write_text(INTERRUPTED.format(file=str(begun), what=what))
+    process = warm.Process([sys.executable, script], env=environment())
+    try:
+        deadline = time.monotonic() + 240
+        while process.poll() is None and not begun.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        code = process.wait(60)
+    finally:
+        process.kill()
+    out, err = process.outputs()
+    assert (code, out) == (130, b"")
+    (line,) = err.decode().splitlines()
+    assert line.startswith("quasiattn: stopped; a training continues from its last checkpoint")
 
 
 @pytest.fixture(scope="module")

@@ -71,8 +71,8 @@ def test_files_that_cannot_be_trained_on_are_one_line(
         (["translate", "--source", "a.en"], "give --source FILE and --target FILE together"),
         (["translate", "--source=a", "--target=b", "--data=c"], "together, and not with --data"),
         (
-            ["translate", "--data", "a.en"],
-            "data.train is 'a.en': give two files with one text per line, as SOURCE,TARGET",
+            ["translate", "--data", __file__],
+            "data.train is '.*.py': give two files with one text per line, as SOURCE,TARGET",
         ),
         (
             ["translate", "--preset", "own"],

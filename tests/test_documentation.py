@@ -90,10 +90,12 @@ def test_first_steps_are_five() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_the_reference_has_everything_public(room: str) -> None:
+def test_the_reference_has_everything_public(room: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if room == "tuning":
         pytest.importorskip("keras_tuner")
     page = (DOCS / "api" / f"{room}.md").read_text(encoding="utf-8")
+    monkeypatch.syspath_prepend(DOCS / "tooling")
+    page = importlib.import_module("public_names").on_page_markdown(page)
     named = re.findall(rf"^::: keras_quasiattn\.{room}\.(\w+)$", page, re.MULTILINE)
     public = importlib.import_module(f"keras_quasiattn.{room}").__all__
     assert sorted(named) == sorted(public)
@@ -124,8 +126,26 @@ def test_layers_in_the_support_table_are_all_attention_layers() -> None:
         "TimingSignal",
         "TokenEmbedding",
     }
+    assert "| every other `MultiHead…` layer | yes |" in table
     missing = [name for name in keras_quasiattn.layers.__all__ if f"`{name}`" not in table]
-    assert set(missing) <= helpers
+    assert {name for name in missing if not name.startswith("MultiHead")} <= helpers
+
+
+def test_the_table_of_weights_is_that_of_the_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DOCS / "tooling")
+    weights = importlib.import_module("weights")
+    page = weights.TABLE.search(weights.PAGE.read_text(encoding="utf-8"))[0]
+    shown, computed = (
+        re.findall(r"^\| `(\w+)`(.*)\|$", text, re.MULTILINE) for text in (page, weights.table())
+    )
+    assert [name for name, _ in shown] == [name for name, _ in computed], (
+        "run python docs/tooling/weights.py --write"
+    )
+    for (name, one), (_, other) in zip(shown, computed, strict=True):
+        numbers = [
+            [float(cell.replace("−", "-")) for cell in row.split("|")[1:]] for row in (one, other)
+        ]
+        assert numbers[0] == pytest.approx(numbers[1], abs=0.011), name
 
 
 @pytest.mark.long

@@ -33,10 +33,10 @@ RANDOM = np.random.default_rng(0)
 A, B = (RANDOM.normal(size=(2, length, 8)).astype("float32") for length in (4, 5))
 IDS, OTHER_IDS = np.array([[3, 1, 2, 0], [4, 5, 0, 0]]), np.array([[1, 2, 6], [5, 0, 0]])
 MASK_A, MASK_B = np.arange(4) < [[4], [2]], np.arange(5) < [[3], [5]]
-CHOSEN = {"attention": "relu", "attention_options": {"power": 1.5}}
+CHOSEN = {"attention": "power", "attention_options": {"power": 1.5}}
 
 
-def relu_attention(
+def power_attention(
     query: Any,
     key: Any,
     value: Any,
@@ -54,7 +54,7 @@ def relu_attention(
     scores = dot_products(query, key, scale)
     mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]) if is_causal else None)
     weights = zero_masked(gain * ops.relu(scores) ** power, mask)
-    record("weights", weights, mask, "relu weights")
+    record("weights", weights, mask, "power weights")
     kept = drop_weights(weights, dropout, dropout_seed)
     output = weighted_sum("...ts,...sv->...tv", kept, value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
@@ -64,10 +64,10 @@ def relu_attention(
 def multi_head() -> Iterator[Any]:
     """The multi-head layer; the mechanism exists in the tests of this file alone."""
 
-    @mechanism("relu")
+    @mechanism("power")
     @dataclasses.dataclass
-    class ReLU(Mechanism):
-        op = relu_attention
+    class Power(Mechanism):
+        op = power_attention
         search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"power": (1.0, 2.0, 3.0)}
 
         power: float = 2.0
@@ -86,16 +86,16 @@ def multi_head() -> Iterator[Any]:
             queries, keys, *_, heads = (*sizes, 1)[:5]
             return super().operations(*sizes) + heads * queries * keys
 
-    @multi_head_layer("relu")
+    @multi_head_layer("power")
     @keras.saving.register_keras_serializable(package="tests")
-    class MultiHeadReLU(MultiHeadQuasiAttention):
+    class MultiHeadPower(MultiHeadQuasiAttention):
         def __init__(self, *args: Any, power: float = 2.0, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
-            self._set_options(ReLU(power))
+            self._set_options(Power(power))
 
-    yield MultiHeadReLU
-    del MECHANISMS["relu"], MULTI_HEAD_LAYERS["relu"]
-    keras.saving.get_custom_objects().pop("tests>MultiHeadReLU")
+    yield MultiHeadPower
+    del MECHANISMS["power"], MULTI_HEAD_LAYERS["power"]
+    keras.saving.get_custom_objects().pop("tests>MultiHeadPower")
 
 
 def has_gain(layer: Any) -> bool:
@@ -117,7 +117,7 @@ def test_in_layers_over_two_sequences() -> None:
         other([A, B])
         assert has_gain(other)
     with pytest.raises(ValueError, match="`power` must be above 0. Received: power=-1"):
-        layers.DotAttention(attention="relu", attention_options={"power": -1})
+        layers.DotAttention(attention="power", attention_options={"power": -1})
 
 
 def test_in_blocks_and_their_saved_files(multi_head: Any, tmp_path: Path) -> None:
@@ -148,13 +148,13 @@ def test_in_models() -> None:
     assert two_ways.explain(**pair)["weights_second"].shape == (2, 3, 4)
     x = keras.Input((None, 8))
     plain = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
-    swapped = models.swap_attention(plain, "relu", power=3.0)
+    swapped = models.swap_attention(plain, "power", power=3.0)
     assert swapped.get_layer("attention").power == 3.0
 
 
 def test_in_tasks_and_searches() -> None:
     task = tiny_mlu.make(
-        Path("data"), "softmax", model__attention="relu", model__attention_options={"power": 1.5}
+        Path("data"), "softmax", model__attention="power", model__attention_options={"power": 1.5}
     )
     assert has_gain(task.build_model())
     space = search_space(task)
@@ -163,7 +163,10 @@ def test_in_tasks_and_searches() -> None:
     assert tried["model.attention_options"] == {"power": 3.0}
     with pytest.raises(UserError, match="`power` must be above 0"):
         tiny_mlu.make(
-            Path("data"), "softmax", model__attention="relu", model__attention_options={"power": -1}
+            Path("data"),
+            "softmax",
+            model__attention="power",
+            model__attention_options={"power": -1},
         ).build_model()
 
 
@@ -176,7 +179,7 @@ def test_in_reports_and_counts() -> None:
     np.testing.assert_allclose(
         np.swapaxes(seen.matrices["weights_second"].values, 1, 2), second, rtol=1e-5
     )
-    block = layers.TransformerEncoder(12, 2, attention="relu")
+    block = layers.TransformerEncoder(12, 2, attention="power")
     (shown,) = report.show(block, A).maps
-    assert shown.heads == 2 and shown.panels[0].title == "relu weights"
-    assert attention_flops("relu", [3, 5], 4) == (9 + 25) * (4 + 4 + 1)
+    assert shown.heads == 2 and shown.panels[0].title == "power weights"
+    assert attention_flops("power", [3, 5], 4) == (9 + 25) * (4 + 4 + 1)

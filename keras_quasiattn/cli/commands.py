@@ -3,20 +3,22 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
-from keras_quasiattn.cli.arguments import (
-    POLICY,
-    QUIET,
-    Group,
-    TensorFlowPath,
-    assignments,
-    makes_task,
-)
+from keras_quasiattn.cli.arguments import DATA_DIR, POLICY, QUIET, RUN, TensorFlowPath, assignments
+from keras_quasiattn.cli.completion import names
+from keras_quasiattn.cli.layout import Group, TaskCommand
+from keras_quasiattn.cli.loading import load
+from keras_quasiattn.cli.task_list import list_tasks
+from keras_quasiattn.cli.task_options import makes_task
+from keras_quasiattn.training.choices import METHODS, STRATEGIES
+from keras_quasiattn.training.config import read_config
+
+if TYPE_CHECKING:
+    from keras_quasiattn.tasks import Task
 
 
 @click.group(
@@ -32,32 +34,11 @@ def cli() -> None:
     """Train, measure and export quasi-attention models, whose weights add, subtract or delete."""
 
 
-@cli.command("tasks", epilog="quasiattn tasks")
-def list_tasks() -> None:
-    """List the tasks with their models, presets and options."""
-    for name in tasks.available():
-        task = tasks.get(name)
-        click.echo(f"{name}: {task.summary}")
-        click.echo(f"  models: {', '.join(task.models)}")
-        for preset_name, preset in task.presets.items():
-            click.echo(f"  preset {preset_name}: {preset.summary}")
-            options = {model: preset.for_model(model).options() for model in task.models}
-            for option in sorted(set().union(*options.values())):
-                for value, models in _models_by_value(options, option).items():
-                    whose = "" if len(models) == len(task.models) else f"  ({', '.join(models)})"
-                    click.echo(f"    {option} = {value}{whose}")
-
-
-def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[str, list[str]]:
-    """By value of an option, the models that have it."""
-    models: dict[str, list[str]] = {}
-    for model, values in options.items():
-        if option in values:
-            models.setdefault(str(values[option]), []).append(model)
-    return models
+cli.add_command(list_tasks)
 
 
 @cli.command(
+    cls=TaskCommand,
     epilog="quasiattn train mlu --model coda --run runs/mlu-coda\n"
     "quasiattn train mlu --model softmax --run runs/mlu-softmax --seed 1 "
     "--set training.steps=3000\n"
@@ -67,7 +48,8 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "quasiattn train rank --preset wikiqa --run runs/wikiqa --vectors glove.6B.100d.txt\n"
     "quasiattn train translate --source mine.en --target mine.de --run runs/mine\n"
     "\n"
-    "Started again after an interruption, the same command continues the run."
+    "Started again after an interruption, the same command continues the run. With another\n"
+    "training.steps, it goes on to that number.",
 )
 @makes_task
 @click.option(
@@ -82,13 +64,14 @@ def _models_by_value(options: dict[str, dict[str, Any]], option: str) -> dict[st
     "--strategy",
     default="one",
     show_default=True,
+    shell_complete=names(STRATEGIES),
     help="Distribution: one; mirrored over all devices; or multi-worker, "
     "over the processes that TF_CONFIG names.",
 )
 @QUIET
 @click.pass_obj
 def train(
-    arguments: Sequence[str], made: tasks.Task, path: Path, policy: str, strategy: str, quiet: bool
+    arguments: Sequence[str], made: "Task", path: Path, policy: str, strategy: str, quiet: bool
 ) -> None:
     """Train TASK in a run folder, or continue an interrupted run."""
     from keras_quasiattn import training
@@ -104,7 +87,25 @@ def train(
     click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
 
 
+@cli.command(epilog="quasiattn finish runs/mine")
+@RUN
+@DATA_DIR
+@QUIET
+def finish(run: Path, data_dir: Path, quiet: bool) -> None:
+    """End the run in folder RUN early: its best checkpoint becomes the finished model.
+
+    The train command, started again, still continues the run.
+    """
+    read_config(run)
+    load()
+    from keras_quasiattn import training
+
+    folder = training.finish(run, data_dir, progress=not quiet)
+    click.echo(json.dumps({"run": str(folder.path), **folder.metrics(), **folder.noted}))
+
+
 @cli.command(
+    cls=TaskCommand,
     epilog="quasiattn tune classify --preset trec --model bilstm_gated --to searches/trec "
     "--trials 20 --folds 5\n"
     "quasiattn tune pairs --data my.tsv --model siamese_both --to searches/mine "
@@ -114,7 +115,7 @@ def train(
     "Started again after an interruption, the same command continues the search. "
     "Several processes share\n"
     "one search: KERASTUNER_TUNER_ID (chief, tuner0, tuner1 ...), KERASTUNER_ORACLE_IP, "
-    "KERASTUNER_ORACLE_PORT."
+    "KERASTUNER_ORACLE_PORT.",
 )
 @makes_task
 @click.option(
@@ -133,7 +134,11 @@ def train(
     "Default the papers' choices.",
 )
 @click.option(
-    "--method", default="random", show_default=True, help="random, bayesian or hyperband."
+    "--method",
+    default="random",
+    show_default=True,
+    shell_complete=names(METHODS),
+    help="random, bayesian or hyperband.",
 )
 @click.option(
     "--trials", default=10, show_default=True, help="Number of trials; Hyperband has its own."
@@ -144,7 +149,7 @@ def train(
 @click.pass_obj
 def tune(
     arguments: Sequence[str],
-    made: tasks.Task,
+    made: "Task",
     path: Path,
     wanted: tuple[str, ...],
     method: str,

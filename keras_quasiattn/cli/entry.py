@@ -7,11 +7,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
-import tensorflow as tf
 
 from keras_quasiattn.cli import run_commands  # noqa: F401 (adds its commands)
 from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.cli.interruption import interruptible
 from keras_quasiattn.errors import UserError
+
+_STOPPED = (
+    "quasiattn: stopped; a training continues from its last checkpoint when started again, "
+    "and `quasiattn finish RUN` makes a model of what there is"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,13 +32,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.getLogger("absl").setLevel(
         logging.ERROR
     )  # TFDS warns about every config without a fixed name
-    sys.exit(
-        _run(
-            lambda: cli.main(
-                list(arguments), prog_name="quasiattn", obj=arguments, standalone_mode=False
+    with interruptible(_STOPPED) as interrupted:
+        try:
+            code = _run(
+                lambda: cli.main(
+                    list(arguments), prog_name="quasiattn", obj=arguments, standalone_mode=False
+                )
             )
-        )
-    )
+        except BaseException:
+            if not interrupted.is_set():
+                raise
+    sys.exit(130 if interrupted.is_set() else code)
 
 
 def _run(command: Callable[[], Any]) -> int:
@@ -52,13 +61,13 @@ def _run(command: Callable[[], Any]) -> int:
         return 1
     except OSError as error:
         return _fail(f"{error.filename or 'system'}: {error.strerror or error}", 1)
-    except (
-        tf.errors.DataLossError,
-        tf.errors.NotFoundError,
-        tf.errors.ResourceExhaustedError,
-    ) as error:
+    except Exception as error:
         # Damaged or missing data files, or too little memory.
-        return _fail(f"TensorFlow stopped: {error.message}", 1)
+        names = ("DataLossError", "NotFoundError", "ResourceExhaustedError")
+        errors = getattr(sys.modules.get("tensorflow"), "errors", None)
+        if errors is None or not isinstance(error, tuple(getattr(errors, name) for name in names)):
+            raise
+        return _fail(f"TensorFlow stopped: {error.message}", 1)  # type: ignore[attr-defined]
 
 
 def _fail(message: str, code: int) -> int:

@@ -1,16 +1,18 @@
 """The commands that read runs and exported models."""
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from keras_quasiattn import tasks
-from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath, lines_of
+from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath
 from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.cli.completion import names
+from keras_quasiattn.cli.loading import finished_run, load, waiting
+from keras_quasiattn.cli.predictions import predict, show
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.training.config import read_config
 
 
 @cli.command(
@@ -19,7 +21,11 @@ from keras_quasiattn.errors import UserError
     "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
 )
 @RUN
-@click.option("--split", default="test", show_default=True, help="Part of the data to measure on.")
+@click.option(
+    "--split",
+    shell_complete=names(("test", "validation", "train")),
+    help="Part of the data to measure on; default test, or validation without a test file.",
+)
 @click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
 @click.option(
     "--record",
@@ -27,64 +33,40 @@ from keras_quasiattn.errors import UserError
     help="Add a row to this file of JSON lines, for a table of results.",
 )
 @DATA_DIR
-def evaluate(run: Path, split: str, limit: int | None, record: Path | None, data_dir: Path) -> None:
+def evaluate(
+    run: Path, split: str | None, limit: int | None, record: Path | None, data_dir: Path
+) -> None:
     """Measure the finished run in folder RUN and save the metrics there."""
+    folder, made = finished_run(run, data_dir)
     from keras_quasiattn import training
 
-    folder, made = _finished(run, data_dir)
-    made.prepare()
-    figures = {
-        **made.evaluate(folder.load_model(), split, limit),
-        **made.baselines(split, limit),
-    }
+    if split is None:
+        split = made.measured_split
+        if split != "test":
+            told = "the run has no test file: measuring on the validation split"
+            click.echo(f"{told}, which also chose the checkpoint", err=True)
+    with waiting(f"measuring on the split {split}"):
+        made.prepare()
+        figures = {
+            **made.evaluate(folder.load_model(), split, limit),
+            **made.baselines(split, limit),
+        }
     folder.write_metrics(split, figures)
     if record is not None:
         training.append_result(record, training.result_row(folder, split, figures))
     click.echo(json.dumps({"run": str(run), "split": split, **figures, **folder.noted}))
 
 
-@cli.command(
-    epilog="quasiattn predict runs/mlu-coda 'x=85,y=-52,y-x'\n"
-    "quasiattn predict runs/mlu-coda - < questions.txt\n"
-    "quasiattn predict runs/multi30k 'Two dogs run.' --weights\n"
-    "quasiattn predict runs/snli $'A man plays a guitar.\\tA man makes music.'"
-)
-@RUN
-@click.argument("inputs", nargs=-1, required=True)
-@click.option("--weights", is_flag=True, help="Give where the model looked, too.")
-def predict(run: Path, inputs: tuple[str, ...], weights: bool) -> None:
-    """Print the answers of the finished run in folder RUN, one JSON object per input.
-
-    '-' reads inputs from standard input, one per line.
-    """
-    for answer in _answers(run, inputs, weights):
-        click.echo(json.dumps(answer))
-
-
-@cli.command(
-    epilog="quasiattn show runs/trec 'What is the capital of Yugoslavia ?'\n"
-    "quasiattn show runs/trec - < texts.txt"
-)
-@RUN
-@click.argument("inputs", nargs=-1, required=True)
-def show(run: Path, inputs: tuple[str, ...]) -> None:
-    """Show the gate and weight of every token of a text, by the finished run in folder RUN.
-
-    '-' reads texts from standard input, one per line. `predict` gives the same as data.
-    """
-    from keras_quasiattn.report import token_table
-
-    for answer in _answers(run, inputs):
-        if "tokens" not in answer:
-            raise UserError(f"the answers of {run} have no tokens to show: use predict instead")
-        click.echo(token_table(answer))
+cli.add_command(predict)
+cli.add_command(show)
 
 
 @cli.command(
     epilog="quasiattn export runs/mlu-coda\n"
     "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2\n"
     "quasiattn export runs/snli --target onnx\n"
-    "quasiattn export runs/trec --target openvino --quantize int8"
+    "quasiattn export runs/trec --target openvino --quantize int8\n"
+    "quasiattn export runs/snli --compile"
 )
 @RUN
 @click.option(
@@ -111,6 +93,12 @@ def show(run: Path, inputs: tuple[str, ...]) -> None:
     show_default=True,
     help="Validation examples to measure that cost on.",
 )
+@click.option(
+    "--compile",
+    "compiled",
+    is_flag=True,
+    help="XLA compiles the SavedModel where it is loaded; for servers on CPUs.",
+)
 @DATA_DIR
 def export(
     run: Path,
@@ -120,6 +108,7 @@ def export(
     version: int | None,
     mode: str | None,
     limit: int,
+    compiled: bool,
     data_dir: Path,
 ) -> None:
     """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
@@ -128,19 +117,23 @@ def export(
     batching_parameters.txt beside its folder configure a server for all models. The other targets
     take token ids and return logits; their folder is named after the model and the target.
     """
+    folder, made = finished_run(run, data_dir)
     from keras_quasiattn import serving
 
-    folder, made = _finished(run, data_dir)
     if target != "savedmodel":
+        if compiled:
+            raise UserError(f"--compile is for --target savedmodel: got --target {target}")
         serving.need_runtime(target)
-    quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
-    options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
-    if target == "savedmodel":
-        click.echo(serving.export(folder, made, place, **options))
-    else:
-        conversion = serving.convert(folder, made, place, target, **options)
-        click.echo(conversion.path)
-        click.echo(conversion.line())
+    with waiting("exporting"):
+        quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
+        options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
+        if target == "savedmodel":
+            told = [str(serving.export(folder, made, place, compiled=compiled, **options))]
+        else:
+            conversion = serving.convert(folder, made, place, target, **options)
+            told = [str(conversion.path), conversion.line()]
+    for line in told:
+        click.echo(line)
     for line in quantized.lines() if quantized else ():
         click.echo(line)
 
@@ -164,6 +157,7 @@ def serve_check(path: Path, repetitions: int) -> None:
     Loads the model with TensorFlow's C library, without Python, compares its ops with those that a
     server links, repeats the recorded requests, and prints latencies for batches of 1, 8 and 64.
     """
+    load()
     from keras_quasiattn import serving
 
     for line in serving.serve_check(path, repetitions=repetitions):
@@ -212,24 +206,13 @@ def report(
 
     RUNS are run folders or exported models. Figures are saved beside the page, as SVG and PNG.
     """
+    for run in runs:
+        if not (run / "saved_model.pb").is_file():
+            read_config(run)
+    load()
     from keras_quasiattn.report import write_report
 
     page, *figures = write_report(
         runs, target, inputs=inputs, split=split, limit=limit, results=results, data_dir=data_dir
     )
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))
-
-
-def _finished(run: Path, data_dir: Path = Path("data")) -> tuple[Any, tasks.Task]:
-    from keras_quasiattn.training import RunFolder
-
-    folder = RunFolder.open(run, finished=True)
-    return folder, folder.task(data_dir)
-
-
-def _answers(run: Path, inputs: Iterable[str], explained: bool = False) -> list[dict[str, Any]]:
-    folder, made = _finished(run)
-    texts = list(lines_of(inputs))
-    for text in texts:
-        made.check_input(text)
-    return (made.explain if explained else made.predict)(folder.load_model(), texts)

@@ -14,6 +14,7 @@ with needs("tasks"):
     )
     from keras_quasiattn.data.algolisp.trees import ProgramError
     from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
+    from keras_quasiattn.data.downloads import pending_download
     from keras_quasiattn.data.labelled_texts import (
         LabelledTexts,
         LabelledTextSet,
@@ -21,6 +22,7 @@ with needs("tasks"):
         texts_from_tfds,
     )
     from keras_quasiattn.data.mlu import SPLITS, ArithmeticMlu, ArithmeticMluConfig, split_of
+    from keras_quasiattn.data.own_tables import write_table
     from keras_quasiattn.data.pair_corpus import PairCorpus, PairCorpusConfig
     from keras_quasiattn.data.parallel_corpus import ParallelCorpus, ParallelCorpusConfig
     from keras_quasiattn.data.parallel_texts import (
@@ -32,6 +34,7 @@ with needs("tasks"):
     )
     from keras_quasiattn.data.pipeline import (
         evaluation_batches,
+        fill_last_batch,
         prepare,
         sequence_pair_encoder,
         split_reader,
@@ -46,7 +49,7 @@ with needs("tasks"):
         reading_texts,
     )
     from keras_quasiattn.data.stanford_sentiment import StanfordSentiment
-    from keras_quasiattn.data.table_files import read_parallel, read_table
+    from keras_quasiattn.data.table_files import read_inputs, read_parallel, read_table
     from keras_quasiattn.data.text_pairs import (
         TextPairs,
         pairs_from_click_log,
@@ -85,17 +88,20 @@ __all__ = [
     "TextPairs",
     "evaluation_batches",
     "evaluation_token_batches",
+    "fill_last_batch",
     "pairs_from_click_log",
     "pairs_from_files",
     "pairs_from_tfds",
     "parallel_from_files",
     "parallel_from_tfds",
+    "pending_download",
     "prepare",
     "programs_from_files",
     "programs_from_tfds",
     "questions_from_files",
     "questions_from_tfds",
     "ranked_pairs_from_files",
+    "read_inputs",
     "read_parallel",
     "read_problems",
     "read_table",
@@ -108,4 +114,5 @@ __all__ = [
     "token_batches",
     "training_batches",
     "without_long_pairs",
+    "write_table",
 ]

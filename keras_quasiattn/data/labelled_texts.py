@@ -141,7 +141,9 @@ def columns_from_tfds(
     return [np.concatenate([batch[key] for batch in batches]) for key in keys]
 
 
-def texts_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[LabelledTexts]:
+def texts_from_files(
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[LabelledTexts]:
     """Reads splits from a user's own files with the columns `text` and `label`.
 
     `read_table` describes the file formats. The classes are the training file's labels, sorted
@@ -149,12 +151,16 @@ def texts_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Labelle
 
     Args:
         files: the file of each split, by the split's name; "train" is required.
+        names: the columns' names in the files, where they are others.
 
     Raises:
         UserError: a file has another format, or a label is empty or does not occur in the training
             file (the message names file and line); or the training file has only one label.
     """
-    rows = {split: list(read_table(file, ("text", "label"))) for split, file in files.items()}
+    rows = {
+        split: list(read_table(file, ("text", "label"), names=names))
+        for split, file in files.items()
+    }
     classes, labels = number_labels(
         {
             split: [(f"{files[split]}, line {line}", row["label"]) for line, row in rows[split]]

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import requests
 import tensorflow as tf
 import tensorflow_datasets as tfds
 
+from keras_quasiattn.data.downloads import require_network
 from keras_quasiattn.errors import UserError
 
 ExamplesFrom = Callable[[int], tf.data.Dataset]
@@ -35,7 +38,8 @@ def prepare(
         The builder, with its data prepared.
 
     Raises:
-        UserError: If the folder cannot be written or the disk is full.
+        UserError: If the folder cannot be written, the disk is full, or the data cannot be
+            downloaded.
     """
     try:
         if (builder := make_builder()).is_prepared():  # works in a read-only folder too
@@ -44,10 +48,13 @@ def prepare(
         with open(Path(data_dir) / ".lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file closes or the process ends
             builder = make_builder()
+            require_network(builder)
             tfds.disable_progress_bar()
             # TFDS would print that all sizes are unknown.
             with contextlib.redirect_stdout(io.StringIO()):
                 builder.download_and_prepare()
+    except requests.RequestException as error:  # a kind of OSError
+        raise UserError(f"cannot download {builder.name}: {str(error).splitlines()[0]}") from error
     except (OSError, tf.errors.OpError) as error:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UserError(f"cannot write the data to {data_dir}: {reason}") from error
@@ -242,6 +249,28 @@ def evaluation_batches(
         .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
     )
+
+
+def fill_last_batch(order: np.ndarray, batch_size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Repeats rows, so that replicas share every batch evenly, and weights them with zero.
+
+    The other weights make up for it: with them, a mean over the examples of all batches is the mean
+    over the rows that are not repeated.
+
+    Args:
+        order: int (rows,), the rows in their order, at least one.
+        batch_size: Examples per batch.
+
+    Returns:
+        The rows and their weights, float32, both of a length that `batch_size` divides.
+
+    >>> fill_last_batch(np.array([1, 0, 2]), 2)
+    (array([1, 0, 2, 1]), array([1.3333334, 1.3333334, 1.3333334, 0.       ], dtype=float32))
+    """
+    missing = -len(order) % batch_size
+    weights = np.full(len(order), (len(order) + missing) / len(order), np.float32)
+    filling = np.resize(order, missing)
+    return np.concatenate([order, filling]), np.append(weights, np.zeros(missing, np.float32))
 
 
 def sequence_pair_encoder(

@@ -3,31 +3,41 @@
 import csv
 import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import open_text
 
-_FORMS = (".tsv", ".csv", ".jsonl")
+_FORMS = (".tsv", ".csv", ".txt", ".jsonl")
+# What may separate the fields of a spreadsheet: commas, or semicolons where commas are decimal.
+_DELIMITERS = {".csv": ",;\t", ".txt": "\t;,"}
 
 
 def read_table(
-    file: str | Path, columns: Sequence[str], *, optional: Sequence[str] = (), quoted: bool = False
+    file: str | Path,
+    columns: Sequence[str],
+    *,
+    optional: Sequence[str] = (),
+    quoted: bool = False,
+    names: Mapping[str, str] | None = None,
 ) -> Iterator[tuple[int, dict[str, str]]]:
     r"""Yields the wanted columns of a file's rows, one row at a time.
 
     TSV: the first line names the columns. Fields are separated by tabs and rows by "\n" only;
-    nothing is quoted. CSV: the same with commas, and fields may be quoted with `"` as in RFC 4180.
-    JSONL: each line is an object or a list of objects. The file may be compressed (.gz, .xz). Other
-    columns are ignored.
+    nothing is quoted. CSV, as spreadsheets write it: the same with commas, semicolons or tabs,
+    whichever the first line has; fields may be quoted with `"` as in RFC 4180; a first line such as
+    `sep=;` and rows of empty fields are skipped. TXT: as CSV. JSONL: each line is an object or a
+    list of objects. The file may be compressed (.gz, .xz). Other columns are ignored.
 
     Args:
-        file: its name ends in .tsv, .csv or .jsonl, optionally followed by .gz or .xz.
+        file: its name ends in .tsv, .csv, .txt or .jsonl, optionally followed by .gz or .xz.
         columns: the wanted columns.
         optional: columns to include if the file (in JSONL, the row) has them.
         quoted: whether the fields of a TSV may be quoted like those of a CSV.
+        names: by wanted column, its name in the file, where that is another.
 
     Yields:
         The number of the row's (last) line, counted from 1, and the fields by column; a JSON number
@@ -35,27 +45,57 @@ def read_table(
 
     Raises:
         UserError: the file cannot be read, has another format (the message names the line) or has
-            no rows.
+            no rows; or `names` has a column that is not wanted.
     """
-    file = Path(file)
+    file, names = Path(file), names or {}
+    for column in names:
+        if column not in (*columns, *optional):
+            raise UserError.unknown("column", column, (*columns, *optional))
+    ours = {names.get(column, column): column for column in (*columns, *optional)}
+    columns = [names.get(column, column) for column in columns]
+    optional = [names.get(column, column) for column in optional]
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
     with open_text(file) as stream:
         if form == ".jsonl":
             rows = _json_rows(file, stream, columns, optional)
-        elif form == ".csv" or (form == ".tsv" and quoted):
-            lines = _quoted_lines(file, stream, "," if form == ".csv" else "\t")
-            rows = _delimited_rows(file, lines, columns, optional)
+        elif form in _DELIMITERS:
+            lines = _spreadsheet_lines(file, stream, _DELIMITERS[form], columns)
+            rows = _delimited_rows(file, lines, columns, optional, ours)
+        elif form == ".tsv" and quoted:
+            lines = _quoted_lines(file, stream, "\t")
+            rows = _delimited_rows(file, lines, columns, optional, ours)
         elif form == ".tsv":
             plain = (
                 (number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1)
             )
-            rows = _delimited_rows(file, plain, columns, optional)
+            rows = _delimited_rows(file, plain, columns, optional, ours)
         else:
             raise UserError(
                 f"{file} has an unsupported file extension: use {', '.join(_FORMS)} "
                 "(.gz or .xz may follow)"
             )
-        yield from _at_least_one(file, rows)
+        for number, row in _at_least_one(file, rows):
+            yield number, {ours[column]: field for column, field in row.items()}
+
+
+def read_inputs(
+    file: str | Path, columns: Sequence[str], names: Mapping[str, str] | None = None
+) -> list[tuple[str, str | None]]:
+    """Reads the rows of a table as inputs of `predict`, with their labels where there are any.
+
+    Args:
+        file: as for `read_table`.
+        columns: the columns that make an input, joined by tabs; tabs and line breaks inside of
+            their texts become spaces.
+        names: as for `read_table`; "label" may be among them.
+
+    Raises:
+        UserError: as for `read_table`.
+    """
+    return [
+        ("\t".join(re.sub(r"[\t\n]", " ", row[column]) for column in columns), row.get("label"))
+        for _, row in read_table(file, columns, optional=("label",), names=names)
+    ]
 
 
 def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -92,14 +132,33 @@ def _at_least_one(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
         raise UserError(f"{file} has no rows")
 
 
-def _quoted_lines(file: Path, stream: IO[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+def _spreadsheet_lines(
+    file: Path, stream: IO[str], delimiters: str, columns: Sequence[str]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yields the lines of a file, split at the delimiter that its header has."""
+    first = stream.readline()
+    if said := re.fullmatch(r"sep=(.)\s*", first):
+        yield from _quoted_lines(file, stream, said[1], before=1)
+        return
+
+    def found(delimiter: str) -> tuple[bool, int]:
+        header = next(csv.reader([first], delimiter=delimiter), [])
+        return set(columns) <= set(header), len(header)
+
+    lines = itertools.chain([first] if first else [], stream)
+    yield from _quoted_lines(file, lines, max(delimiters, key=found))
+
+
+def _quoted_lines(
+    file: Path, stream: Iterable[str], delimiter: str, before: int = 0
+) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # for the whole process; the default rejects texts over 128 KiB
     reader = csv.reader(stream, delimiter=delimiter, strict=True)
     try:
         for fields in reader:
-            yield reader.line_num, fields
+            yield before + reader.line_num, fields
     except csv.Error as error:
-        raise UserError(f"{file}, line {reader.line_num}: {error}") from None
+        raise UserError(f"{file}, line {before + reader.line_num}: {error}") from None
 
 
 def _delimited_rows(
@@ -107,18 +166,20 @@ def _delimited_rows(
     lines: Iterator[tuple[int, list[str]]],
     columns: Sequence[str],
     optional: Sequence[str],
+    ours: Mapping[str, str],
 ) -> Iterator[tuple[int, dict[str, str]]]:
     _, header = next(lines, (1, []))
     missing = [column for column in columns if column not in header]
     if missing:
         raise UserError(
             f"{file}, line 1: the columns are {_listed(header)}: "
-            f"{_listed(columns)} must be among them"
+            f"{_listed(columns)} must be among them, or name yours, "
+            f"such as --columns {ours[columns[0]]}=NAME"
         )
     wanted = [*columns, *(column for column in optional if column in header)]
     places = {column: header.index(column) for column in wanted}
     for number, fields in lines:
-        if fields in ([], [""]) and len(header) > 1:
+        if not any(fields) and len(header) > 1:
             continue
         if len(fields) != len(header):
             raise UserError(

@@ -99,7 +99,9 @@ def pairs_from_tfds(
     return LabelledTextSet(classes, read, builder.info.full_name, dropped)
 
 
-def pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs]:
+def pairs_from_files(
+    files: Mapping[str, PairFile], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[TextPairs]:
     """Reads pairs to classify from a user's own files with columns `first`, `second` and `label`.
 
     The classes are the training file's labels, in the order of `texts_from_files`. Rows with the
@@ -108,12 +110,16 @@ def pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs
     Args:
         files: by split, including "train": a table for `read_table`, or a mapping from each column
             to a file with one text per line.
+        names: the columns' names in the tables, where they are others.
 
     Raises:
         UserError: as for `texts_from_files`; or no row of a split has a label, or the files of a
             split differ in their number of lines.
     """
-    rows = {split: _read(file, ("first", "second", "label")) for split, file in files.items()}
+    rows = {
+        split: _read(file, ("first", "second", "label"), names=names)
+        for split, file in files.items()
+    }
     labelled = {
         split: [(place, row) for place, row in rows[split] if row["label"].strip() != NO_LABEL]
         for split in files
@@ -133,7 +139,9 @@ def pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs
     return LabelledTextSet(classes, splits, _version(files), dropped)
 
 
-def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[TextPairs]:
+def ranked_pairs_from_files(
+    files: Mapping[str, PairFile], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[TextPairs]:
     """Reads questions with candidates: columns `question`, `candidate` and `label` (0 or 1).
 
     The rows of a question need not be adjacent. If there is a column `question_id`, rows with the
@@ -142,6 +150,7 @@ def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[Te
 
     Args:
         files: as for `pairs_from_files`, but "train" is not required.
+        names: as for `pairs_from_files`.
 
     Raises:
         UserError: a file has another format, a label is neither 0 nor 1, or a `question_id` has two
@@ -150,8 +159,8 @@ def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[Te
 
     def read(file: PairFile) -> tuple[TextPairs, int]:
         questions: dict[str, str] = {}
-        rows, labels, names = [], [], []
-        for place, row in _read(file, ("question", "candidate", "label"), ("question_id",)):
+        rows, labels, groups = [], [], []
+        for place, row in _read(file, ("question", "candidate", "label"), ("question_id",), names):
             label, question, name = row["label"].strip(), row["question"], row.get("question_id")
             if label not in RELEVANCE:
                 raise UserError(f"{place}: the label is {label!r}: expected 0 or 1")
@@ -162,13 +171,15 @@ def ranked_pairs_from_files(files: Mapping[str, PairFile]) -> LabelledTextSet[Te
                 )
             rows.append((question, row["candidate"]))
             labels.append(RELEVANCE.index(label))
-            names.append((name, None if name is not None else question))
-        return _pairs(rows, labels, _numbers(names)), 0
+            groups.append((name, None if name is not None else question))
+        return _pairs(rows, labels, _numbers(groups)), 0
 
     return _with_relevance(files, read)
 
 
-def pairs_from_click_log(files: Mapping[str, str | Path]) -> LabelledTextSet[TextPairs]:
+def pairs_from_click_log(
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[TextPairs]:
     """Reads queries with the questions shown for them, relevant if they were clicked often.
 
     A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows in between are
@@ -176,6 +187,7 @@ def pairs_from_click_log(files: Mapping[str, str | Path]) -> LabelledTextSet[Tex
 
     Args:
         files: by split, a table for `read_table` with the columns `query`, `question` and `ctr`.
+        names: as for `pairs_from_files`.
 
     Raises:
         UserError: a file has another format, or a rate is not a number in [0, 1] (the message names
@@ -186,7 +198,7 @@ def pairs_from_click_log(files: Mapping[str, str | Path]) -> LabelledTextSet[Tex
 
     def read(file: PairFile) -> tuple[TextPairs, int]:
         rows, labels, dropped = [], [], 0
-        for place, row in _read(file, ("query", "question", "ctr")):
+        for place, row in _read(file, ("query", "question", "ctr"), names=names):
             rate = _rate(place, row["ctr"])
             if _RARELY_CLICKED <= rate <= _OFTEN_CLICKED:
                 dropped += 1
@@ -220,11 +232,14 @@ def _with_relevance(
 
 
 def _read(
-    file: PairFile, columns: Sequence[str], optional: Sequence[str] = ()
+    file: PairFile,
+    columns: Sequence[str],
+    optional: Sequence[str] = (),
+    names: Mapping[str, str] | None = None,
 ) -> list[tuple[str, dict[str, str]]]:
     """Reads the rows of a file: the place of each, for errors, and its columns."""
     if not isinstance(file, Mapping):
-        rows = read_table(file, columns, optional=optional)
+        rows = read_table(file, columns, optional=optional, names=names)
     elif set(file) == set(columns):
         rows = read_parallel(file)
     else:

@@ -19,9 +19,17 @@ from keras_quasiattn.layers.local_attention import LocalAttention
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.multi_head_coda import MultiHeadCoDA
 from keras_quasiattn.layers.multi_head_conflict import MultiHeadConflict
+from keras_quasiattn.layers.multi_head_context_guided import MultiHeadContextGuided
+from keras_quasiattn.layers.multi_head_differential import MultiHeadDifferential
+from keras_quasiattn.layers.multi_head_entmax import MultiHeadEntmax
+from keras_quasiattn.layers.multi_head_forgetting import MultiHeadForgetting
 from keras_quasiattn.layers.multi_head_gated import MultiHeadGated
+from keras_quasiattn.layers.multi_head_null_softmax import MultiHeadNullSoftmax
+from keras_quasiattn.layers.multi_head_relu import MultiHeadReLU
 from keras_quasiattn.layers.multi_head_sigmoid import MultiHeadSigmoid
+from keras_quasiattn.layers.multi_head_signed_softmax import MultiHeadSignedSoftmax
 from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
+from keras_quasiattn.layers.multi_head_sparsemax import MultiHeadSparsemax
 from keras_quasiattn.layers.recurrent_span_pointer import RecurrentSpanPointer
 from keras_quasiattn.layers.relative_position_bias import RelativePositionBias
 from keras_quasiattn.layers.soft_attention import SoftAttention
@@ -51,9 +59,17 @@ __all__ = [
     "MaskedPooling",
     "MultiHeadCoDA",
     "MultiHeadConflict",
+    "MultiHeadContextGuided",
+    "MultiHeadDifferential",
+    "MultiHeadEntmax",
+    "MultiHeadForgetting",
     "MultiHeadGated",
+    "MultiHeadNullSoftmax",
+    "MultiHeadReLU",
     "MultiHeadSigmoid",
+    "MultiHeadSignedSoftmax",
     "MultiHeadSoftmax",
+    "MultiHeadSparsemax",
     "RecurrentSpanPointer",
     "RelativePositionBias",
     "SoftAttention",

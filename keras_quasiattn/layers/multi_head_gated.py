@@ -11,6 +11,7 @@ from keras_quasiattn import ops
 from keras_quasiattn.layers.shared.gates import GateOptions, Gates
 from keras_quasiattn.layers.shared.mechanisms import Mechanism, mechanism, multi_head_layer
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.shared.projection import per_position
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.masking import causal_mask, combine_masks
 
@@ -79,11 +80,9 @@ class Gated(GateOptions, Mechanism):
             mask = combine_masks(
                 mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2])
             )
-        kernel = keras_ops.convert_to_tensor(learned["kernel"])  # (H, N), or (H,) without heads
-        hidden = tanh(keras_ops.cast(key, kernel.dtype))  # (B, ..., N, S, H)
-        equation = "...nsh,hn->...ns" if len(kernel.shape) == 2 else "...sh,h->...s"
-        # (B, ..., N, S); the bias is (N, 1).
-        logits = keras_ops.einsum(equation, hidden, kernel) + learned["bias"]
+        # (B, ..., N, S), or (B, S) without heads; the bias is (N, 1) or (1,).
+        hidden = tanh(keras_ops.cast(key, learned["kernel"].dtype))
+        logits = per_position(hidden, learned["kernel"]) + learned["bias"]
         # Soft gates: (B, ..., N, 1, S). Binary gates include the mask and replace it below.
         gates = self.gates(keras_ops.expand_dims(logits, -2), mask=mask)
         are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"

@@ -1,12 +1,12 @@
 """Multi-head sigmoid attention, a drop-in for `keras.layers.MultiHeadAttention`."""
 
 import dataclasses
-import numbers
 from typing import Any
 
 import keras
 
 from keras_quasiattn import ops
+from keras_quasiattn.layers.shared.arguments import check_number
 from keras_quasiattn.layers.shared.mechanisms import Mechanism, mechanism, multi_head_layer
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
 
@@ -23,13 +23,7 @@ class Sigmoid(Mechanism):
     score_bias: float | None = None
 
     def __post_init__(self) -> None:
-        is_number = isinstance(self.score_bias, numbers.Real) and not isinstance(
-            self.score_bias, bool
-        )
-        if self.score_bias is not None and not is_number:
-            raise ValueError(
-                f"`score_bias` must be a number or None. Received: score_bias={self.score_bias!r}"
-            )
+        check_number(self.score_bias, "score_bias", None)
 
 
 @multi_head_layer("sigmoid")

@@ -16,13 +16,13 @@ from keras_quasiattn.models.sampling import sampling_search
 from keras_quasiattn.models.seq2seq import Seq2Seq
 from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
-from keras_quasiattn.models.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
 from keras_quasiattn.models.span_crossentropy import SpanCrossentropy
 from keras_quasiattn.models.span_decoding import best_spans
 from keras_quasiattn.models.swap_attention import swap_attention
 from keras_quasiattn.models.text_classifier import TextClassifier
 from keras_quasiattn.models.transformer import Transformer
 from keras_quasiattn.models.transformer_classifier import TransformerClassifier
+from keras_quasiattn.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
 
 __all__ = [
     "TRANSFORMER_SIZES",

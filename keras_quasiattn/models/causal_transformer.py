@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
+from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
@@ -104,7 +104,7 @@ class CausalTransformer(FunctionalModel):
                 intermediate_dim=intermediate_dim,
                 num_heads=num_heads,
                 attention=attention,
-                attention_options=attention_options,
+                attention_options=options_at(number + 1, attention, attention_options),
                 dropout=dropout,
                 normalize_first=normalize_first,
                 dtype=policy,

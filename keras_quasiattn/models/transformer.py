@@ -8,7 +8,7 @@ from keras import ops
 
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
+from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.step_signal import StepSignal
 from keras_quasiattn.layers.timing_signal import TimingSignal
@@ -117,14 +117,16 @@ class Transformer(FunctionalModel):
         # A layer given as `attention` becomes plain config once; every block copies it from there.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
         self._arguments = arguments_of(Transformer.__init__, locals())
-        block = {
-            "intermediate_dim": intermediate_dim,
-            "num_heads": num_heads,
-            "attention": attention,
-            "attention_options": attention_options,
-            "dropout": dropout,
-            "dtype": policy,
-        }
+
+        def block(number: int) -> dict[str, Any]:
+            return {
+                "intermediate_dim": intermediate_dim,
+                "num_heads": num_heads,
+                "attention": attention,
+                "attention_options": options_at(number + 1, attention, attention_options),
+                "dropout": dropout,
+                "dtype": policy,
+            }
 
         copies = 1 if universal else num_layers
         layers = {
@@ -136,10 +138,10 @@ class Transformer(FunctionalModel):
                 dropout, dtype=policy, name="embedding_dropout"
             ),
             "encoder_blocks": [
-                TransformerEncoder(**block, name=f"encoder_block_{i}") for i in range(copies)
+                TransformerEncoder(**block(i), name=f"encoder_block_{i}") for i in range(copies)
             ],
             "decoder_blocks": [
-                TransformerDecoder(**block, name=f"decoder_block_{i}") for i in range(copies)
+                TransformerDecoder(**block(i), name=f"decoder_block_{i}") for i in range(copies)
             ],
             "encoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm"),
             "decoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),

@@ -7,7 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
+from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
@@ -95,7 +95,7 @@ class TransformerClassifier(FunctionalModel):
                 intermediate_dim=intermediate_dim,
                 num_heads=num_heads,
                 attention=attention,
-                attention_options=attention_options,
+                attention_options=options_at(number + 1, attention, attention_options),
                 dropout=dropout,
                 dtype=policy,
                 name=f"encoder_block_{number}",

@@ -110,6 +110,12 @@ def finite_positions(x: Tensor) -> Tensor:
     return ops.all(ops.abs(x) <= ops.cast(highest, dtype), axis=-1)
 
 
+def visible_count(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """How many keys each query of `scores` (..., T, S) sees, (..., T, 1); 1 where it sees none."""
+    count = ops.sum(zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True)
+    return ops.where(count > 0, count, ops.ones_like(count))
+
+
 def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> Tensor:
     """Mean of `x` over `axis`, of the elements where `mask` is True; 0 where there is none.
 

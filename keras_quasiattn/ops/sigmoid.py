@@ -4,12 +4,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.checks import check_dropout, check_features, check_lengths
-from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, zero_masked
-from keras_quasiattn.ops.precision import as_dtype, dot_products, weighted_sum
-from keras_quasiattn.ops.random import drop_weights
-from keras_quasiattn.ops.recording import record
-from keras_quasiattn.ops.score_bias import add_score_bias, as_score_bias
+from keras_quasiattn.ops.masking import visible_count, zero_masked
+from keras_quasiattn.ops.precision import as_dtype
+from keras_quasiattn.ops.scored import dot_product_attention
 
 Tensor = Any
 
@@ -69,22 +66,26 @@ def sigmoid_attention(
     Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid
     Self-Attention".
     """
-    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
-    check_features(query, key, "query", "key")
-    check_lengths(key, value)
-    check_dropout(dropout, dropout_seed)
-    scores = dot_products(query, key, scale)  # (..., T, S)
-    seen = causal_mask(*ops.shape(scores)[-2:]) if is_causal else None
-    mask = combine_masks(as_boolean_mask(mask, "mask"), seen)
-    if score_bias is None:
-        count = ops.sum(
-            zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True
-        )  # (..., T, 1)
-        common = -ops.log(ops.where(count > 0, count, ops.ones_like(count)))
-    else:
-        common = as_dtype(score_bias, scores.dtype)
-    scores = add_score_bias(scores, as_score_bias(bias, scores.shape), mask)
-    weights = zero_masked(ops.sigmoid(scores + common), mask)
-    record("weights", weights, mask, "sigmoid weights")
-    output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
-    return (output, ops.cast(weights, value.dtype)) if return_scores else output
+
+    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+        common = (
+            -ops.log(visible_count(scores, mask))
+            if score_bias is None
+            else as_dtype(score_bias, scores.dtype)
+        )
+        return zero_masked(ops.sigmoid(scores + common), mask)
+
+    return dot_product_attention(
+        query,
+        key,
+        value,
+        mask,
+        weigh,
+        "sigmoid weights",
+        scale=scale,
+        is_causal=is_causal,
+        dropout=dropout,
+        dropout_seed=dropout_seed,
+        bias=bias,
+        return_scores=return_scores,
+    )

@@ -2,15 +2,9 @@
 
 from typing import Any
 
-from keras import ops
-
-from keras_quasiattn.ops.checks import check_dropout, check_features, check_lengths
 from keras_quasiattn.ops.gates import gated_softmax
-from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, masked_softmax
-from keras_quasiattn.ops.precision import dot_products, weighted_sum
-from keras_quasiattn.ops.random import drop_weights
-from keras_quasiattn.ops.recording import record
-from keras_quasiattn.ops.score_bias import add_score_bias, as_score_bias
+from keras_quasiattn.ops.masking import masked_softmax
+from keras_quasiattn.ops.scored import Weigh, dot_product_attention, weighted_values
 
 Tensor = Any
 
@@ -65,18 +59,17 @@ def softmax_attention(
 
     Source: Vaswani et al. 2017, eq. 1; gates as in Xue et al. 2019, eq. 9.
     """
-    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
-    check_features(query, key, "query", "key")
-    check_lengths(key, value)
-    check_dropout(dropout, dropout_seed)
-    return attend(
-        dot_products(query, key, scale),  # (..., T, S)
+    return dot_product_attention(
+        query,
+        key,
         value,
-        as_boolean_mask(mask, "mask"),
+        mask,
+        _weigh(gates),
+        "softmax weights",
+        scale=scale,
         is_causal=is_causal,
         dropout=dropout,
         dropout_seed=dropout_seed,
-        gates=gates,
         bias=bias,
         return_scores=return_scores,
     )
@@ -87,27 +80,18 @@ def attend(
     value: Tensor,
     mask: Tensor | None = None,
     *,
-    is_causal: bool = False,
-    dropout: float = 0.0,
-    dropout_seed: Tensor | None = None,
-    gates: Tensor | None = None,
-    bias: Tensor | None = None,
-    return_scores: bool = False,
     name: str = "weights",
+    **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Softmax of scores (..., T, S) + bias over the keys that a mask shows, then sums of `value`.
+    """Softmax of scores (..., T, S) over the keys that a mask shows, then sums of `value`.
 
-    An active recording stores the weights under `name`.
-
-    Returns:
-        output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S)
-        before dropout.
+    Names, options and results are those of `scored.weighted_values`.
     """
-    if is_causal:
-        mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
-    # (..., T, S)
-    scores = add_score_bias(scores, as_score_bias(bias, scores.shape), mask)
-    weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
-    record(name, weights, mask, f"softmax {name.replace('_', ' of the ')}")
-    output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
-    return (output, ops.cast(weights, value.dtype)) if return_scores else output
+    label = f"softmax {name.replace('_', ' of the ')}"
+    return weighted_values(scores, value, mask, masked_softmax, label, name=name, **options)
+
+
+def _weigh(gates: Tensor | None) -> Weigh:
+    if gates is None:
+        return masked_softmax
+    return lambda scores, mask: gated_softmax(scores, gates, mask)

@@ -10,22 +10,29 @@ from keras_quasiattn.ops.backend import runs_op_by_op
 Tensor = Any
 
 KEYS_PER_TILE = 32  # columns of M computed at a time; fastest under XLA
-KEYS_PER_TILE_OP_BY_OP = 128  # where every operation is a separate kernel call
+KEYS_PER_TILE_OP_BY_OP = 128  # at most, where every operation is a separate kernel call
 MAX_QUERIES_FOR_WIDE_TILES = (
     2048  # with more queries than this, wide tiles take too much memory for the time they save
 )
 
 
-def keys_per_tile(target: Any, source: Any) -> int:
+def keys_per_tile(target: Any, source: Any) -> Any:
     """How many keys a tile should have, for `target` queries and `source` keys.
 
-    The number also depends on whether a compiler fuses operations (`runs_op_by_op`).
+    The number also depends on whether a compiler fuses operations (`runs_op_by_op`). Where it does
+    not, a length may be known only at run time, and the number too. The tiles are then as equal as
+    whole vectors of 8 allow, so that little is computed for padding.
     """
-    if not (runs_op_by_op() and isinstance(target, int) and target <= MAX_QUERIES_FOR_WIDE_TILES):
+    if not runs_op_by_op():
         return KEYS_PER_TILE
-    if not isinstance(source, int):
-        return KEYS_PER_TILE_OP_BY_OP
-    return min(KEYS_PER_TILE_OP_BY_OP, KEYS_PER_TILE * tile_count(source, KEYS_PER_TILE))
+    if isinstance(target, int):
+        most: Any = (
+            KEYS_PER_TILE_OP_BY_OP if target <= MAX_QUERIES_FOR_WIDE_TILES else KEYS_PER_TILE
+        )
+    else:
+        wide = target <= MAX_QUERIES_FOR_WIDE_TILES
+        most = ops.where(wide, KEYS_PER_TILE_OP_BY_OP, KEYS_PER_TILE)
+    return 8 * tile_count(tile_count(source, tile_count(source, most)), 8)
 
 
 def sizes_are_symbolic(*tensors: Tensor) -> bool:
@@ -33,11 +40,14 @@ def sizes_are_symbolic(*tensors: Tensor) -> bool:
     return any(not isinstance(size, int | None) for x in tensors for size in x.shape)
 
 
-def tile_count(length: Any, size: int) -> Any:
+def at_least_one(number: Any) -> Any:
+    """The larger of 1 and an integer, which may be a tensor."""
+    return max(1, number) if isinstance(number, int) else ops.maximum(1, number)
+
+
+def tile_count(length: Any, size: Any) -> Any:
     """How many tiles of `size` cover `length`; at least 1, so that a loop always runs once."""
-    if isinstance(length, int):
-        return max(1, -(-length // size))
-    return ops.maximum(1, (length + size - 1) // size)
+    return at_least_one((length + size - 1) // size)
 
 
 def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:

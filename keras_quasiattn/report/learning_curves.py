@@ -11,10 +11,10 @@ Curve = list[dict[str, Any]]
 def curves_of(
     histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], figure: str
 ) -> dict[str, Curve]:
-    """The mean, smallest and largest value of each model's runs, at every step they all have.
+    """The mean, smallest and largest value of each group of runs, at every step they all have.
 
     Args:
-        histories: the model and the history of each run.
+        histories: the name of its group, such as its model, and the history of each run.
         figure: name of the figure, such as "loss"; runs without it are left out.
 
     >>> histories = [("coda", [{"step": 5, "loss": 2.0}]), ("coda", [{"step": 5, "loss": 4.0}])]

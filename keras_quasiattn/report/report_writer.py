@@ -9,6 +9,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves
 from keras_quasiattn.report.learning_curves import curves_of
 from keras_quasiattn.report.page_writer import Section, page
+from keras_quasiattn.report.run_groups import RunGroup, groups_of
 from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.training import RunFolder
@@ -27,9 +28,9 @@ def write_report(
 ) -> list[Path]:
     """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
 
-    Learning curves cover all runs; runs of the same model share a curve. Heat maps, texts,
-    densities and histograms come from the first finished run of each model. The page needs no
-    network and no other file.
+    Learning curves cover all runs. Runs that differ in nothing but their seed share a curve and a
+    name; heat maps, texts, densities and histograms come from the first finished one of them. Other
+    options, data or versions are part of a name. The page needs no network and no other file.
 
     Args:
         sources: folders of runs, finished or not, and of exported models (the folder of a version).
@@ -58,19 +59,17 @@ def write_report(
     to = Path(to)
     folders: list[RunFolder] = []
     views: list[View] = []
-    seen: set[tuple[str, str, str]] = set()
     for source in map(Path, sources):
         if (source / "saved_model.pb").is_file():
             name = f"{source.resolve().parent.name}/{source.name} (exported)"
             views.append(view_of_saved_model(name, ExportedModel(source), inputs))
             continue
-        folder = RunFolder.open(source)
-        folders.append(folder)
-        if folder.finished and _model(folder) not in seen:
-            seen.add(_model(folder))
-            name = " ".join(_model(folder))
-            views.append(view_of_run(name, folder, Path(data_dir), inputs, split, limit))
-    sections = _curves(folders) + [section for view in views for section in view.sections]
+        folders.append(RunFolder.open(source))
+    groups = groups_of(folders)
+    for group in groups:
+        for folder in [one for one in group.runs if one.finished][:1]:
+            views.append(view_of_run(group.name, folder, Path(data_dir), inputs, split, limit))
+    sections = _curves(groups) + [section for view in views for section in view.sections]
     if results is not None:
         sections.append(
             Section(
@@ -102,11 +101,6 @@ def _save(drawn: Sequence[Drawing], folder: Path) -> list[Path]:
     return [folder / f"{figure.name}.{ending}" for figure in drawn for ending in ("svg", "png")]
 
 
-def _model(folder: RunFolder) -> tuple[str, str, str]:
-    config = folder.config["task_config"]
-    return folder.config["task"], config.get("preset", ""), config.get("model", "")
-
-
 def _facts(folder: RunFolder) -> list[tuple[str, str]]:
     figures = [
         f"{split} {name} {value:.4g}"
@@ -123,13 +117,12 @@ def _facts(folder: RunFolder) -> list[tuple[str, str]]:
     return [(folder.path.name, "; ".join(filter(None, told)))]
 
 
-def _curves(folders: Sequence[RunFolder]) -> list[Section]:
-    """One section per data set, with a figure for the loss and for each validation figure."""
+def _curves(groups: Sequence[RunGroup]) -> list[Section]:
+    """One section per preset, with a figure for the loss and for each validation figure."""
     sections = []
-    for preset in dict.fromkeys(_model(folder)[:2] for folder in folders):
-        histories = [
-            (_model(one)[2], one.history()) for one in folders if _model(one)[:2] == preset
-        ]
+    for preset in dict.fromkeys(group.source for group in groups):
+        own = [group for group in groups if group.source == preset]
+        histories = [(group.label, run.history()) for group in own for run in group.runs]
         named = {name for _, rows in histories for row in rows for name in row}
         wanted = ["loss", *sorted(name for name in named if name.startswith("val_"))]
         drawn = []

@@ -11,9 +11,10 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving.about import write_about
+from keras_quasiattn.serving.compiling import Buckets, CompiledModel, bucket_inputs
 from keras_quasiattn.serving.quantization import Quantized
 from keras_quasiattn.serving.server_files import add_model, read_models
-from keras_quasiattn.serving.signatures import example_inputs, signature_functions
+from keras_quasiattn.serving.signatures import TOKEN_IDS, example_inputs, signature_functions
 from keras_quasiattn.serving.version_folder import new_version
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.tasks import ServingSignature, Task
@@ -33,6 +34,7 @@ def export(
     name: str | None = None,
     version: int | None = None,
     quantized: Quantized | None = None,
+    compiled: bool = False,
 ) -> Path:
     """Export a finished run to `target/name/version/`, and list it in `target/models.config`.
 
@@ -53,14 +55,19 @@ def export(
         name: name of the model; default: the name of the run folder.
         version: positive version number; default: one more than the highest existing one.
         quantized: the quantized model to export instead of the run's own.
+        compiled: XLA compiles the model's own part of the graph where it is loaded, once for each
+            of a few lengths and batch sizes; warm-up requests make a server do so before it
+            answers. For CPUs: a server needs `--xla_cpu_compilation_enabled=true`. Text processing
+            is not compiled. Only for models that answer in one call: classify, pairs, rank.
 
     Returns:
         The folder of the version.
 
     Raises:
         UserError: the run is not finished; the name or version is invalid; the version already
-            exists; the folder cannot be written; the written model answers differently; the
-            TensorFlow Serving API is not installed; or `models.config` is damaged.
+            exists; the folder cannot be written; the written model answers differently; a model
+            to compile takes more than one call; the TensorFlow Serving API is not installed; or
+            `models.config` is damaged.
 
     ```python
     folder = RunFolder.open("runs/mlu-coda", finished=True)
@@ -72,15 +79,31 @@ def export(
     need_serving_api()
     read_models(Path(target))
     model = quantized.model if quantized else folder.load_model()
+    signature = written = task.serving_signature(model)
+    about = {}
+    if compiled:
+        buckets = _buckets(task, signature)
+        about["compiled"] = buckets._asdict()
+        written = task.serving_signature(CompiledModel(model, buckets))
     with atomic_folder(final) as temporary, _tensorflow_errors_as_user_error(final):
-        signature = task.serving_signature(model)
-        _write(signature, model, temporary)
-        records = _ask(signature, task.example, temporary)
+        _write(written, model, temporary)
+        records = _ask(written, task.example, temporary)
         _check(task, model, records)
+        if compiled:
+            records += _ask_compiled(signature, task.example, buckets, temporary)
         write_warm_up(temporary, name, records)
-        write_about(folder, task, temporary, temporary / ABOUT, quantized)
+        write_about(folder, task, temporary, temporary / ABOUT, quantized, **about)
     add_model(Path(target), name)
     return final
+
+
+def _buckets(task: Task, signature: ServingSignature) -> Buckets:
+    if signature.longest is None:
+        raise UserError(
+            f"a model of the task {task.name!r} cannot be exported compiled, because it answers in "
+            "more than one call: export it without compiling"
+        )
+    return Buckets.up_to(signature.longest)
 
 
 @contextlib.contextmanager
@@ -115,6 +138,31 @@ def _ask(signature: ServingSignature, example: str, path: Path) -> list[Recorded
             asked = {key: tf.constant(value) for key, value in inputs.items()}
             answer = {key: value.numpy() for key, value in loaded.signatures[name](**asked).items()}
             records.append(RecordedRequest(name, inputs, answer))
+    return records
+
+
+def _ask_compiled(
+    signature: ServingSignature, example: str, buckets: Buckets, path: Path
+) -> list[RecordedRequest]:
+    """Ask the written model for every bucket; check its numbers against the model as it is.
+
+    The records leave out outputs with more than one axis of tokens, which would be large.
+    """
+    asked = tf.saved_model.load(str(path)).signatures[TOKEN_IDS]
+    plain = signature_functions(signature)[TOKEN_IDS]
+    records = []
+    for inputs in bucket_inputs(signature, example, buckets):
+        tensors = {key: tf.constant(value) for key, value in inputs.items()}
+        answer, expected = asked(**tensors), plain(*tensors.values())
+        for key, value in answer.items():
+            if value.dtype.is_floating and not np.allclose(value, expected[key], atol=_ROUNDING):
+                shapes = {name: array.shape for name, array in inputs.items()}
+                raise UserError(
+                    f"not exported: compiled for inputs of shapes {shapes}, the model returns "
+                    f"other numbers as {key}"
+                )
+        small = {key: value.numpy() for key, value in answer.items() if len(value.shape) <= 2}
+        records.append(RecordedRequest(TOKEN_IDS, inputs, small))
     return records
 
 

@@ -34,7 +34,14 @@ def model_card(about: Mapping[str, Any]) -> str:
             "From Python, in the folder that holds this file:",
             f'```python\nfrom keras_quasiattn.serving import load\n\nload(".")([{example}])\n```',
             "Without this package: it is a TensorFlow SavedModel, which also needs the kernels of "
-            "tensorflow-text. TensorFlow Serving takes it as it is.",
+            "tensorflow-text. "
+            + (
+                "XLA compiles it where it is loaded, once for each length and batch size in "
+                "`about.json`. TensorFlow Serving on CPUs takes it if it is started with "
+                "`--xla_cpu_compilation_enabled=true`; a server on GPUs does not."
+                if "compiled" in about
+                else "TensorFlow Serving takes it as it is."
+            ),
         ]
     paragraphs += ["## Figures", _table(("split", "figure", "value"), _figures(about))]
     paragraphs.append(

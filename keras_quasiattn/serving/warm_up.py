@@ -14,7 +14,10 @@ WARM_UP: Final = Path("assets.extra") / "tf_serving_warmup_requests"
 
 
 class RecordedRequest(NamedTuple):
-    """A request and its answer: arrays by name, strings as object arrays of bytes."""
+    """A request and its answer: arrays by name, strings as object arrays of bytes.
+
+    The answer holds the outputs that the request asks for, some or all of the signature's.
+    """
 
     signature: str
     inputs: Mapping[str, np.ndarray]
@@ -57,6 +60,7 @@ def write_warm_up(folder: Path, name: str, records: Iterable[RecordedRequest]) -
             for message in (exchange.request, exchange.response):
                 message.model_spec.name = name
                 message.model_spec.signature_name = record.signature
+            exchange.request.output_filter.extend(sorted(record.answer))
             _fill(exchange.request.inputs, record.inputs)
             _fill(exchange.response.outputs, record.answer)
             writer.write(log.SerializeToString(deterministic=True))

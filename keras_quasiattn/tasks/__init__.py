@@ -1,11 +1,14 @@
 """The tasks: each has its data, tokenizer, models, metrics and presets."""
 
-from keras_quasiattn.errors import UserError
-from keras_quasiattn.extras import needs, require
+from typing import TYPE_CHECKING, Any
 
-with needs("tasks"):
-    from keras_quasiattn.tasks.preset import Preset
-    from keras_quasiattn.tasks.settings import TrainingSettings
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import lazy_attributes, require
+from keras_quasiattn.tasks.catalogue import CATALOGUE, Entry
+from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
+
+if TYPE_CHECKING:
     from keras_quasiattn.tasks.task import ServingSignature, Task
     from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 
@@ -16,19 +19,21 @@ __all__ = [
     "TokenizedTexts",
     "TrainingSettings",
     "available",
+    "describe",
     "get",
 ]
+_lazy = lazy_attributes(
+    __name__,
+    {"ServingSignature": "task", "Task": "task", "TokenizedTexts": "tokenized_texts"},
+    extra="tasks",
+)
 
 # Name to "module:class". `get` imports the module on demand, since some modules import a lot.
-_TASKS: dict[str, str] = {
-    "classify": "keras_quasiattn.tasks.classify:Classify",
-    "mlu": "keras_quasiattn.tasks.mlu:Mlu",
-    "pairs": "keras_quasiattn.tasks.pairs:Pairs",
-    "programs": "keras_quasiattn.tasks.programs:Programs",
-    "rank": "keras_quasiattn.tasks.rank:Rank",
-    "read": "keras_quasiattn.tasks.read:Read",
-    "translate": "keras_quasiattn.tasks.translate:Translate",
-}
+_TASKS: dict[str, str] = {name: entry.home for name, entry in CATALOGUE.items()}
+
+
+def __getattr__(name: str) -> Any:
+    return _lazy(name)
 
 
 def available() -> tuple[str, ...]:
@@ -36,7 +41,16 @@ def available() -> tuple[str, ...]:
     return tuple(sorted(_TASKS))
 
 
-def get(name: str) -> type[Task]:
+def describe(name: str) -> "Entry | type[Task]":
+    """The `summary`, `models`, `presets` and `own_data` of a task, without importing Keras.
+
+    Raises:
+        UserError: there is no such task; the message lists the known names.
+    """
+    return CATALOGUE[name] if name in CATALOGUE else get(name)
+
+
+def get(name: str) -> "type[Task]":
     """The task class with this name.
 
     Raises:

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
 # For models that take any attention: its name, and the arguments that differ from its defaults.
 ATTENTION_OPTIONS: Mapping[str, Any] = {"attention": "softmax", "attention_options": {}}
@@ -37,6 +36,8 @@ def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     >>> attention_of({"units": 8, "attention": "softmax", "attention_options": {}})
     ({'units': 8}, {'attention': 'softmax', 'attention_options': None})
     """
+    from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
+
     others = dict(options)
     if "attention" in others:
         name, arguments = others.pop("attention"), others.pop("attention_options")

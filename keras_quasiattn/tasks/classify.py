@@ -12,6 +12,7 @@ from keras_quasiattn.data import (
     LabelledTexts,
     LabelledTextSet,
     evaluation_batches,
+    fill_last_batch,
     training_batches,
 )
 from keras_quasiattn.errors import UserError
@@ -20,18 +21,22 @@ from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.baselines import accuracies, bag_of_words, below_majority
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, TEXT_CLASSIFIERS
 from keras_quasiattn.tasks.faithfulness import faithfulness
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import (
+    ANSWER_NAMES,
     VocabularyTask,
     as_bytes,
     as_texts,
     in_batches,
     plain,
+    weights_of,
 )
 
 # Options of these models that set an argument of the attention layer, with its name there.
@@ -59,10 +64,13 @@ class Classify(VocabularyTask):
     """
 
     name: ClassVar[str] = "classify"
-    summary: ClassVar[str] = "texts to classes: questions, reviews, news, or your own file"
+    summary: ClassVar[str] = CATALOGUE["classify"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["classify"].own_data
+    sources: ClassVar[Mapping[str, Source]] = SOURCES
+    input_columns: ClassVar[tuple[str, ...]] = ("text",)
+    answer_names: ClassVar[tuple[str, ...] | None] = ANSWER_NAMES
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -116,23 +124,25 @@ class Classify(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation text; repeated texts fill up the last batch."""
+        """Every validation text; repeated texts of weight 0 fill up the last batch."""
         texts, size = self._data.splits["validation"], self.options.training.batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
-        filled = np.concatenate([order, np.resize(order, -len(order) % size)])
-        examples = self._dataset(texts.where(filled))
+        filled, weights = fill_last_batch(order, size)
+        examples = self._dataset(texts.where(filled), weights)
         return evaluation_batches(examples, batch_size=size, encode=self._encode)
 
-    def _dataset(self, texts: LabelledTexts) -> tf.data.Dataset:
+    def _dataset(self, texts: LabelledTexts, weights: np.ndarray | None = None) -> tf.data.Dataset:
         columns = {
             "text": tf.constant(texts.texts.tolist(), tf.string),
             "label": texts.labels,
             "length": self._lengths(texts.texts),
+            **({} if weights is None else {"weight": weights}),
         }
         return tf.data.Dataset.from_tensor_slices(columns)
 
-    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
-        return self._ids(examples["text"]), tf.one_hot(examples["label"], len(self._classes))
+    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[tf.Tensor, ...]:
+        target = tf.one_hot(examples["label"], len(self._classes))
+        return self._ids(examples["text"]), target, *weights_of(examples)
 
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
@@ -207,6 +217,7 @@ class Classify(VocabularyTask):
             resources=self.tokenizer.resources,
             tokenize=self._token_ids,
             answer_ids=answer_ids,
+            longest=self.options.data["max_length"],
         )
 
     def _ids_function(self, model: keras.Model) -> Any:

@@ -13,8 +13,8 @@ from keras_quasiattn.data import (
     texts_from_files,
     texts_from_tfds,
 )
-from keras_quasiattn.tasks.held_out import hold_out
-from keras_quasiattn.tasks.sources import SPLITS, Source, own_files
+from keras_quasiattn.tasks.held_out import SPLITS, hold_out
+from keras_quasiattn.tasks.sources import Source, own_files
 
 _AG_NEWS_ROWS = 120_000
 
@@ -70,6 +70,6 @@ def load_texts(
         )
         notes += source.notes(whole.splits["train"])
     else:
-        whole = texts_from_files(own_files(options))
+        whole = texts_from_files(own_files(options), options["columns"])
     whole, of_validation = hold_out(whole, options)
     return whole, "; ".join(notes + of_validation)

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.models import TRANSFORMER_SIZES
+from keras_quasiattn.sizes import TRANSFORMER_SIZES
 from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
-from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
+from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -181,7 +181,7 @@ PRESETS: dict[str, Preset] = {
     "own": dataclasses.replace(
         _preset(
             "your own TSV, CSV or JSONL with the columns text and label",
-            {"tokenizer": "words", "max_length": 256, **OWN_DATA},
+            {"tokenizer": "words", "max_length": 256, **OWN_TABLE},
             _training(1500, 32, 100, passes=20, select="loss", patience=6),
             window=4,
             # A tenth of the steps to warm up, as the papers' presets have no time for.

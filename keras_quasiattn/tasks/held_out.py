@@ -1,22 +1,26 @@
 """Makes a validation split for data that has none."""
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from keras_quasiattn.data import LabelledTextSet
+if TYPE_CHECKING:
+    from keras_quasiattn.data import LabelledTextSet
 
 _Texts = TypeVar("_Texts", bound=Any)
 
+SPLITS = ("train", "validation", "test")
 # A hash chooses a tenth of the training texts; the fold says which of the ten tenths.
 # Cross-validation uses one fold after another.
 HELD_OUT: Mapping[str, Any] = {"validation_share": 0.1, "validation_fold": 0}
 # For a user's own files; the validation file is optional.
 OWN_DATA: Mapping[str, Any] = {"train": "", "validation": "", "test": "", **HELD_OUT}
+# For files with named columns: their names there, where they are others.
+OWN_TABLE: Mapping[str, Any] = {**OWN_DATA, "columns": {}}
 
 
 def hold_out(
-    whole: LabelledTextSet[_Texts], options: Mapping[str, Any]
-) -> tuple[LabelledTextSet[_Texts], list[str]]:
+    whole: "LabelledTextSet[_Texts]", options: Mapping[str, Any]
+) -> tuple["LabelledTextSet[_Texts]", list[str]]:
     """The set with a validation split, and notes on how the split was made.
 
     Args:

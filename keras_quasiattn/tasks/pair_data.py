@@ -68,7 +68,7 @@ RANKED_SOURCES: Mapping[str, _Pairs] = {
     "ubuntu_irc": _ranked(config="ubuntu_irc", example=_REPLIES),
     "ubuntu": _ranked(config="ubuntu_v2", example=_REPLIES),
 }
-_OWN: Mapping[str, tuple[str, str, Callable[[Mapping[str, Any]], PairSet]]] = {
+_OWN: Mapping[str, tuple[str, str, Callable[..., PairSet]]] = {
     "own": ("any text\tanother text", "first,second,label", pairs_from_files),
     "click_log": (
         "weather paris\tIs it cold in Paris?",
@@ -92,14 +92,15 @@ def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
     if preset in SOURCES:
         return _from_tfds(SOURCES[preset], options, data_dir)
     _, columns, read = _OWN[preset]
-    return _with_note(read(_files(options, columns)), options)
+    return _with_note(read(_files(options, columns), options["columns"]), options)
 
 
 def load_ranked(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
     """The questions and candidates of a preset of `rank`; otherwise like `load_pairs`."""
     if preset in RANKED_SOURCES:
         return _from_tfds(RANKED_SOURCES[preset], options, data_dir)
-    return _with_note(ranked_pairs_from_files(_files(options, "question,candidate,label")), options)
+    files = _files(options, "question,candidate,label")
+    return _with_note(ranked_pairs_from_files(files, options["columns"]), options)
 
 
 def example_of(preset: str) -> str:

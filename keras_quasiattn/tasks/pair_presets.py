@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
+from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.tasks.pair_options import (
     DATA_OPTIONS,
     MODEL_OPTIONS,
@@ -71,14 +71,14 @@ PRESETS: dict[str, Preset] = {
     "click_log": _preset(
         "your own click log, a TSV with the columns query, question and ctr",
         _training(20, 500, 64, learning_rate=1e-3),
-        OWN_DATA,
+        OWN_TABLE,
         train_embedding=True,
     ),
     "own": dataclasses.replace(
         _preset(
             "your own TSV, CSV or JSONL with the columns first, second and label",
             TrainingSettings(**OWN_TRAINING),
-            {**OWN_DATA, "tokenizer": "words"},
+            {**OWN_TABLE, "tokenizer": "words"},
             **OWN_MODEL,
         ),
         with_vectors=WITH_VECTORS,

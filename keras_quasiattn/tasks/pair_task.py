@@ -8,13 +8,19 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.data import TextPairs, evaluation_batches, training_batches
+from keras_quasiattn.data import TextPairs, evaluation_batches, fill_last_batch, training_batches
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.pair_options import INTERACTIONS, MIXTURES
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
-from keras_quasiattn.tasks.vocabulary_task import VocabularyTask, as_bytes, as_texts, in_batches
+from keras_quasiattn.tasks.vocabulary_task import (
+    VocabularyTask,
+    as_bytes,
+    as_texts,
+    in_batches,
+    weights_of,
+)
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
 _NETWORK_OPTIONS = (
@@ -87,17 +93,16 @@ class PairTask(VocabularyTask):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """Every validation pair; repeated pairs fill up the last batch, with `row` −1."""
+        """Every validation pair; repeated pairs fill up the last batch: weight 0, `row` −1."""
         pairs, size = self._data.splits["validation"], self.options.training.batch_size
         order = np.argsort(self._lengths(pairs.first) + self._lengths(pairs.second), kind="stable")
-        missing = -len(order) % size
-        filled = np.concatenate([order, np.resize(order, missing)])
-        rows = np.concatenate([order, np.full(missing, -1)])
-        return evaluation_batches(
-            self._dataset(pairs.where(filled), rows), batch_size=size, encode=self._encode
-        )
+        filled, weights = fill_last_batch(order, size)
+        examples = self._dataset(pairs.where(filled), np.where(weights > 0, filled, -1), weights)
+        return evaluation_batches(examples, batch_size=size, encode=self._encode)
 
-    def _dataset(self, pairs: TextPairs, rows: np.ndarray) -> tf.data.Dataset:
+    def _dataset(
+        self, pairs: TextPairs, rows: np.ndarray, weights: np.ndarray | None = None
+    ) -> tf.data.Dataset:
         columns = {
             "first": tf.constant(pairs.first.tolist(), tf.string),
             "second": tf.constant(pairs.second.tolist(), tf.string),
@@ -107,11 +112,13 @@ class PairTask(VocabularyTask):
         }
         if pairs.groups is not None:
             columns["group"] = pairs.groups
+        if weights is not None:
+            columns["weight"] = weights
         return tf.data.Dataset.from_tensor_slices(columns)
 
-    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def _encode(self, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
         ids = {side: self._ids(examples[side]) for side in ("first", "second")}
-        return ids, self._target(examples)
+        return ids, self._target(examples), *weights_of(examples)
 
     def texts(self, split: str, limit: int) -> list[str]:
         """The first `limit` pairs of a split, the two texts of each joined by a tab."""

@@ -9,12 +9,14 @@ import tensorflow as tf
 
 from keras_quasiattn.metrics import classification_figures
 from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority
-from keras_quasiattn.tasks.pair_data import PairSet, example_of, load_pairs
+from keras_quasiattn.tasks.catalogue import CATALOGUE
+from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
-from keras_quasiattn.tasks.vocabulary_task import as_bytes, in_batches, plain
+from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES, as_bytes, in_batches, plain
 
 _SIDES = ("first", "second")
 
@@ -27,10 +29,13 @@ class Pairs(PairTask):
     """
 
     name: ClassVar[str] = "pairs"
-    summary: ClassVar[str] = "two texts to a class: inference, paraphrase, or your own file"
+    summary: ClassVar[str] = CATALOGUE["pairs"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["pairs"].own_data
+    sources: ClassVar[Mapping[str, Source]] = SOURCES
+    input_columns: ClassVar[tuple[str, ...]] = _SIDES
+    answer_names: ClassVar[tuple[str, ...] | None] = ANSWER_NAMES
 
     @property
     def example(self) -> str:
@@ -88,6 +93,7 @@ class Pairs(PairTask):
             tokenize=self._token_ids,
             answer_ids=answer_ids,
             columns=lambda text: split_input(text, _SIDES),
+            longest=self.options.data["max_length"],
         )
 
     def _ids_function(self, model: keras.Model) -> Any:

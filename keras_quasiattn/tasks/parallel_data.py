@@ -15,32 +15,29 @@ from keras_quasiattn.data import (
     parallel_from_tfds,
 )
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks.held_out import hold_out
-from keras_quasiattn.tasks.sources import SPLITS, Source
+from keras_quasiattn.tasks.held_out import SPLITS, hold_out
+from keras_quasiattn.tasks.sources import Source
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Sentences(Source):
-    """Parallel sentences; translation goes from the first language to the second by default."""
+    """Parallel sentences."""
 
     builder: str | type[tfds.core.DatasetBuilder] = ParallelCorpus
-    languages: tuple[str, str]
 
 
 _TALK = "And I want to tell you a story ."
-_envi = functools.partial(_Sentences, example=_TALK, languages=("en", "vi"))
+_envi = functools.partial(_Sentences, example=_TALK)
 SOURCES: Mapping[str, _Sentences] = {
     "multi30k": _Sentences(
         config="multi30k",
         example="A man in a blue shirt is standing on a ladder.",
-        languages=("en", "de"),
     ),
     "iwslt15_envi": _envi(config="iwslt15_envi"),
     "iwslt15_envi_part": _envi(config="iwslt15_envi_part", published_rows=133_317),
     "ted_hrlr": _Sentences(
         builder="ted_hrlr_translate/pt_to_en",
         example="esta é uma história .",
-        languages=("pt", "en"),
     ),
 }
 OWN_EXAMPLE = "any text"

@@ -15,11 +15,12 @@ from keras_quasiattn.data import (
 )
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import program_accuracy
-from keras_quasiattn.tasks.held_out import hold_out
+from keras_quasiattn.tasks.catalogue import CATALOGUE
+from keras_quasiattn.tasks.held_out import SPLITS, hold_out
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.program_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.sequence_task import SequenceTask
-from keras_quasiattn.tasks.sources import SPLITS, own_files
+from keras_quasiattn.tasks.sources import own_files
 
 
 class Programs(SequenceTask):
@@ -34,12 +35,10 @@ class Programs(SequenceTask):
     """
 
     name: ClassVar[str] = "programs"
-    summary: ClassVar[str] = (
-        "a text to the AlgoLisp program that it asks for, which is run on tests"
-    )
+    summary: ClassVar[str] = CATALOGUE["programs"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["programs"].own_data
 
     @property
     def example(self) -> str:

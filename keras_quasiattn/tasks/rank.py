@@ -12,6 +12,7 @@ from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, Re
 from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 from keras_quasiattn.tasks.baselines import bag_of_pairs
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
@@ -34,12 +35,11 @@ class Rank(PairTask):
     """
 
     name: ClassVar[str] = "rank"
-    summary: ClassVar[str] = (
-        "a question and its candidates to their order: answers, replies, or your own file"
-    )
+    summary: ClassVar[str] = CATALOGUE["rank"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
+    weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
 
     @property
     def example(self) -> str:
@@ -146,6 +146,7 @@ class Rank(PairTask):
                 question, candidates, tf.reduce_all(candidates == pad_id, axis=-1)
             ),
             columns=columns,
+            longest=self.options.data["max_length"],
         )
 
     def _order_function(self, model: keras.Model) -> Any:

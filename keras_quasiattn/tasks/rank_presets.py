@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.held_out import OWN_DATA
+from keras_quasiattn.tasks.held_out import OWN_TABLE
 from keras_quasiattn.tasks.pair_options import (
     DATA_OPTIONS,
     MODEL_OPTIONS,
@@ -69,7 +69,7 @@ PRESETS: dict[str, Preset] = {
             "your own TSV, CSV or JSONL with the columns question, candidate and label (0 or 1)",
             20,
             200,
-            {**OWN_DATA, "tokenizer": "words", "questions": "positive"},
+            {**OWN_TABLE, "tokenizer": "words", "questions": "positive"},
             **OWN_MODEL,
         ),
         training=TrainingSettings(**OWN_TRAINING),

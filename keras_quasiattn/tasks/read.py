@@ -8,15 +8,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from keras_quasiattn.data import ReadingTexts, evaluation_batches, training_batches
+from keras_quasiattn.data import ReadingTexts, evaluation_batches, fill_last_batch, training_batches
 from keras_quasiattn.data.labelled_texts import text_array
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, answer_scores
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
 from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_task import split_input
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.read_data import EXAMPLE, ReadingSet, load_questions
+from keras_quasiattn.tasks.read_data import EXAMPLE, SOURCES, ReadingSet, load_questions
 from keras_quasiattn.tasks.read_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.read_windows import (
     Windows,
@@ -28,6 +29,7 @@ from keras_quasiattn.tasks.read_windows import (
     split_words,
     words_in,
 )
+from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import (
@@ -37,6 +39,7 @@ from keras_quasiattn.tasks.vocabulary_task import (
     in_batches,
     plain,
     plain_tokens,
+    weights_of,
 )
 from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
 
@@ -60,13 +63,13 @@ class Read(VocabularyTask):
     """
 
     name: ClassVar[str] = "read"
-    summary: ClassVar[str] = (
-        "a question and passages to the answer in them: SQuAD, Quasar-T, SearchQA, own files"
-    )
+    summary: ClassVar[str] = CATALOGUE["read"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[Mapping[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["read"].own_data
+    sources: ClassVar[Mapping[str, Source]] = SOURCES
     tokenizers: ClassVar[tuple[str, ...]] = SPAN_CLEANINGS
+    weighted_metrics: ClassVar[bool] = False  # the targets say which questions do not count
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -118,7 +121,7 @@ class Read(VocabularyTask):
         """Training questions, reshuffled every epoch; passages of similar length share a batch."""
         texts = self._data.splits["train"]
         return training_batches(
-            self._dataset(texts, np.ones(len(texts), np.int64)).skip,
+            self._dataset(texts).skip,
             batch_size=self.options.training.batch_size,
             seed=self.seed,
             first_step=first_step,
@@ -134,35 +137,30 @@ class Read(VocabularyTask):
         if not len(texts):
             raise UserError(f"no validation passage of {self._data.version} contains the answer")
         order = np.argsort(self._lengths(texts.passages), kind="stable")
-        missing = -len(order) % size
-        filled = np.concatenate([order, np.resize(order, missing)])
-        counts = np.concatenate([np.ones(len(order), np.int64), np.zeros(missing, np.int64)])
+        filled, weights = fill_last_batch(order, size)
         return evaluation_batches(
-            self._dataset(texts.where(filled), counts),
+            self._dataset(texts.where(filled), weights),
             batch_size=size,
             encode=functools.partial(self._encode, self.options.data["max_length"]),
         )
 
-    def _dataset(self, texts: ReadingTexts, counts: np.ndarray) -> tf.data.Dataset:
-        return tf.data.Dataset.from_tensor_slices(
-            {
-                "question": tf.constant(texts.questions.tolist(), tf.string),
-                "passage": tf.constant(texts.passages.tolist(), tf.string),
-                "start": texts.starts,
-                "end": texts.ends,
-                "counts": counts,
-                "length": self._lengths(texts.passages),
-            }
-        )
+    def _dataset(self, texts: ReadingTexts, weights: np.ndarray | None = None) -> tf.data.Dataset:
+        columns = {
+            "question": tf.constant(texts.questions.tolist(), tf.string),
+            "passage": tf.constant(texts.passages.tolist(), tf.string),
+            "start": texts.starts,
+            "end": texts.ends,
+            "length": self._lengths(texts.passages),
+            **({} if weights is None else {"weight": weights}),
+        }
+        return tf.data.Dataset.from_tensor_slices(columns)
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
         distinct = {text: number for number, text in enumerate(dict.fromkeys(texts.tolist()))}
         lengths = super()._lengths(text_array(distinct))
         return lengths[[distinct[text] for text in texts.tolist()]]
 
-    def _encode(
-        self, size: int, examples: dict[str, tf.Tensor]
-    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+    def _encode(self, size: int, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
         """Model inputs, one window of at most `size` words per passage, and the targets (B, 3)."""
         words = split_words(self.tokenizer, examples["passage"])
         first = _held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
@@ -172,10 +170,11 @@ class Read(VocabularyTask):
         longest = tf.minimum(tf.reduce_max(words.counts()), size)
         passage = words_in(words, windows, -(-tf.maximum(longest, 1) // multiple) * multiple)
         ends = tf.minimum(last - windows.starts, tf.shape(passage)[1] - 1)
-        target = tf.stack(
-            [first - windows.starts, ends, tf.cast(examples["counts"], tf.int32)], axis=1
-        )
-        return self._inputs(passage, self._question_words(examples["question"])), target
+        weights = weights_of(examples)
+        counts = tf.cast(weights[0] > 0, tf.int32) if weights else tf.ones_like(ends)
+        target = tf.stack([first - windows.starts, ends, counts], axis=1)
+        question = self._question_words(examples["question"])
+        return self._inputs(passage, question), target, *weights
 
     def _question_words(self, questions: tf.Tensor) -> tf.Tensor:
         """The first `data.question_length` words (B, Q), padded with ""; Q is at least 1."""

@@ -14,8 +14,8 @@ class TrainingSettings:
     """Everything the trainer needs besides the model and the data.
 
     Args:
-        steps: total number of updates; a multiple of `checkpoint_every`. With `passes`, the least
-            number.
+        steps: total number of updates; the last period may be shorter than `checkpoint_every`. With
+            `passes`, the least number.
         batch_size: examples per update, over all replicas; in the sequence tasks `translate` and
             `programs`, tokens of one side, padding included.
         learning_rate: the peak rate, reached at update `warmup_steps`.
@@ -78,15 +78,10 @@ class TrainingSettings:
         self._require("beta_2", 0 <= self.beta_2 < 1, "at least 0 and below 1")
         self._require("epsilon", 0 < self.epsilon < math.inf, "a number above 0")
         self._require(
-            "steps",
-            self.steps % self.checkpoint_every == 0,
-            f"a multiple of training.checkpoint_every ({self.checkpoint_every})",
-        )
-        self._require(
             "average_checkpoints",
             self.average_checkpoints <= self.periods,
             f"at most {self.periods}, the number of checkpoints (training.steps / "
-            f"training.checkpoint_every)",
+            f"training.checkpoint_every, rounded up)",
         )
         self._require(
             "average_checkpoints",
@@ -130,5 +125,5 @@ class TrainingSettings:
 
     @property
     def periods(self) -> int:
-        """Number of checkpoint periods in a full training run."""
-        return self.steps // self.checkpoint_every
+        """Number of checkpoint periods in a full training run; the last may be shorter."""
+        return -(-self.steps // self.checkpoint_every)

@@ -7,10 +7,9 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data import prepare
+from keras_quasiattn.data import pending_download, prepare
 from keras_quasiattn.errors import UserError
-
-SPLITS = ("train", "validation", "test")
+from keras_quasiattn.tasks.held_out import SPLITS
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,14 +36,18 @@ class Source:
 
     def prepared(self, data_dir: Path, config_suffix: str = "") -> tfds.core.DatasetBuilder:
         """The builder, after writing its data to `data_dir`."""
+        return prepare(lambda: self._made(data_dir, config_suffix), data_dir)
 
-        def make() -> tfds.core.DatasetBuilder:
-            if isinstance(self.builder, str):
-                return tfds.builder(self.builder, data_dir=data_dir)
-            config = f"{self.config}{config_suffix}" if self.config else None
-            return self.builder(config=config, data_dir=data_dir)
+    def pending_download(self, data_dir: Path) -> str:
+        """What `prepared` would download to `data_dir`; empty for nothing."""
+        # Builders of this package read files that the user provides.
+        return pending_download(self._made(data_dir)) if isinstance(self.builder, str) else ""
 
-        return prepare(make, data_dir)
+    def _made(self, data_dir: Path, config_suffix: str = "") -> tfds.core.DatasetBuilder:
+        if isinstance(self.builder, str):
+            return tfds.builder(self.builder, data_dir=data_dir)
+        config = f"{self.config}{config_suffix}" if self.config else None
+        return self.builder(config=config, data_dir=data_dir)
 
     def notes(self, train: Any) -> list[str]:
         """Notes on the data, whose training split is `train`."""

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.catalogue import chosen_options
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
@@ -29,6 +30,8 @@ class ServingSignature(NamedTuple):
             the end of a text. It accepts any integer as an id. Returns, under the same names, the
             outputs of `function` that do not need the text.
         columns: splits one input of `predict` into the value of each argument, without the batch.
+        longest: the most ids of a text that the model reads, if it answers in one call of `explain`
+            or of itself, with ids (B, L) only; otherwise None.
     """
 
     function: Callable[..., dict[str, tf.Tensor]]
@@ -37,6 +40,7 @@ class ServingSignature(NamedTuple):
     tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
     answer_ids: Callable[..., dict[str, tf.Tensor]]
     columns: Callable[[str], list[Any]] = lambda text: [text]
+    longest: int | None = None
 
 
 class Task(abc.ABC):
@@ -61,6 +65,12 @@ class Task(abc.ABC):
         presets: named sets of options; the first is the command line's default.
         own_data: the preset for a user's own files, and its option that names the training file;
             None for a task that makes its own data.
+        weighted_metrics: whether the metrics take the weights of the validation examples; the loss
+            always does.
+        sources: by preset, the published data set that it reads.
+        input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
+            its inputs are no rows.
+        answer_names: what of an answer is no explanation of it; None for all that `predict` gives.
         options: the preset for this model, with the overrides applied.
 
     Raises:
@@ -73,6 +83,10 @@ class Task(abc.ABC):
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
     own_data: ClassVar[tuple[str, str] | None] = None
+    weighted_metrics: ClassVar[bool] = False
+    sources: ClassVar[Mapping[str, Any]] = {}
+    input_columns: ClassVar[tuple[str, ...]] = ()
+    answer_names: ClassVar[tuple[str, ...] | None] = None
 
     def __init__(
         self,
@@ -83,17 +97,13 @@ class Task(abc.ABC):
         data_dir: str | Path,
         overrides: Mapping[str, Any] | None = None,
     ) -> None:
-        if preset not in self.presets:
-            raise UserError.unknown(f"preset of task {self.name}", preset, self.presets)
-        if model not in self.models:
-            raise UserError.unknown(f"model of task {self.name}", model, self.models)
-        if not 0 <= seed < 2**32:
-            raise UserError(f"seed is {seed}: it must be at least 0 and below 2**32")
         self.preset = preset
         self.model = model
         self.seed = seed
         self.data_dir = Path(data_dir)
-        self.options = self.presets[preset].for_model(model).with_overrides(overrides or {})
+        self.options = chosen_options(
+            self.name, self, preset=preset, model=model, seed=seed, overrides=overrides or {}
+        )
         self._set_up()
 
     def _set_up(self) -> None:  # noqa: B027 (a task may have nothing to set up)
@@ -138,6 +148,16 @@ class Task(abc.ABC):
         Raises:
             UserError: the folder is not writable, or there is too little data for the options.
         """
+
+    def pending_download(self) -> str:
+        """What `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)"; or nothing."""
+        source = self.sources.get(self.preset)
+        return source.pending_download(self.data_dir) if source else ""
+
+    @property
+    def measured_split(self) -> str:
+        """The split to measure on: "validation" where the user's own files have no test file."""
+        return "validation" if self.options.data.get("test") == "" else "test"
 
     @property
     def training_settings(self) -> TrainingSettings:
@@ -235,7 +255,8 @@ class Task(abc.ABC):
     def validation_data(self) -> tf.data.Dataset:
         """A finite set of batches, without any training example.
 
-        Replicas must be able to share every batch evenly; otherwise they weight it wrongly.
+        Replicas must be able to share every batch evenly; otherwise they weight it wrongly. What
+        only fills a batch has weight 0; see `data.fill_last_batch`.
         """
 
     @abc.abstractmethod

@@ -1,13 +1,15 @@
 """Translation of sentences from one language to another."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from keras_quasiattn.data import ParallelTextSet
 from keras_quasiattn.metrics import bleu
+from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.parallel_data import OWN_EXAMPLE, SOURCES, load_parallel
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sequence_task import SequenceTask
+from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.translate_presets import MODELS, PRESETS
 
 
@@ -21,12 +23,11 @@ class Translate(SequenceTask):
     """
 
     name: ClassVar[str] = "translate"
-    summary: ClassVar[str] = (
-        "a sentence to its translation: published corpora, or two files of your own"
-    )
+    summary: ClassVar[str] = CATALOGUE["translate"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
-    own_data: ClassVar[tuple[str, str] | None] = ("own", "data.train")
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["translate"].own_data
+    sources: ClassVar[Mapping[str, Source]] = SOURCES
 
     @property
     def example(self) -> str:

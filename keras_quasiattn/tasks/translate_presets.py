@@ -4,9 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.models import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
+from keras_quasiattn.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
 from keras_quasiattn.tasks.held_out import OWN_DATA
-from keras_quasiattn.tasks.parallel_data import SOURCES
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sequence_options import sequence_preset
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -58,12 +57,12 @@ def _tensor2tensor(size: str, **changed: Any) -> TrainingSettings:
 
 def _preset(
     summary: str,
-    corpus: str,
+    languages: tuple[str, str],
     transformer: Mapping[str, Any],
     training: TrainingSettings,
     **data: Any,
 ) -> Preset:
-    source, target = SOURCES[corpus].languages
+    source, target = languages
     return sequence_preset(
         summary,
         models=MODELS,
@@ -77,27 +76,27 @@ def _preset(
 PRESETS: dict[str, Preset] = {
     "multi30k": _preset(
         "Multi30k, image descriptions, English to German, from files by hand",
-        "multi30k",
+        ("en", "de"),
         _MULTI30K_SIZE,
         _MULTI30K_TRAINING,
     ),
     "iwslt15_envi_part": _preset(
         "IWSLT'15 English to Vietnamese, talks, 10,000 training pairs, from files by hand",
-        "iwslt15_envi_part",
+        ("en", "vi"),
         _MULTI30K_SIZE,
         _MULTI30K_TRAINING,
     ),
     # As in CoDA's paper: Tensor2Tensor's settings, 50,000 updates, mean of the last checkpoints.
     "iwslt15_envi": _preset(
         "IWSLT'15 English to Vietnamese, talks, the paper's settings, from files by hand",
-        "iwslt15_envi",
+        ("en", "vi"),
         TRANSFORMER_SIZES["base_single_gpu"],
         _tensor2tensor("base_single_gpu", steps=50_000),
         vocabulary_size=32_000,
     ),
     "ted_hrlr": _preset(
         "TED talks, Portuguese to English, Tensor2Tensor's transformer_small",
-        "ted_hrlr",
+        ("pt", "en"),
         TRANSFORMER_SIZES["small"],
         _tensor2tensor("small", steps=20_000),
     ),

@@ -34,6 +34,8 @@ from keras_quasiattn.text import (
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _BATCH = 100
+# An answer's values besides tokens and weights.
+ANSWER_NAMES = ("input", "label", "classes", "probabilities")
 
 
 class VocabularyTask(Task):
@@ -52,6 +54,7 @@ class VocabularyTask(Task):
     """
 
     tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
+    weighted_metrics: ClassVar[bool] = True
 
     def _set_up(self) -> None:
         super()._set_up()
@@ -287,6 +290,11 @@ def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -
         raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
     examples = data.splits[split]
     return examples.where(np.arange(len(examples)) < (limit or len(examples)))
+
+
+def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+    """The `weight` of a batch's examples, the third part of what `fit` takes; none in training."""
+    return [examples["weight"]] if "weight" in examples else []
 
 
 def as_bytes(texts: Sequence[str]) -> np.ndarray:

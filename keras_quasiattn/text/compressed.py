@@ -1,35 +1,46 @@
 """Text files that may be compressed."""
 
+import codecs
 import contextlib
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 
-_OPENERS: dict[str, Callable[..., IO[str]]] = {".gz": gzip.open, ".xz": lzma.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 @contextlib.contextmanager
 def open_text(file: Path) -> Iterator[IO[str]]:
     r"""Opens a UTF-8 text file for reading; it is decompressed if its suffix is .gz or .xz.
 
-    A byte-order mark is skipped. Lines end only at "\n": texts may contain other characters that
-    Python takes for the end of a line.
+    A byte-order mark is skipped. One of UTF-16, which some spreadsheets write, makes it a text in
+    UTF-16. Lines end only at "\n": texts may contain other characters that Python takes for the end
+    of a line.
 
     Raises:
         UserError: if the file cannot be read, is damaged or is not UTF-8.
     """
     opener = _OPENERS.get(file.suffix, open)
+    encoding = "utf-8-sig"
     try:
-        with opener(file, "rt", encoding="utf-8-sig", newline="\n") as stream:
-            yield stream
+        with opener(file, "rb") as raw:
+            if raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                encoding = "utf-16"
+            raw.seek(0)
+            with io.TextIOWrapper(raw, encoding=encoding, newline="\n") as stream:
+                yield stream
     except UnicodeDecodeError as error:
-        raise UserError(f"{file} is not UTF-8: {error.reason} at byte {error.start}") from None
+        name = "UTF-8" if encoding == "utf-8-sig" else "UTF-16"
+        raise UserError(
+            f"{file} is not {name}: {error.reason} at byte {error.start}: save it as UTF-8"
+        ) from None
     except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
         raise UserError(f"{file} is damaged: {error}") from None
     except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+        raise FileError(f"cannot read {file}: {error.strerror or error}") from error

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.text.compressed import open_text
 
 _NAMED = 10  # words without a vector that a sentence names
@@ -43,7 +43,7 @@ def read_word_vectors(
             if chosen is None or word in chosen
         }
     except OSError as error:
-        raise UserError(f"cannot read {file}: {error.strerror or error}") from error
+        raise FileError(f"cannot read {file}: {error.strerror or error}") from error
     for word, vector in vectors.items():
         if not np.isfinite(vector).all():
             raise UserError(
@@ -116,19 +116,26 @@ def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
             f"{file} has {len(words)} words and vectors of shape {vectors.shape}: "
             "expected one row per word"
         )
-    _check_width(file, "", vectors.shape[1], width)
+    _check_width(file, vectors.shape[1], width)
     return zip(words, vectors, strict=True)
 
 
 def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tuple[str, np.ndarray]]:
     with open_text(file) as lines:
+        first = 1  # the line of the first vector
         for number, line in enumerate(lines, 1):
             fields = line.rstrip("\n").rstrip(" ").split(" ")
             if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
+                first = 2
                 continue
+            if number == first:
+                _check_width(file, len(fields) - 1, width)
             # Some words of GloVe's largest files contain spaces: count the numbers from the end.
-            if len(fields) <= width or (number == 1 and len(fields) != width + 1):
-                _check_width(file, f", line {number}", len(fields) - 1, width)
+            if len(fields) <= width:
+                raise UserError(
+                    f"{file}, line {number}: the vector has {len(fields) - 1} numbers, and those "
+                    f"above have {width}"
+                )
             word = " ".join(fields[:-width])
             if wanted is None or word in wanted:
                 try:
@@ -139,8 +146,9 @@ def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tupl
                     ) from None
 
 
-def _check_width(file: Path, where: str, got: int, width: int) -> None:
+def _check_width(file: Path, got: int, width: int) -> None:
     if got != width:
         raise UserError(
-            f"{file}{where}: the vectors have {got} numbers, expected {width} (model.embedding_dim)"
+            f"{file}: the vectors have {got} numbers, and the model's embedding {width}: "
+            f"add --set model.embedding_dim={got}"
         )

@@ -6,16 +6,18 @@ from keras_quasiattn.extras import lazy_attributes
 
 if TYPE_CHECKING:
     from keras_quasiattn.training.attention_summaries import AttentionSummaries
+    from keras_quasiattn.training.finishing import finish
     from keras_quasiattn.training.result import append_result, result_row
     from keras_quasiattn.training.run_folder import RunFolder
     from keras_quasiattn.training.trainer import train
 
-__all__ = ["AttentionSummaries", "RunFolder", "append_result", "result_row", "train"]
+__all__ = ["AttentionSummaries", "RunFolder", "append_result", "finish", "result_row", "train"]
 _needing_tasks = lazy_attributes(
     __name__,
     {
         "RunFolder": "run_folder",
         "append_result": "result",
+        "finish": "finishing",
         "result_row": "result",
         "train": "trainer",
     },

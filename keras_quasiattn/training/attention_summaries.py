@@ -37,6 +37,7 @@ class AttentionSummaries(keras.callbacks.Callback):
         inputs: a batch of the model's inputs; 32 examples are enough and cost little.
         steps_per_epoch: updates per epoch, from which a row's step is computed; default: the step
             is the optimizer's update count.
+        steps: updates in all, so that the last epoch may be shorter; None if all are as long.
         start: the step that training resumes from; rows beyond it are dropped.
 
     Raises:
@@ -48,12 +49,19 @@ class AttentionSummaries(keras.callbacks.Callback):
     """
 
     def __init__(
-        self, folder: str | Path, inputs: Any, *, steps_per_epoch: int | None = None, start: int = 0
+        self,
+        folder: str | Path,
+        inputs: Any,
+        *,
+        steps_per_epoch: int | None = None,
+        steps: int | None = None,
+        start: int = 0,
     ) -> None:
         super().__init__()
         self.folder = Path(folder)
         self.inputs = inputs
         self.steps_per_epoch = steps_per_epoch
+        self.steps = steps
         self.rows = [row for row in read_attention(self.folder) if row["step"] <= start]
         self._writer: EventFileWriter | None = None
 
@@ -68,8 +76,11 @@ class AttentionSummaries(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         """Measure and write a row."""
-        steps = self.steps_per_epoch
-        self._keep((epoch + 1) * steps if steps else self._updates)
+        if self.steps_per_epoch is None:
+            self._keep(self._updates)
+        else:
+            step = (epoch + 1) * self.steps_per_epoch
+            self._keep(step if self.steps is None else min(step, self.steps))
 
     @property
     def _updates(self) -> int:

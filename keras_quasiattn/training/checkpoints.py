@@ -47,6 +47,7 @@ class Checkpoints:
         model: keras.Model,
         optimizer: keras.optimizers.Optimizer,
         selected: int | None = None,
+        since: int | None = None,
     ) -> None:
         """Write a checkpoint, then remove the oldest beyond `keep`, except the selected one.
 
@@ -56,6 +57,8 @@ class Checkpoints:
             optimizer: the model's optimizer.
             selected: step of the checkpoint that would become the finished model now, which is
                 never removed; None where that is the last one.
+            since: step of the checkpoint before this one; what lies between the two is of an
+                earlier end of the run, and is removed.
 
         Raises:
             UserError: the folder cannot be written; earlier checkpoints are unchanged.
@@ -67,6 +70,9 @@ class Checkpoints:
         }
         with atomic_file(self.file(step)) as temporary, open(temporary, "wb") as stream:
             np.savez(stream, **arrays)
+        for stale in self.steps():
+            if since is not None and since < stale < step:
+                self.file(stale).unlink()
         for old in self.steps()[: -self.keep]:
             if old != selected:
                 self.file(old).unlink()
@@ -89,10 +95,14 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise UserError(f"{file} is damaged: train again in a new folder") from error
 
-    def last_readable(self) -> tuple[int, list[Path]]:
-        """The last step with a readable checkpoint (or 0), and the damaged files after it."""
+    def last_readable(self, every: int = 1) -> tuple[int, list[Path]]:
+        """The last step with a readable checkpoint (or 0), and the damaged files after it.
+
+        Args:
+            every: look at multiples of this step only.
+        """
         damaged = []
-        for step in reversed(self.steps()):
+        for step in (one for one in reversed(self.steps()) if one % every == 0):
             try:
                 for group in _GROUPS:
                     self.read(step, group)

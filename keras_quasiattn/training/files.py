@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError
 
 _TEMPORARY = ".tmp-"
 # Process id and machine of the writer.
@@ -50,7 +50,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         os.replace(temporary, path)
         _synchronise(path.parent)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)
@@ -81,12 +81,25 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
         temporary.rename(folder)
         _synchronise(folder.parent)
     except OSError as error:
-        raise UserError(f"cannot write {folder}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {folder}: {error.strerror or error}") from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
         for parent in missing:  # parents that are in use are not empty and stay
             with contextlib.suppress(OSError):
                 parent.rmdir()
+
+
+@contextlib.contextmanager
+def no_empty_folder(folder: Path) -> Iterator[None]:
+    """If the body fails, remove the folder and its parents that the body made and left empty."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        yield
+    except BaseException:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        raise
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -106,7 +119,7 @@ def rewrite(path: Path, change: Callable[[str], str]) -> None:
         with locked(path), atomic_file(path) as temporary:
             temporary.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from error
+        raise FileError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 @contextlib.contextmanager

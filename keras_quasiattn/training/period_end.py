@@ -55,10 +55,18 @@ class PeriodEnd(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Start the period's timer."""
         self.started = time.monotonic()
+        before = epoch * self.settings.checkpoint_every
+        self._last_batch = min(self.settings.steps - before, self.settings.checkpoint_every) - 1
+
+    # Not the end of a batch: Keras would wait for the values of every step.
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """End the last period with this batch if it is shorter than the others."""
+        if batch == self._last_batch and batch + 1 < self.settings.checkpoint_every:
+            self.model.stop_training = True
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
         """Save the period's figures and the training state."""
-        step = (epoch + 1) * self.settings.checkpoint_every
+        step = min((epoch + 1) * self.settings.checkpoint_every, self.settings.steps)
         row: dict[str, Any] = {
             "step": step,
             **{name: float(value) for name, value in (logs or {}).items()},
@@ -74,7 +82,8 @@ class PeriodEnd(keras.callbacks.Callback):
         if self.curves is not None:
             self.folder.write_history(self.rows)
             selected = selected_step(self.rows, self.settings)
-            self.checkpoints.save(step, self.model, self.model.optimizer, selected)
+            since = epoch * self.settings.checkpoint_every
+            self.checkpoints.save(step, self.model, self.model.optimizer, selected, since)
             self.curves.add(row)
         if is_over(self.rows, self.settings):  # another callback may have stopped it already
             self.model.stop_training = True

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import keras
 
 from keras_quasiattn.errors import UserError
-
-POLICIES = ("float32", "mixed_float16", "mixed_bfloat16")
+from keras_quasiattn.training.choices import POLICIES
 
 
 @contextlib.contextmanager

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task
-from keras_quasiattn.training.config import flat, identity, is_complete
+from keras_quasiattn.training.config import CONFIG, FORMAT, flat, identity, read_config
 from keras_quasiattn.training.files import (
     atomic_file,
     is_stale,
@@ -26,8 +26,10 @@ from keras_quasiattn.training.files import (
 )
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
-FORMAT = 1
 LOCK = ".lock"
+
+# The options that may change in a run that exists.
+LENGTH = ("training.steps", "training.passes")
 
 
 class RunFolder:
@@ -72,7 +74,7 @@ class RunFolder:
             found = sorted(name for name in names if name != LOCK)
         except OSError as error:
             raise UserError(f"cannot create the run folder {path}: {error.strerror}") from error
-        if "config.json" in found:
+        if CONFIG in found:
             raise UserError(f"{path} already holds a run: name a new folder")
         if found:
             raise UserError(
@@ -112,7 +114,7 @@ class RunFolder:
             "data": task.describe_data(),
             "command": shlex.join(command),
         }
-        write_json(path / "config.json", config)
+        write_json(path / CONFIG, config)
         return cls(path, config)
 
     @classmethod
@@ -128,27 +130,7 @@ class RunFolder:
                 is not finished although it must be.
         """
         path = Path(path)
-        if not path.is_dir():
-            state = "is not a folder" if path.exists() else "does not exist"
-            raise UserError(f"{path} {state}: name the folder of a training run")
-        file = path / "config.json"
-        try:
-            config = json.loads(file.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise UserError(f"{path} is not a run folder: it has no config.json") from None
-        except OSError as error:
-            raise UserError(f"cannot read {file}: {error.strerror}") from error
-        except (ValueError, RecursionError):
-            config = None
-        written = config.get("format") if isinstance(config, dict) else None
-        if isinstance(written, int) and written > FORMAT:
-            raise UserError(
-                f"{path} has format {written} and this version ({__version__}) "
-                f"reads up to {FORMAT}: use a newer keras_quasiattn"
-            )
-        if not isinstance(written, int) or not is_complete(config):
-            raise UserError(f"{file} is damaged: it is not the config of a training run")
-        folder = cls(path, config)
+        folder = cls(path, read_config(path))
         if finished:
             folder.require_finished()
         return folder
@@ -156,7 +138,7 @@ class RunFolder:
     @classmethod
     def exists(cls, path: str | Path) -> bool:
         """Whether the folder holds a run."""
-        return (Path(path) / "config.json").exists()
+        return (Path(path) / CONFIG).exists()
 
     @property
     def finished(self) -> bool:
@@ -191,30 +173,47 @@ class RunFolder:
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
-            steps = self.config["task_config"]["options"].get("training.steps", "unknown")
             raise UserError(
-                f"{self.path} is not finished (step {step} of {steps}): "
-                f"run the train command again to continue"
+                f"{self.path} is not finished (step {step} of {self.steps or 'unknown'}): "
+                f"run the train command again to continue, or end it: quasiattn finish {self.path}"
             )
 
     def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
-        """Check that the run was started with this task and these options.
+        """Check that the run was started with this task and these options, except for the steps.
 
         Raises:
             UserError: it was not; the message names every value that differs.
         """
-        begun = flat(self.config)
+        # A run that was started before an option existed has its default.
+        defaults = task.presets[task.preset].for_model(task.model).options()
+        begun = {**json.loads(json.dumps(defaults)), **flat(self.config)}
         asked = flat(json.loads(json.dumps(identity(task, options))))
         differences = [
             f"{name} {begun.get(name)!r}, not {asked.get(name)!r}"
             for name in sorted(begun.keys() | asked.keys())
-            if begun.get(name) != asked.get(name)
+            if begun.get(name) != asked.get(name) and name not in LENGTH
         ]
         if differences:
             raise UserError(
                 f"{self.path} was started with {'; '.join(differences)}: "
                 f"use the same options or a new folder"
             )
+
+    @property
+    def steps(self) -> int | None:
+        """The number of updates that the run was last asked for."""
+        return self.config["task_config"]["options"].get("training.steps")
+
+    @property
+    def length(self) -> dict[str, int | None]:
+        """How long the run was last asked to be, in steps and passes."""
+        options = self.config["task_config"]["options"]
+        return {name: options.get(name) for name in LENGTH}
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Replace the config."""
+        write_json(self.path / CONFIG, config)
+        self.config = config
 
     def task(self, data_dir: str | Path) -> Task:
         """Rebuild the trained task from the config and the files that it saved.
@@ -231,7 +230,7 @@ class RunFolder:
             made = task.from_config(self.config["task_config"], data_dir)
         except (KeyError, TypeError) as error:
             raise UserError(
-                f"{self.path / 'config.json'} is damaged: its task entry is incomplete"
+                f"{self.path / CONFIG} is damaged: its task entry is incomplete"
             ) from error
         if self.finished:
             check_hashes(self.path / MANIFEST, self.path, without=[self.model_file.name])
@@ -320,7 +319,7 @@ class RunFolder:
         """Write the manifest and then the finished model, which marks the run as finished."""
         with atomic_file(self.model_file) as temporary:
             keras.saving.save_model(model, temporary)
-            files = {name: self.path / name for name in ("config.json", *task.assets())}
+            files = {name: self.path / name for name in (CONFIG, *task.assets())}
             write_json(self.path / MANIFEST, hashes({**files, self.model_file.name: temporary}))
 
     @classmethod
@@ -345,5 +344,5 @@ class RunFolder:
                     f"another process is training in {path}: wait for it or stop it"
                 ) from None
             except OSError as error:
-                raise UserError(f"cannot write {path}: {error.strerror}") from error
+                raise FileError(f"cannot write {path}: {error.strerror}") from error
             yield

@@ -7,8 +7,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import TrainingSettings
-
-STRATEGIES = ("one", "mirrored", "multi-worker")
+from keras_quasiattn.training.choices import STRATEGIES
 
 
 def make_strategy(name: str, settings: TrainingSettings) -> tf.distribute.Strategy:

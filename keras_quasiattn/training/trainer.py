@@ -1,7 +1,6 @@
 """Train a task in a run folder, from the start or from its last checkpoint."""
 
 import contextlib
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,20 @@ import tensorflow as tf
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.attention_summaries import AttentionSummaries
-from keras_quasiattn.training.averaging import average
-from keras_quasiattn.training.checkpoints import Checkpoints, assign
+from keras_quasiattn.training.checkpoints import Checkpoints
+from keras_quasiattn.training.files import no_empty_folder
+from keras_quasiattn.training.finishing import compile_for, is_final, reopen, save_finished
 from keras_quasiattn.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
+from keras_quasiattn.training.progress import Progress, StepProgress
 from keras_quasiattn.training.replicas import (
     ReplicaLossScaleOptimizer,
     fit_among_workers,
     offset_replica_seeds,
 )
 from keras_quasiattn.training.run_folder import LOCK, RunFolder
-from keras_quasiattn.training.selection import check_selection, is_over, selected_step
+from keras_quasiattn.training.selection import check_selection, is_over
 from keras_quasiattn.training.strategy import make_strategy
 from keras_quasiattn.training.workers import Workers
 
@@ -47,9 +48,12 @@ def train(
     After an interruption of any kind, the same call resumes from the last checkpoint. On a CPU with
     one replica, a resumed run ends with exactly the same weights, bit for bit, as an uninterrupted
     one, provided TensorFlow uses the same number of threads (it changes the order of its sums). If
-    the run is already finished, nothing is trained. The finished model has the weights of the
-    checkpoint that `training.select` names, or the mean of the trainable weights of the last
-    checkpoints. Its loss and metrics on the validation data are written to `metrics.json`.
+    the run is already finished, nothing is trained. With another `training.steps`, not below the
+    last checkpoint, the run goes on to that number, and the schedule follows the new number.
+
+    The finished model has the weights of the checkpoint that `training.select` names, or the mean
+    of the trainable weights of the last checkpoints. Its loss and metrics on the validation data
+    are written to `metrics.json`.
 
     Training sets Keras' global seed to the task's seed, and restores the global precision policy
     when it ends.
@@ -63,7 +67,8 @@ def train(
             them can reach.
         resume: whether to resume a run that the folder already holds; if False, the folder must be
             new or empty.
-        progress: whether to show Keras' progress bar and status messages.
+        progress: whether to say how far the run is: a line that changes in place on a terminal, and
+            elsewhere a line now and then.
         command: the command line, which the run folder records.
         callbacks: further Keras callbacks of the `fit`, called before those that write checkpoints.
             A resumed run needs the same classes; what they remember is not in the checkpoints.
@@ -97,33 +102,40 @@ def train(
             **described(task.options.training, optimizer, callbacks),
         }
         workers = Workers(distribution)
-        progress = progress and workers.is_chief
 
         def begin() -> RunFolder:
             if workers.is_chief:
-                held.enter_context(_training_lock(path))
+                held.enter_context(no_empty_folder(Path(path)))
+                held.enter_context(_training_lock(path, task))
             if (resume or not workers.is_chief) and RunFolder.exists(path):
                 folder = RunFolder.open(path)
                 folder.require_same(task, options)
+                if workers.is_chief and not is_final(folder, task):
+                    reopen(folder, task)
                 return folder
             RunFolder.prepare_empty(path)
-            _say(progress, f"{path}: preparing the data in {task.data_dir}")
+            shown.say(f"{path}: preparing the data in {task.data_dir}")
             # The options of a run are final, so those that the data or the model reject must fail
             # before the run is created.
-            task.prepare()
+            with shown.busy("preparing the data"):
+                task.prepare()
             for line in task.remarks():
-                _say(progress, line)
+                shown.say(line)
             task.build_model()
             check_selection(task)
             return RunFolder.create(path, task, options=options, command=command)
 
-        with workers.lost_workers_as_user_error(), contextlib.ExitStack() as held:
+        with (
+            workers.lost_workers_as_user_error(),
+            Progress(progress and workers.is_chief) as shown,
+            contextlib.ExitStack() as held,
+        ):
             folder = workers.chief_first(begin)
             if folder.finished:
-                _say(progress, f"{path} is finished: nothing to train")
+                shown.say(f"{path} is finished: nothing to train")
             else:
                 _fit(
-                    *(task, folder, distribution, workers, policy, progress),
+                    *(task, folder, distribution, workers, policy, shown),
                     callbacks=callbacks,
                     optimizer=optimizer,
                 )
@@ -131,14 +143,14 @@ def train(
     return folder
 
 
-def _training_lock(path: str | Path) -> contextlib.AbstractContextManager[None]:
+def _training_lock(path: str | Path, task: Task) -> contextlib.AbstractContextManager[None]:
     """Lock the run folder for training; a finished run is only cleaned up.
 
     A process that was killed at the end of the run may have left its lock and temporary files.
     """
     if not RunFolder.exists(path):
         RunFolder.prepare_empty(path)
-    elif RunFolder.open(path).finished:
+    elif is_final(RunFolder.open(path), task):
         if (Path(path) / LOCK).exists():
             # The folder may be read-only, and then stays as it is.
             with contextlib.suppress(UserError), RunFolder.lock(path):
@@ -153,7 +165,7 @@ def _fit(
     distribution: tf.distribute.Strategy,
     workers: Workers,
     policy: str,
-    progress: bool,
+    shown: Progress,
     *,
     callbacks: Sequence[keras.callbacks.Callback],
     optimizer: Any,
@@ -164,7 +176,8 @@ def _fit(
         task.prepare()
         folder.write_assets(task)
 
-    workers.chief_first(prepare)
+    with shown.busy("preparing the data"):
+        workers.chief_first(prepare)
     settings = task.training_settings
     keras.utils.set_random_seed(task.seed)
     with distribution.scope():
@@ -172,31 +185,41 @@ def _fit(
     # At least two, so that the run survives a damaged checkpoint.
     checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
     last, damaged = checkpoints.last_readable()
+    if last < settings.steps and last % settings.checkpoint_every:
+        # The end of a run that was shorter: its last period is trained again, as a whole.
+        last, damaged = checkpoints.last_readable(settings.checkpoint_every)
     for file in damaged:
-        _say(progress, f"{file} is damaged: continuing from the checkpoint before it")
+        shown.say(f"{file} is damaged: continuing from the checkpoint before it")
     start = workers.broadcast_from_chief(last)
     if start:
         checkpoints.restore(start, model, model.optimizer)
-        _say(progress, f"{folder.path}: continuing from step {start} of {settings.steps}")
+        shown.say(f"{folder.path}: continuing from step {start} of {settings.steps}")
     if distribution.num_replicas_in_sync > 1:
         offset_replica_seeds(model, distribution)
     if workers.several:
         fit_among_workers(model)
     period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
     if not is_over(period_end.rows, settings):
-        _say(
-            progress,
+        shown.say(
             f"{folder.path}: at most {settings.steps:,} updates, validated every "
-            f"{settings.checkpoint_every:,}",
+            f"{settings.checkpoint_every:,}"
         )
         validation_data = task.validation_data()
-        # PeriodEnd comes last, so that the checkpoint has what the others changed.
+        # PeriodEnd comes after the others, so that the checkpoint has what they changed.
         called: list[keras.callbacks.Callback] = [*callbacks, period_end]
+        if shown.shown:
+            called.append(StepProgress(shown, settings, start))
         if workers.is_chief:
             examples = _middle_batch(validation_data)
             every = settings.checkpoint_every
             called.insert(
-                0, AttentionSummaries(folder.path, examples, steps_per_epoch=every, start=start)
+                0,
+                AttentionSummaries(
+                    *(folder.path, examples),
+                    steps_per_epoch=every,
+                    steps=settings.steps,
+                    start=start,
+                ),
             )
         model.fit(
             task.training_data(start),
@@ -206,10 +229,13 @@ def _fit(
             validation_data=validation_data,
             callbacks=called,
             shuffle=False,
-            verbose=_verbosity(progress),
+            verbose=0,
         )
     workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
-    _finish(task, model, checkpoints, period_end, progress)
+    with shown.busy("measuring the finished model"):
+        save_finished(
+            *(task, model, checkpoints, period_end.rows, folder, shown), writes=period_end.writes
+        )
 
 
 def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
@@ -221,12 +247,8 @@ def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
         optimizer = ReplicaLossScaleOptimizer(optimizer)
     # Under a strategy a step compiled by XLA cannot read another device's variables.
     one_device = not tf.distribute.has_strategy()
-    model.compile(
-        optimizer,
-        loss=task.loss(),
-        metrics=task.metrics(),
-        jit_compile=settings.jit_compile and one_device,
-    )
+    jit_compile = settings.jit_compile and one_device
+    compile_for(task, model, optimizer=optimizer, jit_compile=jit_compile)
     optimizer.build(model.trainable_variables)
     return model
 
@@ -236,43 +258,3 @@ def _middle_batch(data: tf.data.Dataset) -> Any:
     batches = max(int(data.cardinality()), 1)
     inputs = next(iter(data.skip(batches // 2)))[0]
     return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)
-
-
-def _finish(
-    task: Task, model: keras.Model, checkpoints: Checkpoints, period_end: PeriodEnd, progress: bool
-) -> None:
-    """Evaluate and save the selected or averaged weights.
-
-    The model file is written last, since it marks the run as finished.
-    """
-    settings, folder = task.training_settings, period_end.folder
-    selected = selected_step(period_end.rows, settings)
-    steps = range(selected, 0, -settings.checkpoint_every)[: settings.average_checkpoints]
-    weights = average(checkpoints, steps)
-    state, source = checkpoints.read(selected, "state"), checkpoints.file(selected)
-    assign(model.trainable_variables, weights, source)
-    assign(model.non_trainable_variables, state, source)
-    figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
-    if not period_end.writes:
-        return
-    figures = {name: float(value) for name, value in figures.items()}
-    for line in task.doubts(figures):
-        _say(progress, line)
-    folder.write_metrics("validation", figures)
-    # A new model: the trained one would save its optimizer, loss and strategy with it.
-    finished = task.build_model()
-    assign(finished.trainable_variables, weights, source)
-    assign(finished.non_trainable_variables, state, source)
-    folder.save_model(finished, task)
-
-
-def _verbosity(progress: bool) -> int:
-    """Keras' verbosity: a bar on a terminal, one line per period in a log file."""
-    if not progress:
-        return 0
-    return 1 if sys.stdout.isatty() else 2
-
-
-def _say(progress: bool, line: str) -> None:
-    if progress:
-        print(line, flush=True)

@@ -63,6 +63,3 @@ def make_oracle(method: str, *, trials: int, periods: int, **arguments: Any) -> 
     else:
         kind, own = _OTHER[method], {"max_trials": trials}
     return type(kind.__name__, (_AtomicOracle, kind), {})(**own, **arguments)
-
-
-METHODS = (*_OTHER, "hyperband")

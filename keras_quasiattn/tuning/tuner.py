@@ -14,12 +14,14 @@ from typing import Any
 import keras
 import keras_tuner
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.training.files import atomic_folder, write_json
+from keras_quasiattn.training.progress import Progress
 from keras_quasiattn.training.selection import judged_by
-from keras_quasiattn.tuning.oracles import METHODS, make_oracle
+from keras_quasiattn.tuning.oracles import make_oracle
 
 _CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
 
@@ -61,7 +63,7 @@ def search(
             `training.checkpoint_every`.
         folds: parts of the cross-validation; 1 uses the task's own validation split.
         policy: precision, as for `training.train`.
-        progress: whether to print a line per trial.
+        progress: whether to print a line per trial, and now and then one on a long trial.
         command: the command line, for the records.
 
     Returns:
@@ -114,12 +116,17 @@ def search(
         max_consecutive_failed_trials=sys.maxsize,
     )
     oracle.verbose = 0
-    with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
-        tuner = _Tuner(oracle, path, task, list(space), folds, policy, progress, command)
-    tuner.search()
-    if _is_tuner_of_a_chief():
-        return None
-    return tuner.best()
+    with Progress(progress) as shown:
+        with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
+            tuner = _Tuner(oracle, path, task, list(space), folds, policy, shown, command)
+        try:
+            tuner.search()
+        except keras_tuner.errors.FatalError as stopped:
+            raise (stopped.__cause__ or stopped) from None
+        if _is_tuner_of_a_chief():
+            return None
+        with shown.busy("the best run"):
+            return tuner.best()
 
 
 class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
@@ -133,18 +140,19 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         options: Sequence[str],
         folds: int,
         policy: str,
-        progress: bool,
+        shown: Progress,
         command: Sequence[str],
     ) -> None:
         super().__init__(oracle, directory=str(path.parent), project_name=path.name)
         self._path, self._task, self._options, self._folds = path, task, options, folds
-        self._policy, self._progress, self._command = policy, progress, command
+        self._policy, self._shown, self._command = policy, shown, command
 
     def run_trial(self, trial: Any) -> dict[str, float]:
         """Train one trial and return its score, by metric name.
 
         Raises:
             FailedTrialError: training refused the trial's options, or its loss is not finite.
+            FatalError: anything else went wrong; its cause is the error.
         """
         name = self.oracle.objective.name
         chosen = trial.hyperparameters.values
@@ -158,11 +166,15 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                     _continue_from(
                         self._run(chosen["tuner/trial_id"], fold), run, task, self._command
                     )
-                folder = train(
-                    task, run, policy=self._policy, progress=False, command=self._command
-                )
+                with self._shown.busy(f"trial {trial.trial_id}"):
+                    folder = train(
+                        task, run, policy=self._policy, progress=False, command=self._command
+                    )
                 figures.append(float(folder.metrics()["validation"][name]))
-        except UserError as error:
+        except Exception as error:
+            # A full disk is no fault of the options, but KerasTuner would go on without the trial.
+            if not isinstance(error, UserError) or isinstance(error, FileError):
+                raise keras_tuner.errors.FatalError from error
             self._say(trial, f"failed: {error}")
             raise keras_tuner.errors.FailedTrialError(str(error)) from None
         figure = statistics.mean(figures)
@@ -201,9 +213,10 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             **{name: chosen[name] for name in self._options},
         }
         if "tuner/epochs" in chosen:
-            every = self._task.training_settings.checkpoint_every
-            overrides["training.checkpoint_every"] = every
-            overrides["training.steps"] = chosen["tuner/epochs"] * every
+            settings = self._task.training_settings
+            steps = chosen["tuner/epochs"] * settings.checkpoint_every
+            overrides["training.checkpoint_every"] = settings.checkpoint_every
+            overrides["training.steps"] = min(steps, settings.steps)
             overrides["training.passes"] = None
         if fold is not None:
             overrides.update(
@@ -217,11 +230,8 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         return self._path / f"trial_{trial}" / ("run" if self._folds == 1 else f"fold_{fold}")
 
     def _say(self, trial: Any, text: str) -> None:
-        if self._progress:
-            values = ", ".join(
-                f"{name} {trial.hyperparameters.values[name]}" for name in self._options
-            )
-            print(f"trial {trial.trial_id}: {text} ({values})", flush=True)
+        values = ", ".join(f"{name} {trial.hyperparameters.values[name]}" for name in self._options)
+        self._shown.say(f"trial {trial.trial_id}: {text} ({values})")
 
 
 def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) -> None:

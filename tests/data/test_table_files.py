@@ -1,3 +1,4 @@
+import csv
 import lzma
 from pathlib import Path
 
@@ -112,7 +113,7 @@ def test_compressed(tmp_path: Path) -> None:
         ),
         ("a.jsonl", '{"text": true, "label": 1}\n', "a.jsonl, line 1: 'text' is true"),
         ("a.jsonl", "\n", "a.jsonl has no rows"),
-        ("a.txt", "a\n", "a.txt has an unsupported file extension: use .tsv, .csv, .jsonl"),
+        ("a.odt", "a\n", "a.odt has an unsupported file extension: use .tsv, .csv, .txt, .jsonl"),
         ("a.tsv.gz", "a\n", "a.tsv.gz is damaged"),
     ],
 )
@@ -149,3 +150,43 @@ def test_half_a_surrogate_pair_ended_in_a_traceback(tmp_path: Path) -> None:
         read(tmp_path, "a.jsonl", line)
     ((_, row),) = read(tmp_path, "a.jsonl", line.replace("\\ud800", "\\ud83d\\ude00"))
     assert row["text"] == "\U0001f600"
+
+
+SHEET = [["text", "x", "label"], ["a; b, c", "1", "d"], ['say "no"', "2", "e"]]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+@pytest.mark.parametrize("ending", [".csv", ".txt"])
+def test_tables_as_spreadsheets_write_them(
+    delimiter: str, encoding: str, ending: str, tmp_path: Path
+) -> None:
+    file = tmp_path / f"a{ending}"
+    with file.open("w", encoding=encoding, newline="") as stream:
+        stream.write("\ufeff" if encoding == "utf-16-be" else "")
+        csv.writer(stream, delimiter=delimiter).writerows([*SHEET, ["", "", ""]])
+    assert list(read_table(file, COLUMNS)) == [
+        (2, {"text": "a; b, c", "label": "d"}),
+        (3, {"text": 'say "no"', "label": "e"}),
+    ]
+
+
+def test_a_first_line_that_names_the_delimiter(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("sep=|\r\ntext|label\r\na,b|c\r\n")
+    assert list(read_table(tmp_path / "a.csv", COLUMNS)) == [(3, {"text": "a,b", "label": "c"})]
+
+
+def test_columns_of_other_names(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("review\tlabel\ttext\na\tb\tc\n")
+    names = {"text": "review"}
+    assert list(read_table(tmp_path / "a.tsv", COLUMNS, names=names)) == [
+        (2, {"text": "a", "label": "b"})
+    ]
+    (tmp_path / "a.jsonl").write_text('{"review": "a", "label": 1}\n')
+    assert list(read_table(tmp_path / "a.jsonl", COLUMNS, names=names)) == [
+        (1, {"text": "a", "label": "1"})
+    ]
+    with pytest.raises(UserError, match="'revue', 'label' must .* such as --columns text=NAME"):
+        list(read_table(tmp_path / "a.tsv", COLUMNS, names={"text": "revue"}))
+    with pytest.raises(UserError, match=r"unknown column 'txt' \(did you mean 'text'\?\)"):
+        list(read_table(tmp_path / "a.tsv", COLUMNS, names={"txt": "review"}))

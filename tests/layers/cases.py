@@ -21,7 +21,9 @@ CENTERED_CODA = {"attention": "coda", "attention_options": {"alpha": "learned", 
 ROTARY = {"num_heads": 4, "key_dim": 6, "num_key_value_heads": 2, "rotary_base": 100.0}
 TAKE_BIAS = tuple(name for name in CODA_IMPLEMENTATIONS if name != "compiled")
 OPEN_GATES = {"largest_input": 30.0}
-TRAITS = {"gated": {"noisy": True}}  # what the laws must know of a mechanism
+RARE = {**OPEN_GATES, "in_long_tests": True}
+# What the laws must know of a mechanism: weights of ReLU attention have no upper limit.
+TRAITS = {"gated": {"noisy": True}, "relu": {"largest_input": 4.0}}
 
 CASES = [
     LayerCase("coda", layers.CoDA, PAIR),
@@ -303,15 +305,16 @@ CASES += [
     ),
 ]
 
-# Every mechanism in every kind of layer, where no case above has it there.
+# Every mechanism in every kind of layer, where no case above has it there; half in the long tests.
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
 for name, mechanism in MECHANISMS.items():
     multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
     common = {**OPEN_GATES, **TRAITS.get(name, {})}
+    rare = {**RARE, **TRAITS.get(name, {})}
     if (multi_head, None) not in _written:
         CASES += [
             LayerCase(f"multi_head_{name}", multi_head, CROSS, HEADS, **common),
-            LayerCase(f"multi_head_{name}_causal", multi_head, SELF, HEADS, CAUSAL, **common),
+            LayerCase(f"multi_head_{name}_causal", multi_head, SELF, HEADS, CAUSAL, **rare),
         ]
     if name != "softmax" and (layers.DotAttention, name) not in _written:  # softmax is the default
         CASES += [
@@ -321,20 +324,22 @@ for name, mechanism in MECHANISMS.items():
                 PAIR,
                 {**NETWORK, **chosen},
                 extra_outputs=mechanism.pair_score_count - 1,
-                **common,
+                **rare,
             ),
             LayerCase(f"dot_{name}", layers.DotAttention, ONE_WAY, chosen, **common),
         ]
+
+CASES += [
+    LayerCase(f"{name}_learned", MULTI_HEAD_LAYERS[name], CROSS, {**HEADS, one: "learned"}, **RARE)
+    for name, one in (("entmax", "alpha"), ("null_softmax", "null_score"))
+]
 
 # One case of each class; its style says how the class is called.
 ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
 
 
 def one_of_each_first(cases):
-    """The cases as parameters, for laws whose check takes long.
-
-    One case of each class runs by default, the others in the long tests.
-    """
+    """The cases as parameters: one of each class runs by default, the others in the long tests."""
     return [
         pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
         for case in cases

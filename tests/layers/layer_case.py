@@ -109,6 +109,7 @@ class LayerCase:
         noisy: whether the layer draws random numbers in training even without dropout.
         extra_outputs: what comes between the output and the weights where those are asked for.
         implementations: what `implementation` may be, for a layer that has it.
+        in_long_tests: whether its laws are for the long tests alone.
     """
 
     name: str
@@ -125,6 +126,7 @@ class LayerCase:
     noisy: bool = False
     extra_outputs: int = 0
     implementations: tuple[str, ...] = CODA_IMPLEMENTATIONS
+    in_long_tests: bool = False
 
     @property
     def random_arguments(self) -> dict[str, Any]:

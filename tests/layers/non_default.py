@@ -17,7 +17,7 @@ _EVERY_LAYER = {
 _MULTI_HEAD = {
     **_EVERY_LAYER,
     "num_heads": 3,
-    "key_dim": 6,
+    "key_dim": 8,
     "value_dim": 7,
     "dropout": 0.25,
     "use_bias": False,
@@ -139,10 +139,25 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
     layers.IntraSentenceAttention: {**_NETWORK, "max_distance": 3, "signed": False},
 }
 
-# Multi-head layers that are not named above: the options of their mechanisms are numbers.
+
+def _options(mechanism: type) -> dict[str, Any]:
+    """Of each option a value from the search space or, where there is none, another number."""
+    return {
+        field.name: next(
+            value
+            for value in (
+                *mechanism.search_space.get(field.name, ()),
+                field.default + 1 if isinstance(field.default, int) else 0.25,
+            )
+            if value != field.default
+        )
+        for field in dataclasses.fields(mechanism)
+    }
+
+
+# Multi-head layers that are not named above.
 for name, layer in MULTI_HEAD_LAYERS.items():
-    options = {field.name: 0.25 for field in dataclasses.fields(MECHANISMS[name])}
-    NON_DEFAULT.setdefault(layer, {**_MULTI_HEAD, **options})
+    NON_DEFAULT.setdefault(layer, {**_MULTI_HEAD, **_options(MECHANISMS[name])})
 
 # What an argument means nothing without.
 TOGETHER: dict[tuple[type, str], dict[str, Any]] = {

@@ -12,7 +12,8 @@ from running import as_tensor, detach
 from tools import to_numpy
 
 from keras_quasiattn import layers
-from keras_quasiattn.ops import alibi_bias, sigmoid_attention
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.ops import alibi_bias
 
 B, T, S, N, H, FEATURES = 3, 5, 7, 2, 4, 11
 SCALE = {"scale": H**-0.5}
@@ -31,11 +32,12 @@ def conflict(query, key, mask, bias, layer):
     )
 
 
-def sigmoid(query, key, mask, bias, layer):
-    bias = np.broadcast_to(bias, (B, N, T, S))
-    return to_numpy(
-        sigmoid_attention(query, key, key, mask, bias=bias, return_scores=True, **SCALE)
-    )[1]
+def by_its_op(query, key, mask, bias, layer):
+    """The layer's weights by its op, which has its own test, in float64."""
+    options = {"bias": np.broadcast_to(bias, (B, N, T, S)), "return_scores": True, **SCALE}
+    heads = map(ops.convert_to_tensor, (query, key, key))
+    result = layer.options.attend(*heads, as_tensor(mask), learned=layer._learned, **options)
+    return numbers(result)[1]
 
 
 def plain(truth, **options):
@@ -43,11 +45,11 @@ def plain(truth, **options):
 
 
 TRUTHS = {
+    **dict.fromkeys(MULTI_HEAD_LAYERS.values(), by_its_op),
     layers.MultiHeadCoDA: plain(reference.coda_weights, alpha=1 / H, beta=1 / H),
     layers.MultiHeadConflict: conflict,
     # With all gates open.
     layers.MultiHeadGated: plain(reference.softmax_weights, **SCALE),
-    layers.MultiHeadSigmoid: sigmoid,
     layers.MultiHeadSoftmax: plain(reference.softmax_weights, **SCALE),
 }
 every_layer = pytest.mark.parametrize("layer_type", TRUTHS, ids=lambda one: one.__name__)

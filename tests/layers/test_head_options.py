@@ -24,7 +24,7 @@ def numbers(structure):
     return to_numpy(keras.tree.map_structure(detach, structure))
 
 
-def built(layer_type, num_heads=4, key_dim=6, **options):
+def built(layer_type, num_heads=4, key_dim=8, **options):
     layer = layer_type(num_heads, key_dim, **options)
     layer.build((None, None, FEATURES), (None, None, FEATURES))
     randomize(layer)
@@ -57,9 +57,9 @@ def test_weights_are_those_of_the_definition(num_key_value_heads, rotary_base):
         if rotary_base:
             q, k = (reference.rotated(x, rotary_base) for x in (q, k))
         if layer_type is layers.MultiHeadCoDA:
-            weights = reference.coda_weights(q, k, alpha=1 / 6, beta=1 / 6)
+            weights = reference.coda_weights(q, k, alpha=1 / 8, beta=1 / 8)
         else:
-            weights = reference.softmax_weights(q, k, scale=6**-0.5)
+            weights = reference.softmax_weights(q, k, scale=8**-0.5)
         output, scores = numbers(layer(query, value, return_attention_scores=True))
         np.testing.assert_allclose(scores, weights, rtol=1e-4, atol=1e-5)
         kernel, bias = (numbers(weight.value) for weight in layer.output_dense.weights)
@@ -68,7 +68,7 @@ def test_weights_are_those_of_the_definition(num_key_value_heads, rotary_base):
 
 
 def test_shared_heads_are_those_of_keras():
-    theirs = keras.layers.GroupQueryAttention(6, 4, 2)
+    theirs = keras.layers.GroupQueryAttention(8, 4, 2)
     query, value = normal(B, T, FEATURES), normal(B, S, FEATURES, seed=1)
     theirs.build(query.shape, value.shape)
     randomize(theirs)
@@ -100,8 +100,8 @@ def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
         dense: tuple(getattr(layer, dense).kernel.shape)
         for dense in ("query_dense", "key_dense", "value_dense", "output_dense")
     } == {
-        "query_dense": (FEATURES, 4, 6),
-        "key_dense": (FEATURES, 2, 6),
+        "query_dense": (FEATURES, 4, 8),
+        "key_dense": (FEATURES, 2, 8),
         "value_dense": (FEATURES, 2, 5),
         "output_dense": (4, 5, FEATURES),
     }
@@ -119,10 +119,10 @@ def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
 
 @every_name
 def test_a_block_takes_them_by_name_and_its_decoder_steps_give_the_rows_of_one_call(name):
-    encoder = layers.TransformerEncoder(13, 4, name, attention_options=OPTIONS, key_dim=6)
+    encoder = layers.TransformerEncoder(13, 4, name, attention_options=OPTIONS, key_dim=8)
     assert encoder(normal(B, T, FEATURES)).shape == (B, T, FEATURES)
     assert encoder.attention.num_key_value_heads == 2 and encoder.attention.rotary_base == 100.0
-    decoder = layers.TransformerDecoder(13, 4, name, attention_options=OPTIONS, key_dim=6)
+    decoder = layers.TransformerDecoder(13, 4, name, attention_options=OPTIONS, key_dim=8)
     decoder.build((None, None, FEATURES), (None, None, FEATURES))
     randomize(decoder)
     x, y = as_tensor(normal(B, T, FEATURES)), as_tensor(normal(B, S, FEATURES, seed=1))
@@ -183,12 +183,15 @@ def test_lora_trains_and_int8_runs_with_shared_heads():
         ({"num_key_value_heads": 0}, "`num_key_value_heads`.*num_key_value_heads=0"),
         ({"rotary_base": True}, "`rotary_base` must be None or a number above 1.*=True"),
         ({"rotary_base": 1.0}, "`rotary_base` must be None or a number above 1.*=1.0"),
-        ({"rotary_base": 10.0, "key_dim": 3}, "`key_dim` must be even .*key_dim=3, rotary_base=10"),
+        (
+            {"rotary_base": 10.0, "key_dim": 3},
+            "`key_dim` must be a multiple of .*key_dim=3, rotary_base=10",
+        ),
     ],
 )
 def test_wrong_options_are_named(name, options, message):
     with pytest.raises(ValueError, match=message):
-        MULTI_HEAD_LAYERS[name](**{"num_heads": 4, "key_dim": 6, **options})
+        MULTI_HEAD_LAYERS[name](**{"num_heads": 4, "key_dim": 8, **options})
 
 
 def test_positions_on_several_axes_have_no_order():

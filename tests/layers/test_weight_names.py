@@ -18,6 +18,14 @@ OWN = {
 }
 
 
+# With these options a layer learns all that the page says.
+LEARNED = {
+    "coda": {"alpha": "learned", "beta": "learned"},
+    "entmax": {"alpha": "learned"},
+    "null_softmax": {"null_score": "learned"},
+}
+
+
 def names_of(layer):
     layer.build((None, None, 8), (None, None, 8))
     return [weight.path.split("/", 1)[1] for weight in layer.weights]
@@ -31,7 +39,7 @@ def test_projections_follow_what_the_page_says_that_a_layer_learns(name, options
     except (TypeError, ValueError):
         pytest.skip("this Keras has no `use_gate`")
     kind = MULTI_HEAD_LAYERS[name]
-    learned = {"alpha": "learned", "beta": "learned"} if "alpha" in kind(2, 4).get_config() else {}
+    learned = LEARNED.get(name, {})
     own = OWN.get(kind.__name__, [])
     assert names_of(kind(2, 4, **options, **learned)) == own + theirs
     if learned:
@@ -39,8 +47,18 @@ def test_projections_follow_what_the_page_says_that_a_layer_learns(name, options
 
 
 def test_the_page_names_each_layer_that_learns_more():
-    assert OWN == {
+    expected = {
         "MultiHeadGated": ["gate_kernel", "gate_bias"],
         "MultiHeadConflict": ["score_kernels"],
         "MultiHeadCoDA": ["alpha", "beta"],
+        "MultiHeadDifferential": [
+            f"lambda_{side}_{part}" for part in (1, 2) for side in ("query", "key")
+        ],
+        "MultiHeadForgetting": ["forget_kernel", "forget_bias"],
+        "MultiHeadContextGuided": [
+            f"{side}_{kind}_kernel" for kind in ("context", "gate") for side in ("query", "key")
+        ],
+        "MultiHeadEntmax": ["alpha_logit"],
+        "MultiHeadNullSoftmax": ["null_score"],
     }
+    assert expected == OWN

@@ -38,16 +38,8 @@ def conflict_truth(query, key, mask=None, bias=0.0, **options):
     return np.concatenate([left, right], -3)
 
 
-def sigmoid_truth(query, key, mask=None, *, is_causal=False, bias=0.0):
-    e = query @ np.swapaxes(key, -1, -2) + bias
-    seen = reference.full_mask(mask, e.shape, is_causal)
-    count = np.maximum(seen.sum(-1, keepdims=True), 1)
-    return np.where(seen, reference.FUNCTIONS["sigmoid"](e - np.log(count)), 0)
-
-
 OPS = {
     "softmax": (ops.softmax_attention, reference.softmax_weights),
-    "sigmoid": (ops.sigmoid_attention, sigmoid_truth),
     "conflict": (conflict, conflict_truth),
     "coda": (ops.coda_attention, reference.coda_weights),
 }

@@ -118,8 +118,8 @@ def test_validation_has_every_held_out_text_in_whole_batches(texts_data: Path) -
     note = task.describe_data()["note"]
     held_out = int(note.split("validation is ")[1].split(" of")[0])
     batches = list(task.validation_data().as_numpy_iterator())
-    assert {len(ids) for ids, _ in batches} == {8} and len(batches) == -(-held_out // 8)
-    seen = {tuple(row[row > 0]) for ids, _ in batches for row in ids}
+    assert {len(ids) for ids, _, _ in batches} == {8} and len(batches) == -(-held_out // 8)
+    seen = {tuple(row[row > 0]) for ids, _, _ in batches for row in ids}
     assert len(seen) <= held_out
     assert task.evaluate(task.build_model(), "validation")["texts"] == held_out
 
@@ -250,7 +250,8 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
     (tmp_path / "glove.txt").write_text("who 1 2 3\n")
     task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"))
     with pytest.raises(
-        UserError, match=r"glove.txt.* have 3 numbers, expected 8 \(model.embedding_dim\)"
+        UserError,
+        match="glove.txt: the vectors have 3 numbers, .* 8: add --set model.embedding_dim=3",
     ):
         task.prepare()
 

@@ -145,7 +145,7 @@ def test_targets_are_the_words_of_the_answer_in_the_window(folder: Path) -> None
     for ids, (first, last, counts) in zip(inputs["passage"].numpy(), target.numpy(), strict=True):
         assert len(ids) == 5 and first == last and counts == 1
         assert vocabulary[ids[first]] in names
-    counted = [int(y[:, 2].numpy().sum()) for _, y in task.validation_data()]
+    counted = [int(y[:, 2].numpy().sum()) for _, y, _ in task.validation_data()]
     assert sum(counted) == 40 and len(counted) == 3
 
 

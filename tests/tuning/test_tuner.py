@@ -11,11 +11,11 @@ import pytest
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task, get
 from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.tuning import oracles, search, search_space
-from keras_quasiattn.tuning.oracles import METHODS
 
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
 
@@ -36,7 +36,8 @@ class Trainings:
     def __init__(self, figure: Callable[[Mapping[str, Any]], float]) -> None:
         self.figure = figure
         self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.kill_at: int | None = None
+        self.stop_at: int | None = None
+        self.stopped_by: BaseException = KeyboardInterrupt()
 
     def __call__(self, task: Task, path: Path, **options: Any) -> RunFolder:
         if RunFolder.exists(path):
@@ -45,8 +46,8 @@ class Trainings:
         else:
             folder = RunFolder.create(path, task, options={})
             folder.checkpoints.mkdir()
-        if len(self.asked) == self.kill_at:
-            raise KeyboardInterrupt
+        if len(self.asked) == self.stop_at:
+            raise self.stopped_by
         if not folder.finished:
             self.asked.append((path.parent.name, task.options.options()))
             folder.write_metrics("validation", {"accuracy": self.figure(task.options.options())})
@@ -124,16 +125,26 @@ def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: 
     assert tried(trainings)[:5] != tried(trainings)[5:]
 
 
-@pytest.mark.long
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(KeyboardInterrupt(), marks=pytest.mark.long),
+        # KerasTuner called the trial invalid, went on without it, and the command ended with 0.
+        FileError("cannot write run/config.json: No space left on device"),
+        pytest.param(RuntimeError("a kernel failed"), marks=pytest.mark.long),
+    ],
+    ids=["Control-C", "the disk is full", "a defect"],
+)
 def test_a_search_goes_on_where_it_stopped(
-    task: Task, trainings: Trainings, tmp_path: Path
+    task: Task, trainings: Trainings, tmp_path: Path, error: BaseException
 ) -> None:
     search(task, SPACE, tmp_path / "whole", trials=5, progress=False)
     whole, trainings.asked = tried(trainings), []
-    trainings.kill_at = 2
-    with pytest.raises(KeyboardInterrupt):
+    trainings.stop_at, trainings.stopped_by = 2, error
+    with pytest.raises(type(error)) as raised:
         search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
-    trainings.kill_at = None
+    assert raised.value is error
+    trainings.stop_at = None
     search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
     assert tried(trainings) == whole
     assert [name for name, _ in trainings.asked] == [f"trial_{number}" for number in range(5)]

@@ -1,5 +1,6 @@
 """Checks of layer arguments; each error names the argument and the value received."""
 
+import numbers
 from typing import Any
 
 from keras_quasiattn.ops.masking import as_boolean_mask
@@ -11,6 +12,15 @@ def check_positive_integer(value: Any, name: str) -> int:
     """Returns `value`; raises a `ValueError` naming `name` unless it is a positive integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+    return value
+
+
+def check_number(value: Any, name: str, *others: str | None) -> Any:
+    """Returns `value`; raises a `ValueError` unless it is a number or one of `others`."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number and value not in others:
+        expected = " or ".join(["a number", *map(repr, others)])
+        raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
     return value
 
 

@@ -1,11 +1,12 @@
 """How a Transformer block specifies which attention it uses."""
 
+import dataclasses
 from typing import Any
 
 import keras
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 
 
 class AttentionChoice:
@@ -117,6 +118,17 @@ class AttentionChoice:
         return layer_class(
             **{**options, **(layer_class.cross_attention_options if is_cross else {})}
         )
+
+
+def options_at(depth: int, attention: Any, options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Returns the options of `attention` in block number `depth` of a stack, counted from 1.
+
+    A named attention that has an option `depth` gets it, unless the options have it already.
+    """
+    named = MECHANISMS.get(attention) if isinstance(attention, str) else None
+    if named is None or "depth" not in {field.name for field in dataclasses.fields(named)}:
+        return options
+    return {"depth": depth, **(options or {})}
 
 
 def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:

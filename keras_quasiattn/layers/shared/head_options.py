@@ -23,17 +23,20 @@ class HeadOptions:
         num_key_value_heads: G, heads of keys and values; G divides N. None = N. The first N / G
             heads of queries use the first head of keys and values, and so on.
         rotary_base: base of the angles of `ops.rotary_embedding`, by which queries and keys are
-            rotated; H is then even. None = no rotation.
+            rotated; H is then a multiple of 2·`parts`. None = no rotation.
+        parts: into how many equal parts, each with scores of its own, the features of a head fall.
+            Each is rotated by itself.
 
     Raises:
         ValueError: a size is not a positive integer, G does not divide N, the base is not a number
-            above 1, or H is odd with a base.
+            above 1, or H cannot be rotated.
     """
 
     num_heads: int
     key_dim: int
     num_key_value_heads: int | None = None
     rotary_base: float | None = None
+    parts: int = 1
 
     def __post_init__(self) -> None:
         check_positive_integer(self.num_heads, "num_heads")
@@ -53,9 +56,10 @@ class HeadOptions:
                 "`rotary_base` must be None or a number above 1, such as 10_000.0. "
                 f"Received: rotary_base={base!r}"
             )
-        if self.key_dim % 2:
+        if self.key_dim % (2 * self.parts):
             raise ValueError(
-                "`key_dim` must be even with `rotary_base`, because features are rotated in pairs. "
+                f"`key_dim` must be a multiple of {2 * self.parts} with `rotary_base`, because "
+                "features are rotated in pairs. "
                 f"Received: key_dim={self.key_dim}, rotary_base={base!r}"
             )
 
@@ -73,7 +77,12 @@ class HeadOptions:
         """Rotates queries or keys (B, L, ..., N, H), of which the first stands at `start`."""
         if self.rotary_base is None:
             return heads
-        return rotary_embedding(heads, start, self.rotary_base, axis=axes.axes[0])
+        *positions, count, features = ops.shape(heads)
+        parts = (*positions, count * self.parts, features // self.parts)
+        turned = rotary_embedding(
+            ops.reshape(heads, parts), start, self.rotary_base, axis=axes.axes[0]
+        )
+        return ops.reshape(turned, (*positions, count, features))
 
     def one_per_query_head(self, heads: Tensor) -> Tensor:
         """Repeats keys or values: (..., G, S, H) → (..., N, S, H)."""

@@ -1,6 +1,6 @@
 """Constructor, projections and configuration of all multi-head layers."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 
@@ -22,7 +22,12 @@ class ProjectedHeads(keras.layers.MultiHeadAttention):
     """`keras.layers.MultiHeadAttention` up to its attention, with the options of `HeadOptions`.
 
     See `MultiHeadQuasiAttention`, which attends.
+
+    Attributes:
+        score_parts: `HeadOptions.parts`.
     """
+
+    score_parts: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -54,7 +59,7 @@ class ProjectedHeads(keras.layers.MultiHeadAttention):
                 f"`flash_attention` must be None or False: {type(self).__name__} has no flash "
                 "kernel. Received: flash_attention=True"
             )
-        heads = HeadOptions(num_heads, key_dim, num_key_value_heads, rotary_base)
+        heads = HeadOptions(num_heads, key_dim, num_key_value_heads, rotary_base, self.score_parts)
         for name, size in (("value_dim", value_dim), ("sliding_window", sliding_window)):
             if size is not None:
                 check_positive_integer(size, name)

@@ -1,4 +1,4 @@
-"""Projections to and from heads, with workarounds for two faults of Keras."""
+"""Projections to and from heads, and of heads; with workarounds for two faults of Keras."""
 
 from typing import Any
 
@@ -25,3 +25,18 @@ def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     if all(x.shape[:2]):
         return result
     return ops.reshape(result, (*ops.shape(x)[:2], *ops.shape(result)[2:]))
+
+
+def per_position(x: Tensor, kernel: Any) -> Tensor:
+    """Returns x·kernel, a number for each position of each head, in the kernel's dtype.
+
+    Args:
+        x: heads (..., N, L, H) with a kernel (H, N), a column for each; or (..., L, H) with (H,).
+        kernel: a weight, or a tensor.
+
+    Returns:
+        (..., N, L) or (..., L).
+    """
+    kernel = ops.convert_to_tensor(kernel)
+    equation = "...nlh,hn->...nl" if len(kernel.shape) == 2 else "...lh,h->...l"
+    return ops.einsum(equation, ops.cast(x, kernel.dtype), kernel)

@@ -1,8 +1,10 @@
 """Operations that Keras does not have, or does badly on some backend; one module per backend.
 
+- `absolute(x)`: |x|, with derivative 0 at 0.
+- `add_rows(total, x)`: total + Σ_n x[n], in one pass over memory if the backend can.
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
-- `add_all(tensors)`: the sum of a list, in one pass over memory if the backend can.
+- `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
@@ -20,9 +22,11 @@ import keras
 
 _backend = import_module(f"{__name__}.{keras.backend.backend()}")
 
-add_all = _backend.add_all
+absolute = _backend.absolute
+add_rows = _backend.add_rows
 arctan = _backend.arctan
 cos = _backend.cos
+cumsum = _backend.cumsum
 in_turn = _backend.in_turn
 loop = _backend.loop
 maximum = _backend.maximum

@@ -1,19 +1,20 @@
-"""JAX: its own elementwise functions, because those of Keras round float64 to float32."""
+"""JAX: its own elementwise functions and sums, because those of Keras round float64 to float32."""
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jax import numpy as jnp
 from jax.core import Tracer
-from jax.numpy import arctan, cos, maximum, sin, tanh
+from jax.lax import stop_gradient
+from jax.numpy import arctan, cos, maximum, sign, sin, tanh
 from jax.ops import segment_max, segment_sum
 from keras import ops
 
 __all__ = [
-    "add_all",
     "arctan",
     "cos",
+    "cumsum",
     "loop",
     "maximum",
     "segment_max",
@@ -24,8 +25,18 @@ __all__ = [
 
 Tensor = Any
 
-add_all = functools.partial(functools.reduce, operator.add)
+cumsum = functools.partial(jnp.cumsum, axis=-1)
 loop = ops.fori_loop
+
+
+def absolute(x: Tensor) -> Tensor:
+    """|x|; the derivative of `jax.numpy.abs` at 0 is 1."""
+    return x * stop_gradient(sign(x))
+
+
+def add_rows(total: Tensor, x: Tensor) -> Tensor:
+    """The sum total + Σ_n x[n]."""
+    return total + x.sum(axis=0)
 
 
 def runs_op_by_op() -> bool:

@@ -1,23 +1,28 @@
-"""PyTorch: its own maximum and segment reductions.
+"""PyTorch: its own maximum, cumulative sum and segment reductions.
 
 Those of Keras round float64 to float32, and its segment reductions fail on empty data.
 """
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from keras import ops
+from torch import abs as absolute
 from torch import maximum
 
-__all__ = ["add_all", "arctan", "cos", "loop", "maximum", "sin", "tanh"]
+__all__ = ["absolute", "arctan", "cos", "cumsum", "loop", "maximum", "sin", "tanh"]
 
-add_all = functools.partial(functools.reduce, operator.add)
+cumsum = functools.partial(torch.cumsum, dim=-1)
 arctan, cos, loop, sin, tanh = ops.arctan, ops.cos, ops.fori_loop, ops.sin, ops.tanh
 
 Tensor = Any
+
+
+def add_rows(total: Tensor, x: Tensor) -> Tensor:
+    """The sum total + Σ_n x[n]."""
+    return total + x.sum(dim=0)
 
 
 def runs_op_by_op() -> bool:

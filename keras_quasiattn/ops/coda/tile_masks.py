@@ -19,7 +19,7 @@ class TileMasks:
         lead: the leading lengths, whose product is B.
         target: T.
         source: S.
-        size: keys per tile.
+        size: keys per tile, an integer or an integer tensor.
         key_mask: (B, 1, S) or None.
         row_mask: (B, T, 1) or None.
         full_mask: (..., T, S) with the rank of (*lead, T, S), or None.
@@ -29,7 +29,7 @@ class TileMasks:
     lead: tuple[Any, ...]
     target: Any
     source: Any
-    size: int
+    size: Any
     key_mask: Tensor | None = None
     row_mask: Tensor | None = None
     full_mask: Tensor | None = None

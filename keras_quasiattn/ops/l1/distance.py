@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.backend import loop
+from keras_quasiattn.ops.backend import absolute, loop
 from keras_quasiattn.ops.checks import check_choice, check_features
 from keras_quasiattn.ops.l1.tiles import DistanceTiles
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
@@ -83,9 +83,7 @@ def pairwise_l1(
     if implementation == "blockwise":
         return _blockwise(ops.cast(x, dtype), ops.cast(y, dtype), weights)
     x, y = ops.expand_dims(ops.cast(x, dtype), -2), ops.expand_dims(ops.cast(y, dtype), -3)
-    difference = x - y  # (..., T, S, D)
-    # Not ops.abs: on JAX its derivative at 0 is 1, not 0.
-    magnitude = difference * ops.stop_gradient(ops.sign(difference))
+    magnitude = absolute(x - y)  # (..., T, S, D)
     if weights is not None:
         magnitude = magnitude * weights
     return ops.sum(magnitude, axis=-1)

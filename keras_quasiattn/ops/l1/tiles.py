@@ -8,7 +8,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.backend import add_all, loop, maximum, runs_op_by_op
+from keras_quasiattn.ops.backend import add_rows, loop, maximum, runs_op_by_op
 from keras_quasiattn.ops.tiling import (
     empty_tiles,
     joined,
@@ -22,7 +22,7 @@ from keras_quasiattn.ops.tiling import (
 Tensor = Any
 
 STEP = 16  # features or positions unrolled in a loop step; 8 is several times slower under XLA
-# Features per step where every operation is a separate kernel call; a step holds one (T, tile)
+# Features per step where every operation is a separate kernel call; a step holds one (B, T, tile)
 # tensor for each.
 FEATURES_AT_ONCE = 4
 
@@ -35,7 +35,7 @@ def pad_features(x: Tensor) -> Tensor:
 
 
 def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s).
+    """Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s), compiled to one loop by XLA.
 
     Args:
         x: (B, F, T), feature-major.
@@ -43,20 +43,49 @@ def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor
         weights: (1, F, 1), or None.
     """
     features = x.shape[1]
-    step = math.gcd(FEATURES_AT_ONCE, features) if runs_op_by_op() else min(STEP, features)
+    step = min(STEP, features)
 
     def add(index: Any, total: Tensor) -> Tensor:
         # (B, step, T) and (B, step, s); each of the maxima is (B, T, s).
         rows, columns = take(x, index, step), take(y, index, step)
-        maxima = [maximum(rows[:, f, :, None], columns[:, f, None, :]) for f in range(step)]
-        if weights is not None:
-            scales = take(weights, index, step)
-            maxima = [scales[:, f, :, None] * term for f, term in enumerate(maxima)]
-        return add_all([total, *maxima])
+        scales = None if weights is None else take(weights, index, step)
+        for f in range(step):
+            maxima = maximum(rows[:, f, :, None], columns[:, f, None, :])
+            total = total + (maxima if scales is None else scales[:, f, :, None] * maxima)
+        return total
 
     start = ops.zeros_like(x[:, 0, :, None] + y[:, 0, None, :])
     count = features // step
     return add(0, start) if count == 1 else loop(0, count, add, start)
+
+
+def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """The same sum in fewer, larger operations: fast without XLA.
+
+    Args:
+        x: (F, B, T).
+        y: (F, B, s).
+        weights: (F, 1, 1), or None.
+    """
+    features, batch, target = ops.shape(x)
+    size, step = ops.shape(y)[2], math.gcd(FEATURES_AT_ONCE, features)
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        def part(side: Tensor) -> Tensor:
+            return ops.slice(side, (index * step, 0, 0), (step, *ops.shape(side)[1:]))
+
+        # TensorFlow broadcasts three axes faster than four.
+        maxima = maximum(
+            ops.reshape(part(x), (step * batch, target, 1)),
+            ops.reshape(part(y), (step * batch, 1, size)),
+        )
+        maxima = ops.reshape(maxima, (step, batch * target, size))
+        if weights is not None:
+            maxima = maxima * part(weights)
+        return add_rows(total, maxima)
+
+    total = loop(0, features // step, add, ops.zeros((batch * target, size), dtype=x.dtype))
+    return ops.reshape(total, (batch, target, size))
 
 
 def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
@@ -127,12 +156,12 @@ class DistanceTiles:
         x: (B, T, F), in the dtype of the computation.
         y: (B, S, F), S a multiple of `size`, zeros at masked keys.
         real: (B or 1, S, 1), 1 where a key is real, otherwise 0.
-        size: keys per tile.
+        size: keys per tile, an integer or an integer tensor.
         weights: optional (F,), one factor per feature.
     """
 
     def __init__(
-        self, x: Tensor, y: Tensor, real: Tensor, size: int, weights: Tensor | None = None
+        self, x: Tensor, y: Tensor, real: Tensor, size: Any, weights: Tensor | None = None
     ) -> None:
         self.size = size
         count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
@@ -142,18 +171,23 @@ class DistanceTiles:
         x, y = pad_features(x - shift), pad_features((y - shift) * real)
         self.x, self.y = x, y
         self.x_padded = pad_axis(x, 1, STEP * tile_count(ops.shape(x)[1], STEP))
-        self.x_by_feature = ops.transpose(x, (0, 2, 1))
+        self.x_by_feature = self._by_feature(x)
         self.weights = None if weights is None else pad_features(weights[None, None])
         self.x_sums = self._sums(x)  # (B, T, 1)
 
     def _sums(self, x: Tensor) -> Tensor:
         return ops.sum(x if self.weights is None else x * self.weights, axis=2, keepdims=True)
 
+    def _by_feature(self, x: Tensor) -> Tensor:
+        """(B, L, F) as `maxima_by_feature` or `sum_of_maxima` takes it."""
+        return ops.transpose(x, (2, 0, 1) if runs_op_by_op() else (0, 2, 1))
+
     def tile(self, index: Any) -> Tensor:
         """Distances (B, T, size) to the keys of tile `index`."""
         y = take(self.y, index, self.size)
-        scales = None if self.weights is None else ops.transpose(self.weights, (0, 2, 1))
-        maxima = sum_of_maxima(self.x_by_feature, ops.transpose(y, (0, 2, 1)), scales)
+        scales = None if self.weights is None else self._by_feature(self.weights)
+        add = maxima_by_feature if runs_op_by_op() else sum_of_maxima
+        maxima = add(self.x_by_feature, self._by_feature(y), scales)
         distance = 2 * maxima - self.x_sums - ops.transpose(self._sums(y), (0, 2, 1))
         # Rounding may give a small negative distance; weighted ones may be negative.
         return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))

@@ -1,0 +1,36 @@
+"""Lists the rest of a room on its page of the reference.
+
+`::: keras_quasiattn.ops.*` is replaced by an entry for each public name of `ops` that the page does
+not name by itself, in alphabetical order. A new layer or op is thus documented without a line.
+"""
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).parents[2]
+_REST = re.compile(r"^::: (keras_quasiattn\.\w+)\.\*$", re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Called by MkDocs with the Markdown of each page."""
+
+    def rest(found: re.Match[str]) -> str:
+        room = found[1]
+        named = set(re.findall(rf"^::: {re.escape(room)}\.(\w+)$", markdown, re.MULTILINE))
+        missing = sorted(set(public_names(room)) - named)
+        return "\n\n".join(f"::: {room}.{name}" for name in missing)
+
+    return _REST.sub(rest, markdown)
+
+
+def public_names(room: str) -> list[str]:
+    """`__all__` of a room, without importing it."""
+    source = _ROOT.joinpath(*room.split("."), "__init__.py").read_text(encoding="utf-8")
+    (names,) = (
+        ast.literal_eval(node.value)
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+    )
+    return list(names)

@@ -1,0 +1,285 @@
+r"""Every attention on the same tasks, each at its own best rate: runs what is missing, prints it.
+
+    python examples/mechanism_tables.py train --tasks trec --seeds 3
+    python examples/mechanism_tables.py show
+    python examples/mechanism_tables.py chart
+
+For each attention, seed 0 is trained at every rate; the rate that is best on validation data is
+then trained with all seeds and measured on test data. All else is the same for all of them. A row
+of the results file holds the command that made it; rows that are already there are not made again,
+and an interrupted run resumes where it stopped. Runs are one after the other in this process. Data
+are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
+
+`show` prints a table in Markdown: mean and standard deviation over seeds, the rate, and what a
+layer costs in training beside Keras' own, from `python -m benchmarks.layers --cpu`. `chart` draws
+the first task against this cost.
+"""
+
+import argparse
+import itertools
+import json
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import keras
+from tables import Key, Record, Row, by_key, read_records
+
+from keras_quasiattn.cli import main as quasiattn
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+
+ROOT = Path(__file__).resolve().parents[1]
+COSTS = ROOT / "benchmarks" / "results" / "mechanisms.json"
+# Batch, length, width and heads of the benchmark that `show` and `chart` take the cost from.
+SIZE = {"batch": 16, "length": 128, "width": 256, "heads": 4}
+
+
+class Experiment(NamedTuple):
+    """One task, with the same budget for every attention.
+
+    Args:
+        task: the name of a task of `quasiattn`.
+        preset: its preset.
+        model: its model, which takes `model.attention`.
+        settings: options that differ from the preset's.
+        rates: learning rates to choose from.
+        figure: what is measured.
+        sign: 1 if high figures are good, −1 if low ones are.
+        options: options of single attentions, where the defaults are known not to fit.
+    """
+
+    task: str
+    preset: str
+    model: str
+    settings: Mapping[str, str]
+    rates: Sequence[str]
+    figure: str = "accuracy"
+    sign: int = 1
+    options: Mapping[str, str] = {}
+
+    def row(self, attention: str, rate: str, split: str) -> Row:
+        """The row of one attention at one rate."""
+        settings = {
+            **self.settings,
+            "model.attention": attention,
+            "training.learning_rate": rate,
+        }
+        if attention in self.options:
+            settings["model.attention_options"] = self.options[attention]
+        return Row(self.task, self.preset, self.model, settings, "", split)
+
+
+# The same schedule everywhere: constant after a short warm-up.
+_TRAINING = {"training.schedule": "constant", "training.warmup_steps": "50"}
+# The scale at which CoDA's gates are open for vectors of length 1, as in `decomposable_coda`.
+_PAIR_OPTIONS = {"coda": json.dumps({"scaling": "none"})}
+EXPERIMENTS: Mapping[str, Experiment] = {
+    "trec": Experiment(
+        "classify",
+        "trec",
+        "transformer",
+        {
+            **_TRAINING,
+            "data.tokenizer": "questions",
+            "model.hidden_dim": "64",
+            "model.intermediate_dim": "128",
+            "training.steps": "300",
+            "training.batch_size": "64",
+            "training.checkpoint_every": "75",
+        },
+        ("0.002", "0.006"),
+    ),
+    "snli": Experiment(
+        "pairs",
+        "snli_part",
+        "decomposable",
+        {**_TRAINING, "training.steps": "1680", "training.checkpoint_every": "560"},
+        ("0.0003", "0.001"),
+        options=_PAIR_OPTIONS,
+    ),
+    "sst2": Experiment(
+        "classify",
+        "sst2",
+        "transformer",
+        {
+            **_TRAINING,
+            "data.tokenizer": "treebank",
+            "model.hidden_dim": "64",
+            "model.intermediate_dim": "128",
+            "training.steps": "600",
+            "training.batch_size": "64",
+            "training.checkpoint_every": "60",
+        },
+        ("0.002", "0.006"),
+    ),
+    "arithmetic": Experiment(
+        "mlu",
+        "demo",
+        "softmax",
+        {},
+        ("0.0025", "0.005", "0.01"),
+        "sequence_accuracy",
+    ),
+    "multi30k": Experiment(
+        "translate",
+        "multi30k",
+        "transformer",
+        {"training.steps": "600", "training.batch_size": "1024", "training.warmup_steps": "250"},
+        ("0.001", "0.002", "0.004"),
+        "perplexity",
+        -1,
+    ),
+}
+
+
+def best_rate(
+    experiment: Experiment, attention: str, found: Mapping[Key, Mapping[int, Record]]
+) -> str | None:
+    """The rate that is best on validation data; None while one of them is missing."""
+    figures = {}
+    for rate in experiment.rates:
+        row = experiment.row(attention, rate, "validation")
+        seeds = found.get(row.key(experiment.task), {})
+        if 0 not in seeds:
+            return None
+        figures[rate] = experiment.sign * seeds[0][experiment.figure]
+    return max(figures, key=lambda rate: figures[rate])
+
+
+def train(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Train and measure what the results file does not have: all rates first, then the seeds."""
+    for name in chosen:
+        experiment = EXPERIMENTS[name]
+        for rate, attention in itertools.product(experiment.rates, arguments.attention):
+            _run(experiment.row(attention, rate, "validation"), 0, arguments)
+        for seed, attention in itertools.product(range(arguments.seeds), arguments.attention):
+            found = by_key(read_records(arguments.results))
+            rate = best_rate(experiment, attention, found)
+            assert rate is not None  # all rates are above
+            _run(experiment.row(attention, rate, "test"), seed, arguments)
+
+
+def _run(row: Row, seed: int, arguments: argparse.Namespace) -> None:
+    if seed in by_key(read_records(arguments.results)).get(row.key(row.table), {}):
+        return
+    name = row.run(seed)
+    run = str(arguments.runs / name)
+    print(f"== {name} on {row.split} data", flush=True)
+    words = ["train", row.table, "--preset", row.preset, "--model", row.model, "--seed", str(seed)]
+    if arguments.vectors and row.table == "pairs":
+        words += ["--vectors", arguments.vectors]
+    for setting in row.settings.items():
+        words += ["--set", "=".join(setting)]
+    _call([*words, "--run", run, "--quiet"])
+    _call(["evaluate", run, "--split", row.split, "--record", str(arguments.results)])
+    keras.backend.clear_session()
+
+
+def _call(words: list[str]) -> None:
+    try:
+        quasiattn(words)
+    except SystemExit as end:
+        if end.code:
+            raise
+
+
+def costs() -> dict[str, float]:
+    """How long a training step of a layer takes, over that of Keras' own."""
+    rows = json.loads(COSTS.read_text(encoding="utf-8"))["rows"]
+    wanted = {**SIZE, "way": "train_on_batch"}
+    return {row["layer"]: row["ratio"] for row in rows if wanted.items() <= row.items()}
+
+
+def measured(
+    name: str, records: Sequence[Record]
+) -> Iterator[tuple[str, str, Sequence[float], float]]:
+    """Attention, rate, figures of the seeds and the validation figure, for all that were run."""
+    experiment, found = EXPERIMENTS[name], by_key(records)
+    for attention in sorted(MULTI_HEAD_LAYERS):
+        rate = best_rate(experiment, attention, found)
+        if rate is None:
+            continue
+        test = found.get(experiment.row(attention, rate, "test").key(experiment.task), {})
+        validation = found[experiment.row(attention, rate, "validation").key(experiment.task)]
+        if test:
+            figures = [test[seed][experiment.figure] for seed in sorted(test)]
+            yield attention, rate, figures, validation[0][experiment.figure]
+
+
+def show(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Print one table for each task."""
+    cost = costs()
+    for name in chosen:
+        rows = list(measured(name, read_records(arguments.results)))
+        if not rows:
+            continue
+        experiment = EXPERIMENTS[name]
+        print(f"{name}: {experiment.figure} on test data, training step over Keras' own\n")
+        print("| attention | rate | seeds | test | validation, seed 0 | cost |")
+        print("|---|---|---|---|---|---|")
+        for attention, rate, figures, validation in sorted(
+            rows, key=lambda row: -experiment.sign * statistics.mean(row[2])
+        ):
+            price = f"{cost[attention]:.2f}" if attention in cost else ""
+            print(
+                f"| {attention} | {rate} | {len(figures)} | {_spread(figures)} | "
+                f"{validation:.4f} | {price} |"
+            )
+        print()
+
+
+def _spread(figures: Sequence[float]) -> str:
+    deviation = f" ± {statistics.stdev(figures):.4f}" if len(figures) > 1 else ""
+    return f"{statistics.mean(figures):.4f}{deviation}"
+
+
+def chart(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Draw the first task that was run against the cost: a point an attention, with its spread."""
+    import matplotlib.pyplot as plt
+
+    cost = costs()
+    for name in chosen:
+        rows = [row for row in measured(name, read_records(arguments.results)) if row[0] in cost]
+        if rows:
+            break
+    figure, axes = plt.subplots(figsize=(7, 4.5))
+    for attention, _, figures, _ in rows:
+        mean = statistics.mean(figures)
+        spread = statistics.stdev(figures) if len(figures) > 1 else math.nan
+        axes.errorbar(cost[attention], mean, yerr=spread, fmt="o", capsize=3)
+        axes.annotate(
+            attention,
+            (cost[attention], mean),
+            textcoords="offset points",
+            xytext=(5, 4),
+            fontsize=8,
+        )
+    axes.set_xscale("log")
+    axes.set_xlabel("training step of a layer over Keras' own (log)")
+    axes.set_ylabel(f"{name}: {EXPERIMENTS[name].figure}, mean and deviation of the seeds")
+    axes.grid(alpha=0.3)
+    figure.tight_layout()
+    figure.savefig(arguments.output)
+
+
+def main() -> None:
+    """Parse the arguments and train, show or draw."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("action", choices=("train", "show", "chart"))
+    parser.add_argument("--tasks", nargs="+", choices=EXPERIMENTS, default=list(EXPERIMENTS))
+    parser.add_argument("--attention", nargs="+", default=sorted(MULTI_HEAD_LAYERS))
+    parser.add_argument("--seeds", type=int, default=3, help="seeds 0 to this, without it")
+    parser.add_argument("--vectors", help="word vectors, for the pairs")
+    parser.add_argument("--runs", type=Path, default=Path("runs/mechanisms"))
+    parser.add_argument("--results", type=Path, default=ROOT / "results" / "mechanisms.jsonl")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "images" / "mechanisms.png")
+    arguments = parser.parse_args()
+    {"train": train, "show": show, "chart": chart}[arguments.action](arguments.tasks, arguments)
+
+
+if __name__ == "__main__":
+    main()

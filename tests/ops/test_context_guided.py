@@ -1,0 +1,63 @@
+"""Context-guided quasi-attention against its definition, and the range of its weights."""
+
+import numpy as np
+import pytest
+from tools import to_numpy
+from weight_laws import LEADING, WeightLaws, products, softmax
+
+from keras_quasiattn import layers, ops
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+class TestContextGuided(WeightLaws):
+    op = staticmethod(ops.context_guided_attention)
+    layer = layers.MultiHeadContextGuided
+    options = ({"scale": 0.3}, {"scale": 0.3, "alpha": 0.5})
+
+    def tensors(self, size):
+        random = np.random.default_rng(5)
+        shapes = {"query": size[0], "key": size[1]}
+        return {
+            **{f"{s}_context": random.normal(size=(*LEADING, n, 2)) for s, n in shapes.items()},
+            **{f"{s}_gate": random.random((*LEADING, n)) for s, n in shapes.items()},
+        }
+
+    def weights(self, query, key, seen, bias, *, scale=1.0, alpha=1.0, **more):
+        gate = 1 - more["query_gate"][..., None] - more["key_gate"][..., None, :]
+        quasi = sigmoid(products(more["query_context"], more["key_context"], scale))
+        first = softmax(products(query, key, scale) + bias, seen)
+        return first + np.where(seen, alpha * gate * quasi, 0)
+
+
+@pytest.mark.parametrize("gate,weight", [(0.0, 2.0), (0.5, 1.0), (1.0, 0.0)])
+def test_weights_are_from_minus_1_to_2(gate, weight):
+    x, context = np.zeros((2, 1)), np.full((2, 1), 30.0)
+    gates = {"query_gate": np.full(2, gate), "key_gate": np.full(2, gate)}
+    bias = np.array([[0.0, -1e3], [-1e3, 0.0]])
+    contexts = {"query_context": context, "key_context": context}
+    _, got = ops.context_guided_attention(
+        x, x, x, **contexts, **gates, bias=bias, return_scores=True
+    )
+    np.testing.assert_allclose(to_numpy(got), [[weight, weight - 1], [weight - 1, weight]])
+
+
+def test_a_layer_is_a_softmax_where_its_gates_are_in_balance():
+    x = np.random.default_rng(0).normal(size=(2, 5, 6))
+    layer, plain = (
+        kind(2, 3, dtype="float64")
+        for kind in (layers.MultiHeadContextGuided, layers.MultiHeadSoftmax)
+    )
+    for one in (layer, plain):
+        one.build(x.shape, x.shape)
+    plain.set_weights(layer.get_weights()[4:])
+    for weight in layer.weights[2:4]:
+        weight.assign(np.zeros(weight.shape))
+    np.testing.assert_allclose(to_numpy(layer(x, x)), to_numpy(plain(x, x)), atol=1e-12)
+
+
+def test_alpha_is_a_number():
+    with pytest.raises(ValueError, match="`alpha` must be a number. Received: alpha='learned'"):
+        layers.MultiHeadContextGuided(2, 4, alpha="learned")

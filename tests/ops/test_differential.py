@@ -1,0 +1,107 @@
+"""Differential attention against its definition, a softmax, and the paper's values of λ."""
+
+import numpy as np
+import pytest
+from checks import arrays, close
+from tools import to_numpy
+from weight_laws import WeightLaws, products, softmax
+
+from keras_quasiattn import layers, models, ops
+
+
+class TestDifferential(WeightLaws):
+    op = staticmethod(ops.differential_attention)
+    layer = layers.MultiHeadDifferential
+    options = ({"subtracted": 0.4}, {"subtracted": 1.7, "output_scale": 0.8})
+    fewest_features = 2
+
+    def weights(self, query, key, seen, bias, *, subtracted, output_scale=None):
+        half = (query.shape[-1] + 1) // 2
+        one, other = (
+            softmax(products(q, k, q.shape[-1] ** -0.5) + bias, seen)
+            for q, k in zip(*(np.split(x, [half], -1) for x in (query, key)), strict=True)
+        )
+        return one - subtracted * other
+
+    def output(self, weights, value, *, subtracted, output_scale=None):
+        output = weights @ value
+        if output_scale is None:
+            return output
+        return output_scale * output / np.sqrt(np.square(output).mean(-1, keepdims=True) + 1e-5)
+
+
+class TestDifferentialOfEachHead(TestDifferential):
+    options = ({},)
+
+    def tensors(self, size):
+        return {"subtracted": np.array([-0.5, 0.0, 1.2])[:, None, None]}
+
+    def output(self, weights, value, **options):
+        return weights @ value
+
+
+def test_with_lambda_0_it_is_the_softmax_of_the_first_half():
+    query, key, value = arrays((5, 7, 6))
+    for options in ({}, {"is_causal": True}):
+        close(
+            to_numpy(ops.differential_attention(query, key, value, subtracted=0.0, **options)),
+            to_numpy(
+                ops.softmax_attention(query[..., :3], key[..., :3], value, scale=3**-0.5, **options)
+            ),
+        )
+
+
+def test_rows_sum_to_1_minus_lambda():
+    query, key, value = arrays((5, 7, 6))
+    _, weights = ops.differential_attention(query, key, value, subtracted=0.3, return_scores=True)
+    close(to_numpy(weights).sum(-1), np.full((2, 3, 5), 0.7))
+
+
+@pytest.mark.parametrize("depth,start", [(1, 0.2), (2, 0.3555), (4, 0.5561), (12, 0.7779)])
+def test_a_layer_starts_near_the_papers_value_for_its_depth(depth, start):
+    layer = layers.MultiHeadDifferential(2, 8, depth=depth)
+    x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
+    for one in (layer.build(x.shape, x.shape), *layer.weights[:4])[1:]:
+        assert tuple(one.shape) == (4,)
+        one.assign(np.zeros(4))
+    _, weights = layer(x, x, return_attention_scores=True)
+    np.testing.assert_allclose(to_numpy(weights).sum(-1), 1 - start, atol=1e-4)
+    layer.weights[0].assign(np.ones(4))
+    layer.weights[1].assign(np.full(4, 0.25))
+    _, weights = layer(x, x, return_attention_scores=True)
+    np.testing.assert_allclose(to_numpy(weights).sum(-1), 2 - start - np.e, atol=1e-4)
+
+
+def test_each_half_is_rotated_by_itself_so_that_only_distances_matter():
+    x = np.random.default_rng(0).normal(size=(2, 5, 6)).astype("float32")
+    padded, mask = np.pad(x, ((0, 0), (3, 0), (0, 0))), np.tile(np.arange(8) >= 3, (2, 1))
+    layer = layers.MultiHeadDifferential(2, 8, rotary_base=10.0)
+    here = to_numpy(layer(x, x))
+    there = to_numpy(layer(padded, padded, query_mask=mask, value_mask=mask))[:, 3:]
+    np.testing.assert_allclose(there, here, atol=1e-5)
+    order = [1, 0, 2, 3, 4]
+    assert np.abs(to_numpy(layer(x[:, order], x[:, order]))[:, order] - here).max() > 1e-2
+    with pytest.raises(ValueError, match="`key_dim` must be a multiple of 4 .*key_dim=6"):
+        layers.MultiHeadDifferential(2, 6, rotary_base=10.0)
+
+
+def test_the_blocks_of_a_model_know_their_depth_and_others_do_not():
+    sizes = {"num_layers": 3, "hidden_dim": 8, "intermediate_dim": 8, "num_heads": 2}
+    for attention, options, expected in (
+        ("differential", None, [{"depth": 1}, {"depth": 2}, {"depth": 3}]),
+        ("differential", {"depth": 5}, [{"depth": 5}] * 3),
+        ("sigmoid", {"score_bias": 0.0}, [{"score_bias": 0.0}] * 3),
+    ):
+        model = models.TransformerClassifier(
+            9, 2, **sizes, attention=attention, attention_options=options
+        )
+        blocks = [layer for layer in model.layers if "block" in layer.name]
+        assert [block.get_config()["attention_options"] for block in blocks] == expected
+
+
+def test_it_needs_two_features_and_a_depth():
+    x = np.zeros((2, 3, 1))
+    with pytest.raises(ValueError, match="`query` must have at least 2 features"):
+        ops.differential_attention(x, x, x, subtracted=0.5)
+    with pytest.raises(ValueError, match="`depth` must be a positive integer. Received: depth=0"):
+        layers.MultiHeadDifferential(2, 4, depth=0)

@@ -1,0 +1,130 @@
+"""α-entmax against a long bisection, a softmax, a sparsemax, its Jacobian and its α's gradient."""
+
+import numpy as np
+import pytest
+from checks import arrays, central_difference, close
+from test_sparsemax import by_row
+from tools import run_with_gradients, to_numpy
+from weight_laws import WeightLaws, products, softmax
+
+from keras_quasiattn import layers, ops
+
+
+def bisected(z, alpha):
+    """Peters et al. 2019, algorithm 1, to the last bit of float64, for one row."""
+    if alpha == 1:
+        return softmax(z, np.full(z.shape, True))
+    x = (alpha - 1) * z
+    low, high = x.max() - 1, x.max()
+    for _ in range(200):
+        middle = (low + high) / 2
+        total = (np.maximum(x - middle, 0) ** (1 / (alpha - 1))).sum()
+        low, high = (middle, high) if total >= 1 else (low, middle)
+    weights = np.maximum(x - low, 0) ** (1 / (alpha - 1))
+    return weights / weights.sum()
+
+
+class TestEntmax(WeightLaws):
+    op = staticmethod(ops.entmax_attention)
+    layer = layers.MultiHeadEntmax
+    options = tuple({"scale": 0.7, "alpha": alpha} for alpha in (1.5, 1.2, 2, 1))
+
+    def weights(self, query, key, seen, bias, *, scale=1.0, alpha=1.5):
+        return by_row(lambda z: bisected(z, alpha), products(query, key, scale) + bias, seen)
+
+
+class TestEntmaxWithAnAlphaOfEachHead(WeightLaws):
+    op = staticmethod(ops.entmax_attention)
+    layer = layers.MultiHeadEntmax
+    options = ({"scale": 3.0},)
+
+    def tensors(self, size):
+        return {"alpha": np.array([1.1, 1.5, 1.9])[:, None, None]}
+
+    def weights(self, query, key, seen, bias, *, alpha, scale=1.0):
+        e = products(query, key, scale) + bias
+        heads = [
+            by_row(lambda z, a=float(a): bisected(z, a), e[:, n], seen[:, n])
+            for n, a in enumerate(np.ravel(alpha))
+        ]
+        return np.stack(heads, 1)
+
+
+def test_the_example_of_the_entmax_package():
+    # Printed in the README of the package that Peters et al. published.
+    z = np.array([-2, 0, 0.5])
+    np.testing.assert_allclose(to_numpy(ops.entmax(z)), [0, 0.3260, 0.6740], atol=5e-5)
+    np.testing.assert_allclose(
+        to_numpy(ops.entmax(z, alpha=1)), [0.0486, 0.3592, 0.5922], atol=5e-5
+    )
+
+
+def test_it_goes_from_softmax_to_sparsemax():
+    z = np.random.default_rng(0).normal(size=(4, 9))
+    near_softmax, near_sparsemax = (to_numpy(ops.entmax(z, alpha=a)) for a in (1.01, 1.9999))
+    np.testing.assert_allclose(near_softmax, to_numpy(ops.entmax(z, alpha=1)), atol=0.01)
+    np.testing.assert_allclose(near_sparsemax, to_numpy(ops.sparsemax(z)), atol=1e-3)
+    zeros = [(to_numpy(ops.entmax(2 * z, alpha=a)) == 0).sum() for a in (1.01, 1.3, 1.6, 2)]
+    assert zeros == sorted(zeros) and zeros[0] == 0 < zeros[1]
+
+
+@pytest.mark.parametrize("alpha", [1.1, 1.5, 1.8])
+def test_the_jacobian_is_that_of_correia_et_al(alpha):
+    """With g = p^(2 − α) on the support: diag(g) − g·gᵀ/Σg."""
+    z = 2 * np.random.default_rng(1).normal(size=9)
+    weights = to_numpy(ops.entmax(z, alpha=alpha))
+    g = np.where(weights > 0, np.power(weights, 2 - alpha, where=weights > 0, out=0 * weights), 0)
+    rows = [
+        run_with_gradients(lambda x: [ops.entmax(x, alpha=alpha)], [z], [one])[1][0]
+        for one in np.eye(9)
+    ]
+    np.testing.assert_allclose(rows, np.diag(g) - np.outer(g, g) / g.sum(), atol=1e-10)
+
+
+@pytest.mark.parametrize("length", [1, 3, 64, 1024])
+def test_long_flat_and_steep_rows_sum_to_1(length):
+    random = np.random.default_rng(0)
+    for alpha in (1.01, 1.2, 1.5, 1.50001, 1.8, 1.99):
+        for scale in (0.0, 0.1, 1.0, 100.0):
+            z = scale * random.normal(size=(20, length))
+            exact = to_numpy(ops.entmax(z, alpha=alpha))
+            np.testing.assert_allclose(exact.sum(-1), 1, rtol=1e-10)
+            rounded = to_numpy(ops.entmax(z.astype("float32"), alpha=alpha))
+            np.testing.assert_allclose(rounded, exact, atol=3e-5)
+
+
+def test_a_learned_alpha_is_one_of_each_head_and_starts_at_one_and_a_half():
+    x = arrays((5, 5, 6), leading=(2,))[0]
+    learned = layers.MultiHeadEntmax(2, 3, alpha="learned", dtype="float64")
+    fixed = layers.MultiHeadEntmax(2, 3, dtype="float64")
+    fixed.build(x.shape, x.shape)
+    learned.build(x.shape, x.shape)
+    logits, *projections = learned.weights
+    assert tuple(logits.shape) == (2, 1, 1) and logits.name == "alpha_logit"
+    fixed.set_weights([to_numpy(one) for one in projections])
+    np.testing.assert_allclose(to_numpy(learned(x, x)), to_numpy(fixed(x, x)), atol=1e-12)
+    logits.assign([[[-4.0]], [[4.0]]])
+    _, weights = learned(x, x, return_attention_scores=True)
+    z = np.random.default_rng(0).normal(size=(4, 9))
+    cotangent = np.random.default_rng(1).normal(size=(4, 9))
+    (expected,) = central_difference(
+        lambda a: np.stack([bisected(row, float(a)) for row in z]), [np.array(1.37)], cotangent
+    )
+    _, (_, got) = run_with_gradients(
+        lambda x, a: [ops.entmax(x, alpha=a)], [z, np.array(1.37)], [cotangent]
+    )
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+    assert (to_numpy(weights)[:, 0] > 0).all()
+
+
+def test_alpha_is_from_1_to_2():
+    for alpha in (0.5, 1.001, 2.5, float("nan")):
+        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01 to 2. Received"):
+            layers.MultiHeadEntmax(2, 4, alpha=alpha)
+        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01 to 2. Received"):
+            ops.entmax(np.zeros(3), alpha=alpha)
+    with pytest.raises(ValueError, match="`alpha` must be a number or 'learned'.*alpha='large'"):
+        layers.MultiHeadEntmax(2, 4, alpha="large")
+    with pytest.raises(ValueError, match="`mask` must be boolean"):
+        ops.entmax(np.zeros(3), mask=np.ones(3))
+    close(to_numpy(ops.entmax(np.zeros(4))), np.full(4, 0.25))

@@ -1,0 +1,16 @@
+import keras
+import pytest
+
+from keras_quasiattn.ops.tiling import keys_per_tile
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow graphs")
+@pytest.mark.parametrize(
+    ("target", "source", "size"), [(64, 64, 64), (100, 129, 72), (2048, 0, 8), (2049, 129, 32)]
+)
+def test_tiles_are_wide_and_even_where_lengths_are_unknown_too(target, source, size):
+    # They had 32 keys as soon as `target` was unknown, as in every export.
+    import tensorflow as tf
+
+    unknown = tf.function(keys_per_tile, input_signature=[tf.TensorSpec((), tf.int32)] * 2)
+    assert keys_per_tile(target, source) == int(unknown(target, source)) == size

@@ -1,0 +1,188 @@
+"""A run can be ended early, and given more or fewer steps."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import toy_task
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.training import RunFolder, finish, train
+from keras_quasiattn.training.attention_summaries import read_attention
+from keras_quasiattn.training.checkpoints import Checkpoints
+from keras_quasiattn.training.period_end import PeriodEnd
+
+OPTIONS = {"training__average_checkpoints": 2, "model__batch_normalization": False}
+
+
+def made(folder: Path, steps: int, **changed: Any) -> toy_task.ToyTask:
+    return toy_task.make(folder, training__steps=steps, **{**OPTIONS, **changed})
+
+
+def weights(run: Path) -> list[np.ndarray]:
+    return RunFolder.open(run).load_model().get_weights()
+
+
+def assert_same(run: Path, other: Path) -> None:
+    for left, right in zip(weights(run), weights(other), strict=True):
+        np.testing.assert_array_equal(left, right)
+    first, second = (RunFolder.open(one) for one in (run, other))
+    assert first.metrics() == second.metrics()
+    for left, right in zip(first.history(), second.history(), strict=True):
+        assert {**left, "seconds": 0} == {**right, "seconds": 0}
+
+
+@pytest.fixture
+def stop_before(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Ends a training with Control-C when an epoch begins."""
+    begin = PeriodEnd.on_epoch_begin
+
+    def stop(task: Any, run: Path, epoch: int) -> None:
+        def interrupted(self: Any, number: int, logs: Any = None) -> None:
+            if number == epoch:
+                raise KeyboardInterrupt
+            begin(self, number, logs)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(PeriodEnd, "on_epoch_begin", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                train(task, run, progress=False)
+
+    return stop
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 14 steps that was left alone."""
+    folder = tmp_path_factory.mktemp("whole")
+    train(made(folder, 14), folder / "run", progress=False)
+    return folder / "run"
+
+
+def test_steps_need_not_be_a_multiple_of_the_period(whole: Path) -> None:
+    folder = RunFolder.open(whole)
+    assert [row["step"] for row in folder.history()] == [4, 8, 12, 14]
+    assert [row["step"] for row in read_attention(whole)] == [0, 4, 8, 12, 14]
+    checkpoints = Checkpoints(folder.checkpoints, keep=2)
+    assert checkpoints.steps() == [12, 14]
+    assert 14 in [int(one) for one in checkpoints.read(14, "optimizer") if one.shape == ()]
+    expected = [
+        np.mean(pair, axis=0, dtype=np.float64)
+        for pair in zip(*(checkpoints.read(step, "trainable") for step in (12, 14)), strict=True)
+    ]
+    for left, right in zip(folder.load_model().trainable_variables, expected, strict=True):
+        np.testing.assert_allclose(left.numpy(), right, rtol=1e-6)
+
+
+def test_a_stopped_run_could_not_be_used(
+    stop_before: Any, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, task = tmp_path / "run", made(tmp_path, 14)
+    stop_before(task, run, 2)
+    folder = finish(run, tmp_path)
+    assert capsys.readouterr().out == f"{run}: ended at step 8 of 14; the model is that of 8\n"
+    checkpoints = Checkpoints(folder.checkpoints, keep=2)
+    first, second = (checkpoints.read(step, "trainable") for step in (4, 8))
+    for left, *pair in zip(folder.load_model().trainable_variables, first, second, strict=True):
+        np.testing.assert_allclose(left.numpy(), np.mean(pair, axis=0), rtol=1e-6)
+    figures = RunFolder.open(run).metrics()["validation"]
+    assert figures.keys() == {"loss", "accuracy"}
+    assert RunFolder.open(run).config["task_config"]["options"]["training.steps"] == 14
+    finish(run, tmp_path)
+    assert capsys.readouterr().out == f"{run} is finished already\n"
+    # The train command goes on, and ends as if nobody had asked for a model in between.
+    train(task, run, progress=False)
+    assert_same(run, whole)
+
+
+@pytest.mark.parametrize("first", [pytest.param(8, marks=pytest.mark.long), 10])
+def test_a_finished_run_goes_on_to_more_steps(first: int, whole: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(made(tmp_path, first), run, progress=False)
+    train(made(tmp_path, 14), run, progress=False)
+    assert_same(run, whole)
+    assert Checkpoints(run / "checkpoints", keep=2).steps() == [12, 14]
+    config = RunFolder.open(run).config
+    assert config["earlier_steps"] == [{"steps": first, "until_step": first}]
+    before = (run / "model.keras").stat().st_mtime_ns
+    train(made(tmp_path, 14), run, progress=False)
+    assert (run / "model.keras").stat().st_mtime_ns == before
+
+
+@pytest.mark.long
+def test_a_run_that_is_extended_but_stopped_again_keeps_its_last_model(
+    stop_before: Any, tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    train(made(tmp_path, 10), run, progress=False)
+    before = weights(run)
+    stop_before(made(tmp_path, 14), run, 2)
+    with pytest.raises(UserError, match=f"step 10 of 14.*: quasiattn finish {run}"):
+        RunFolder.open(run, finished=True)
+    finish(run, tmp_path, progress=False)
+    for left, right in zip(weights(run), before, strict=True):
+        np.testing.assert_array_equal(left, right)
+
+
+@pytest.mark.long
+def test_fewer_steps_end_a_run_but_not_before_where_it_is(stop_before: Any, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    stop_before(made(tmp_path, 24), run, 2)
+    message = f"training.steps is 6, but {run} has trained 8: it must be at least that"
+    with pytest.raises(UserError, match=message):
+        train(made(tmp_path, 6, training__average_checkpoints=2), run, progress=False)
+    train(made(tmp_path, 8), run, progress=False)
+    folder = RunFolder.open(run, finished=True)
+    assert [row["step"] for row in folder.history()] == [4, 8]
+
+
+def test_a_finished_run_without_its_data_keeps_its_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = tmp_path / "run"
+    train(made(tmp_path, 8), run, progress=False)
+
+    def fail(self: Any) -> None:
+        raise UserError("no data")
+
+    monkeypatch.setattr(toy_task.ToyTask, "prepare", fail)
+    with pytest.raises(UserError, match="no data"):
+        train(made(tmp_path, 14), run, progress=False)
+    assert RunFolder.open(run, finished=True).metrics()
+
+
+def test_a_run_without_a_checkpoint_cannot_be_finished(stop_before: Any, tmp_path: Path) -> None:
+    stop_before(made(tmp_path, 14), tmp_path / "run", 0)
+    with pytest.raises(UserError, match="has no checkpoint yet"):
+        finish(tmp_path / "run", tmp_path)
+
+
+def test_a_run_of_before_an_option_existed_goes_on(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    train(made(tmp_path, 8), run, progress=False)
+    folder = RunFolder.open(run)
+    options = dict(folder.config["task_config"]["options"])
+    del options["model.width"]
+    task_config = {**folder.config["task_config"], "options": options}
+    folder.write_config({**folder.config, "task_config": task_config})
+    folder.require_same(made(tmp_path, 8), folder.config["options"])
+    with pytest.raises(UserError, match="model.width 8, not 4"):
+        folder.require_same(made(tmp_path, 8, model__width=4), folder.config["options"])
+
+
+def test_a_failed_start_left_an_empty_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(self: Any) -> None:
+        raise failure
+
+    monkeypatch.setattr(toy_task.ToyTask, "prepare", fail)
+    for failure in (UserError("no data"), KeyboardInterrupt()):
+        with pytest.raises(type(failure)):
+            train(made(tmp_path, 8), tmp_path / "runs" / "new", progress=False)
+        assert not list(tmp_path.iterdir())
+    (tmp_path / "there").mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        train(made(tmp_path, 8), tmp_path / "there", progress=False)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["there"]

@@ -1,0 +1,93 @@
+"""What is said while a run trains."""
+
+import io
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from keras_quasiattn.tasks import TrainingSettings
+from keras_quasiattn.training import progress as module
+from keras_quasiattn.training.progress import Progress, StepProgress
+
+SETTINGS = TrainingSettings(
+    steps=1250, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=500
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    return now
+
+
+def train(clock: Any, stream: io.StringIO, start: int = 0) -> list[str]:
+    """The lines on a training at 50 steps a second, after 9 s of compilation."""
+    reports = StepProgress(Progress(True, stream), SETTINGS, start)
+    reports.on_train_begin()
+    for epoch in range(start // 500, SETTINGS.periods):
+        reports.on_epoch_begin(epoch)
+        for batch in range(min(500, SETTINGS.steps - 500 * epoch)):
+            reports.on_train_batch_begin(batch)
+            clock.seconds += 9 if 500 * epoch + batch == start else 0.02
+        reports.on_test_begin()
+        reports.on_epoch_end(epoch, {"loss": 0.51234, "val_loss": 2.0})
+    reports.on_train_end()
+    return stream.getvalue().split("\n")[:-1]
+
+
+def test_periods_were_called_epochs_and_nothing_said_how_long_it_takes(clock: Any) -> None:
+    first, *_, last = [line for line in train(clock, io.StringIO()) if "loss" in line]
+    assert first == (
+        "period 1 of 3, step 500 of 1,250: loss 0.5123, val_loss 2; 50 steps a second, 15 s left"
+    )
+    assert last.startswith("period 3 of 3, step 1,250 of 1,250: loss") and "0 s left" in last
+
+
+def test_a_line_now_and_then_where_a_period_takes_long(
+    clock: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_EVERY", {True: 0.5, False: 4.0})
+    lines = train(clock, io.StringIO(), start=500)
+    assert [line.partition(";")[0].partition(":")[0] for line in lines] == [
+        "period 2 of 3, step 501 of 1,250",
+        "period 2 of 3, step 702 of 1,250",
+        "period 2 of 3, step 903 of 1,250",
+        "period 2 of 3, step 1,000 of 1,250",
+        "period 3 of 3, step 1,201 of 1,250",
+        "period 3 of 3, step 1,250 of 1,250",
+    ]
+    assert lines[1].endswith("; 50 steps a second, 11 s left")
+
+
+def test_one_line_changes_in_place_on_a_terminal(clock: Any) -> None:
+    lines = train(clock, Terminal())
+    assert len(lines) == 3
+    assert lines[0].count("\r\x1b[Kperiod 1 of 3, step ") > 10 and lines[0].endswith("15 s left")
+
+
+@pytest.mark.parametrize("stream", [io.StringIO(), Terminal()])
+def test_nothing_is_silent_for_long(stream: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SILENCE", 0.15)
+    with Progress(True, stream) as progress, progress.busy("all"), progress.busy("measuring"):
+        deadline = time.monotonic() + 30
+        while stream.getvalue().count("measuring: 0 s so far") < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        progress.say("done")
+    assert stream.getvalue().endswith("\x1b[Kdone\n" if stream.isatty() else "far\ndone\n")
+
+
+def test_quiet_is_silent(clock: Any) -> None:
+    stream = io.StringIO()
+    with Progress(False, stream) as progress:
+        progress.say("a")
+        progress.replace("b")
+    assert stream.getvalue() == ""
