@@ -61,12 +61,8 @@ class VocabularyTask(Task):
         data = self.options.data
         if data["tokenizer"] not in self.tokenizers:
             raise UserError.unknown("data.tokenizer", data["tokenizer"], self.tokenizers)
-        for name, least in (
-            ("max_length", 1),
-            ("length_multiple", 1),
-            ("min_count", 1),
-            ("vocabulary_size", 3),
-        ):
+        least_of = {"max_length": 1, "length_multiple": 1, "min_count": 1, "vocabulary_size": 3}
+        for name, least in least_of.items():
             if data[name] < least:
                 raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
         if data["vectors"] and data["tokenizer"] == "subwords":

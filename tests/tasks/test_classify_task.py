@@ -238,7 +238,10 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
     (tmp_path / "glove.txt").write_text(
         "\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known])
     )
-    task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2)
+    trained = {"model__train_embedding": True}  # frozen vectors are kept for unseen words too
+    task = tiny_texts.make(
+        texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2, **trained
+    )
     task.prepare()
     table = task.build_model().embedding.embeddings.numpy()
     vocabulary = task.tokenizer.vocabulary
