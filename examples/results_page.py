@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import own_data
 from paper_tables import (
     DATA,
     NOT_RUN,
@@ -79,13 +80,13 @@ command that would
 
 
 def all_records(folder: Path) -> list[Record]:
-    """The rows of all results files but two: settings that were dropped, and a comparison.
+    """The rows of all results files but three, which are no rows of a paper's table.
 
-    `tried.jsonl` has the former. The rows of `mechanisms.jsonl` are small models, which
-    `mechanism_tables.py` shows.
+    `tried.jsonl` has settings that were dropped; `own_data.jsonl` and `mechanisms.jsonl` have
+    comparisons of their own.
     """
-    others = {"tried.jsonl", "mechanisms.jsonl"}
-    files = sorted(file for file in folder.glob("*.jsonl") if file.name not in others)
+    apart = ("mechanisms.jsonl", "own_data.jsonl", "tried.jsonl")
+    files = sorted(file for file in folder.glob("*.jsonl") if file.name not in apart)
     return [record for file in files for record in read_records(file)]
 
 
@@ -106,6 +107,12 @@ def page(records: Sequence[Record]) -> str:
     if others:
         parts.append(_others(others))
     return "\n".join(parts)
+
+
+def whole_page(folder: Path) -> str:
+    """The page of all results in a folder, one's own data last."""
+    own = read_records(folder / "own_data.jsonl")
+    return page(all_records(folder)) + (own_data.section(own) if own else "")
 
 
 def _section(table: PaperTable, runs: Mapping[Key, list[Record]], level: str = "##") -> str:
@@ -265,7 +272,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "results.md")
     arguments = parser.parse_args()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(page(all_records(arguments.results)), encoding="utf-8")
+    arguments.output.write_text(whole_page(arguments.results), encoding="utf-8")
     print(arguments.output)
 
 

@@ -66,12 +66,15 @@ def key_of(record: Record) -> Key:
 
 
 def _key(task: str, preset: str, model: str, split: str, options: Mapping[str, Any]) -> Key:
-    usual = get(task).presets[preset].for_model(model).options()
+    usual = get(task).presets[preset].for_model(model)
+    if options.get("data.vectors"):  # which may change other options of a preset
+        usual = usual.with_overrides({"data.vectors": options["data.vectors"]})
+    known = usual.options()
     # The path of the word vectors is not a setting.
     changed = {
         f"{name}={value if isinstance(value, str) else json.dumps(value)}"
         for name, value in options.items()
-        if name != "data.vectors" and (name not in usual or usual[name] != value)
+        if name != "data.vectors" and (name not in known or known[name] != value)
     }
     return task, preset, model, split, frozenset(changed)
 

@@ -55,7 +55,7 @@ def section(page: str, title: str) -> str:
 
 
 def test_committed_page_is_what_the_records_make(results_page: ModuleType) -> None:
-    wanted = results_page.page(results_page.all_records(ROOT / "results"))
+    wanted = results_page.whole_page(ROOT / "results")
     committed = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
     assert committed == wanted, "write it again: python examples/results_page.py"
 

@@ -47,7 +47,10 @@ def evaluate(
             click.echo(f"{told}, which also chose the checkpoint", err=True)
     with waiting(f"measuring on the split {split}"):
         made.prepare()
-        figures = made.evaluate(folder.load_model(), split, limit)
+        figures = {
+            **made.evaluate(folder.load_model(), split, limit),
+            **made.baselines(split, limit),
+        }
     folder.write_metrics(split, figures)
     if record is not None:
         training.append_result(record, training.result_row(folder, split, figures))

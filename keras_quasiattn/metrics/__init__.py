@@ -8,6 +8,7 @@ from keras_quasiattn.metrics.answers import (
 )
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
 from keras_quasiattn.metrics.bleu import bleu
+from keras_quasiattn.metrics.classification import classification_figures
 from keras_quasiattn.metrics.mean_average_precision import MeanAveragePrecision
 from keras_quasiattn.metrics.mean_reciprocal_rank import MeanReciprocalRank
 from keras_quasiattn.metrics.perplexity import perplexity
@@ -33,6 +34,7 @@ __all__ = [
     "attention_flops",
     "auxiliary_flops",
     "bleu",
+    "classification_figures",
     "exact_match",
     "normalized_answer",
     "perplexity",

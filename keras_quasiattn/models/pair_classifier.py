@@ -48,6 +48,8 @@ class PairClassifier(FunctionalModel):
             best with "coda"; see `layers.DecomposableAttention`.
         kernel_initializer: initializer of every kernel except the embedding. Defaults to
             "glorot_uniform".
+        comparison: what G reads: "concat" (the default), [a_i; β_i], or "difference", also
+            |a_i − β_i| and a_i·β_i (Chen et al. 2017), which few training pairs teach faster.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -67,7 +69,8 @@ class PairClassifier(FunctionalModel):
     True
 
     Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference"; Tay
-    et al. 2019, "Compositional De-Attention Networks", §3.2–3.3, for "coda".
+    et al. 2019, "Compositional De-Attention Networks", §3.2–3.3, for "coda"; Chen et al. 2017,
+    "Enhanced LSTM for Natural Language Inference", for the comparison by differences.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class PairClassifier(FunctionalModel):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
+        comparison: str = "concat",
         **kwargs: Any,
     ) -> None:
         check_positive_integer(vocabulary_size, "vocabulary_size")

@@ -9,9 +9,11 @@ from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.dense_stack import DenseStack
+from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 Shape = tuple[int | None, ...]
+COMPARISONS = ("concat", "difference")
 
 
 class PairNetwork(keras.layers.Layer):
@@ -19,6 +21,8 @@ class PairNetwork(keras.layers.Layer):
 
     a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);
     v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);  logits = W·H([v1; v2; context]) + w
+
+    With `comparison="difference"` G reads [a_i; β_i; |a_i − β_i|; a_i·β_i].
 
     Padding changes nothing, and a sequence that is all padding has the sum v = 0.
 
@@ -54,6 +58,7 @@ class PairNetwork(keras.layers.Layer):
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
         kernel_initializer: Any = "glorot_uniform",
+        comparison: str = "concat",
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -67,6 +72,8 @@ class PairNetwork(keras.layers.Layer):
                 "`intra_options` need `intra_attention=True`. "
                 f"Received: intra_options={intra_options}, intra_attention={intra_attention}"
             )
+        check_choice(comparison, COMPARISONS, "comparison")
+        self.comparison = comparison
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
         self.projection = (
@@ -109,7 +116,8 @@ class PairNetwork(keras.layers.Layer):
         self.attend.build(shapes)
         batch, _, width = shapes[0]
         context = context_shape[-1] if context_shape else 0
-        self.compare.build((batch, None, 2 * cast(int, width)))
+        read = {"concat": 2, "difference": 4}[self.comparison]
+        self.compare.build((batch, None, read * cast(int, width)))
         self.aggregate.build((batch, 2 * self.units + cast(int, context)))
         self.output_layer.build((batch, self.units))
 
@@ -136,8 +144,11 @@ class PairNetwork(keras.layers.Layer):
         )
         sums = []
         for x, aligned, m in zip(pair, outputs[:2], masks, strict=True):
-            # (B, L, 2·width) to (B, L, units), L = T or S; the sum over L is (B, units).
-            compared = self.compare(ops.concatenate([x, aligned], axis=-1), training=training)
+            read = [x, aligned]
+            if self.comparison == "difference":
+                read += [ops.abs(x - aligned), x * aligned]
+            # (B, L, 2·width or 4·width) to (B, L, units), L = T or S; summed over L (B, units).
+            compared = self.compare(ops.concatenate(read, axis=-1), training=training)
             sums.append(self.pooling(compared, mask=m))
         if context is not None:
             sums.append(ops.cast(context, self.compute_dtype))

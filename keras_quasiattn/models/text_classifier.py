@@ -1,4 +1,4 @@
-"""A text classifier: bidirectional LSTM layers, then attention."""
+"""A text classifier: bidirectional LSTM or convolution layers, then attention."""
 
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalIniti
 from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.ops.checks import check_choice
+from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
 
@@ -34,15 +35,20 @@ _POOLINGS = {
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TextClassifier(FunctionalModel):
-    """Classifies a text by an embedding, bidirectional LSTM layers, attention and a linear layer.
+    """Classifies a text by an embedding, a few encoder layers, attention and a linear layer.
 
-    h = BiLSTM(… BiLSTM(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
+    h = Encoder(… Encoder(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
+
+    The encoder "lstm" is a bidirectional LSTM, whose states know the whole text, so any of them may
+    speak for it. "convolution" is relu(Σ_k V_k·x_{t+k} + v) over the nearest words: its state says
+    only what these say, so the weights α show which words decide.
 
     The attention gives α: "soft" is a softmax over all positions, "local" one over a window around
     a predicted position, "gated" one over the positions whose gates are opened by an auxiliary
-    network that reads the embeddings. "none" takes the last states of both directions instead. With
-    any other name, such as "softmax" or "coda", the states attend to each other by the multi-head
-    layer of that name, and c is the mean of h + attention(h).
+    network that reads the embeddings, or the states of the convolution. "none" takes the last
+    states of both directions instead. With any other name, such as "softmax" or "coda", the states
+    attend to each other by the multi-head layer of that name, and c is the mean of h +
+    attention(h).
 
     Padding is id 0, follows the text and changes nothing. A text that is all padding gives finite
     logits.
@@ -50,19 +56,23 @@ class TextClassifier(FunctionalModel):
     Args:
         vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes.
-        attention: "gated" (the default), "soft", "local", "none", or the name of a multi-head
-            layer, such as "softmax" or "coda".
+        attention: "gated" (the default), "soft", "local", "none" (only with LSTMs), or the name of
+            a multi-head layer, such as "softmax" or "coda".
         attention_options: dict of further constructor arguments of the attention layer; for a
             multi-head layer also `num_heads`.
         embedding_dim: width of the embedding. Defaults to 100.
-        units: units of each LSTM, per direction. Defaults to 100.
-        num_layers: number of LSTM layers. Defaults to 2.
-        merge_mode: "concat" joins the two directions, "sum" adds them. Defaults to "concat".
-        embedding_dropout: rate in [0, 1) on the embeddings, before the LSTMs and the gates'
+        units: width of each layer; of an LSTM, per direction. Defaults to 100.
+        num_layers: number of encoder layers. Defaults to 2.
+        merge_mode: "concat" joins the two directions of an LSTM, "sum" adds them. Defaults to
+            "concat".
+        embedding_dropout: rate in [0, 1) on the embeddings, before the encoder and the gates'
             network. Defaults to 0.
-        dropout: rate in [0, 1) after every LSTM layer except the last, and before the linear layer.
-            Defaults to 0.
+        dropout: rate in [0, 1) after every encoder layer except the last, and before the linear
+            layer. Defaults to 0.
         train_embedding: whether the embedding is trained. Defaults to True.
+        encoder: "lstm" (the default) or "convolution".
+        kernel_size: words that a convolution reads, an odd number; 1 reads no neighbours. Defaults
+            to 3.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -97,6 +107,8 @@ class TextClassifier(FunctionalModel):
         embedding_dropout: float = 0.0,
         dropout: float = 0.0,
         train_embedding: bool = True,
+        encoder: str = "lstm",
+        kernel_size: int = 3,
         **kwargs: Any,
     ) -> None:
         for name, value in (
@@ -105,6 +117,7 @@ class TextClassifier(FunctionalModel):
             ("embedding_dim", embedding_dim),
             ("units", units),
             ("num_layers", num_layers),
+            ("kernel_size", kernel_size),
         ):
             check_positive_integer(value, name)
         check_rate(embedding_dropout, "embedding_dropout")
@@ -112,7 +125,16 @@ class TextClassifier(FunctionalModel):
         check_choice(
             attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention"
         )
+        check_choice(encoder, ("lstm", "convolution"), "encoder")
         pooling = _POOLINGS.get(attention)
+        local = encoder == "convolution"
+        if kernel_size % 2 == 0:
+            raise ValueError(f"`kernel_size` must be odd. Received: kernel_size={kernel_size}")
+        if local and attention == "none":
+            raise ValueError(
+                "`attention` must not be 'none' with `encoder='convolution'`, which has no last "
+                "states"
+            )
         if merge_mode not in ("concat", "sum"):
             raise ValueError(
                 f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}"
@@ -144,7 +166,18 @@ class TextClassifier(FunctionalModel):
                     dtype=policy,
                     name=f"recurrent_{number}",
                 )
-                for number in range(num_layers)
+                for number in range(0 if local else num_layers)
+            ],
+            "convolutions": [
+                keras.layers.Conv1D(
+                    units,
+                    kernel_size,
+                    padding="same",
+                    activation="relu",
+                    dtype=policy,
+                    name=f"convolution_{number}",
+                )
+                for number in range(num_layers if local else 0)
             ],
             "dropout": [
                 keras.layers.Dropout(dropout, dtype=policy, name=f"dropout_{number}")
@@ -157,7 +190,7 @@ class TextClassifier(FunctionalModel):
         if pooling and pooling.layer:
             layers["attention"] = pooling.layer(**options, dtype=policy, name="attention")
         elif not pooling:
-            width = units * (2 if merge_mode == "concat" else 1)
+            width = units * (2 if merge_mode == "concat" and not local else 1)
             heads = options.get("num_heads", 1)
             layers["attention"] = MULTI_HEAD_LAYERS[attention](
                 **{"num_heads": 1, "key_dim": width // heads, **options},
@@ -201,7 +234,8 @@ class TextClassifier(FunctionalModel):
             )
             context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
         elif pooling.layer:
-            beside = {"gate_inputs": embedded} if pooling.reads_embeddings else {}
+            reads_embeddings = pooling.reads_embeddings and not self._convolutions
+            beside = {"gate_inputs": embedded} if reads_embeddings else {}
             context, *matrices = self._attention(
                 states, mask=mask, training=training, return_attention_scores=True, **beside
             )
@@ -210,6 +244,10 @@ class TextClassifier(FunctionalModel):
         return {"logits": self._output_layer(context), **answer}
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
+        for number, convolution in enumerate(self._convolutions):
+            if number:
+                x = self._dropout[number - 1](x, training=training)
+            x = convolution(zero_padding(x, mask))
         read = with_one_real_position(mask)
         for number, recurrent in enumerate(self._recurrent):
             x = recurrent(x, mask=read, training=training)

@@ -106,6 +106,7 @@ def _facts(folder: RunFolder) -> list[tuple[str, str]]:
         f"{split} {name} {value:.4g}"
         for split, all_ in folder.metrics().items()
         for name, value in all_.items()
+        if isinstance(value, (int, float))  # no signature, and no figures by class
     ]
     data = folder.noted.get("data", {})
     told = [

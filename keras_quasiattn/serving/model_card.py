@@ -61,12 +61,14 @@ def _figures(about: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         (split, name, _number(value))
         for split, figures in about["metrics"].items()
         for name, value in figures.items()
+        if not isinstance(value, dict)  # figures by class
     ]
     quantization = about.get("quantization", {})
     for name, value in quantization.get("after", {}).items():
-        rows.append(
-            (f"{quantization['split']}, weights {quantization['mode']}", name, _number(value))
-        )
+        if not isinstance(value, dict):
+            rows.append(
+                (f"{quantization['split']}, weights {quantization['mode']}", name, _number(value))
+            )
     return rows
 
 

@@ -24,8 +24,8 @@ class Quantized(NamedTuple):
 
     model: keras.Model
     mode: str
-    before: Mapping[str, float | str]
-    after: Mapping[str, float | str]
+    before: Mapping[str, Any]
+    after: Mapping[str, Any]
 
     def record(self) -> dict[str, Any]:
         """The figures, JSON-serializable."""

@@ -1,5 +1,6 @@
 """Text classification: question types, review sentiment, news topics."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -15,13 +16,15 @@ from keras_quasiattn.data import (
     training_batches,
 )
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.metrics import attention_flops
+from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.baselines import accuracies, bag_of_words, below_majority
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
-from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, RECURRENT_MODELS
+from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, TEXT_CLASSIFIERS
+from keras_quasiattn.tasks.faithfulness import faithfulness
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
@@ -36,7 +39,7 @@ from keras_quasiattn.tasks.vocabulary_task import (
     weights_of,
 )
 
-# Options of the recurrent models that set an argument of the attention layer, with its name there.
+# Options of these models that set an argument of the attention layer, with its name there.
 _UNIT_OPTIONS = {
     "gate_network": "network",
     "gate_units": "units",
@@ -51,10 +54,11 @@ _UNIT_OPTIONS = {
 class Classify(VocabularyTask):
     """Text classification: Tables 2 and 3 of GA-Net, Table 5 of CoDA.
 
-    The `bilstm_*` models differ in what lies between the LSTM states and the classes; see
-    `models.TextClassifier`. `transformer` and `transformer_coda` differ in their attention; see
-    `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are truncated, in
-    training and in prediction.
+    The `bilstm_*` models differ in what lies between the LSTM states and the classes, and
+    `words_gated` has gates over the words themselves, so that the open ones are what decides; see
+    `models.TextClassifier`. `transformer` and `transformer_coda` differ in their
+    attention; see `models.TransformerClassifier`. Texts of more than `data.max_length` tokens are
+    truncated, in training and in prediction.
 
     Source: Xue et al. 2019, "Not All Attention Is Needed"; Tay et al. 2019, §3.5.
     """
@@ -70,10 +74,10 @@ class Classify(VocabularyTask):
 
     def _set_up(self) -> None:
         super()._set_up()
-        if self.options.data["vectors"] and self.model not in RECURRENT_MODELS:
+        if self.options.data["vectors"] and self.model not in TEXT_CLASSIFIERS:
             raise UserError(
                 f"data.vectors is {self.options.data['vectors']!r}: "
-                f"word vectors work only with the models bilstm_*"
+                f"word vectors do not work with the model {self.model!r}, which reads subwords"
             )
 
     @property
@@ -89,17 +93,19 @@ class Classify(VocabularyTask):
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)
-        if self.model not in RECURRENT_MODELS:
+        if self.model not in TEXT_CLASSIFIERS:
             return TransformerClassifier(vocabulary_size, num_classes, **options, **attention)
         unit = attention.get("attention_options", {}) | {
             argument: options.pop(option)
             for option, argument in _UNIT_OPTIONS.items()
             if option in options
         }
+        encoder, pooling = TEXT_CLASSIFIERS[self.model]
         return TextClassifier(
             vocabulary_size,
             num_classes,
-            attention=RECURRENT_MODELS[self.model],
+            encoder=encoder,
+            attention=pooling,
             attention_options=unit or None,
             **options,
         )
@@ -140,41 +146,55 @@ class Classify(VocabularyTask):
 
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, float]:
-        """Accuracy; where counted, attention FLOPs; with gates, the share of open ones."""
-        chosen = self._chosen(split, limit)
-        answers = self._answers(model, chosen.texts)
-        right = [
-            answer["label"] == self._classes[label]
-            for answer, label in zip(answers, chosen.labels, strict=True)
-        ]
-        figures: dict[str, float] = {"accuracy": float(np.mean(right)), "texts": len(chosen)}
-        attention = RECURRENT_MODELS.get(self.model)
+    ) -> dict[str, Any]:
+        """The figures of `classification_figures`; where counted, attention FLOPs.
+
+        With gates also the share of open ones, and what the open words carry, see `faithfulness`.
+        """
+        chosen, answer_ids = self._chosen(split, limit), self._ids_function(model)
+        answers = self._answers(answer_ids, chosen.texts)
+        probabilities = np.array([answer["probabilities"] for answer in answers])
+        figures: dict[str, Any] = {
+            **classification_figures(chosen.labels, probabilities, self._classes),
+            "texts": len(chosen),
+        }
+        _, attention = TEXT_CLASSIFIERS.get(self.model, ("", ""))
         if attention in POOLINGS:
             lengths = [len(answer["tokens"]) for answer in answers]
             opened = [
                 int(np.sum(answer["gates"])) for answer in answers if "gates" in answer
             ] or None
-            width = self.options.model["units"] * (
-                2 if self.options.model["merge_mode"] == "concat" else 1
-            )
-            window = self.options.model.get("window")
+            options = self.options.model
+            width = options["units"] * (2 if options.get("merge_mode") == "concat" else 1)
             figures["attention_flops"] = attention_flops(
-                attention, lengths, width, open_counts=opened, window=window
+                attention, lengths, width, open_counts=opened, window=options.get("window")
             )
             if opened is not None:
                 figures["density"] = sum(opened) / max(sum(lengths), 1)
+                figures |= faithfulness(answers, functools.partial(self._probabilities, answer_ids))
         return figures
+
+    def _probabilities(self, answer_ids: Any, texts: list[list[str]]) -> np.ndarray:
+        """The class probabilities of texts that are given as tokens."""
+        tokens = tf.ragged.constant(texts, tf.string, ragged_rank=1)
+        return answer_ids(self.tokenizer.pad(tokens)[1])["probabilities"].numpy()
+
+    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """The accuracies of the most frequent class and of a regression on bags of words."""
+        train, chosen = self._data.splits["train"], self._chosen(split, limit)
+        return accuracies(train, chosen, bag_of_words(train, chosen, len(self._classes)))
+
+    def doubts(self, figures: Mapping[str, float]) -> list[str]:
+        """A warning if the validation accuracy is not above the majority."""
+        return below_majority(figures["accuracy"], self._data.splits)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each text: its class, the class probabilities, the tokens, any weights and gates."""
-        answers = self._answers(model, as_bytes(inputs))
+        answers = self._answers(self._ids_function(model), as_bytes(inputs))
         return [{"input": text, **answer} for text, answer in zip(inputs, answers, strict=True)]
 
-    def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
-        answers = in_batches(
-            self._answer_function(self._ids_function(model)), [texts], [self._lengths(texts)]
-        )
+    def _answers(self, answer_ids: Any, texts: np.ndarray) -> list[dict[str, Any]]:
+        answers = in_batches(self._answer_function(answer_ids), [texts], [self._lengths(texts)])
         return [_readable(answer) for answer in answers]
 
     def check_input(self, text: str | bytes) -> None:

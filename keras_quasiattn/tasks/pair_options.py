@@ -23,6 +23,7 @@ _NETWORK: Mapping[str, Any] = {
     "projection_dim": 200,
     "dropout": 0.2,
     "attention_dropout": 0.0,
+    "comparison": "concat",
 }
 _MIXTURE: Mapping[str, Any] = {
     **_NETWORK,
@@ -48,8 +49,8 @@ _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 _CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
 
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
-    "decomposable": {**_NETWORK, "intra_attention": False, **ATTENTION_OPTIONS},
     "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
+    "decomposable": {**_NETWORK, "intra_attention": False, **ATTENTION_OPTIONS},
     "mixture": _MIXTURE,
     "siamese_both": _CONFLICT,
     "siamese_attention": _SIAMESE,
@@ -67,6 +68,32 @@ INTERACTIONS: Mapping[str, str] = {
 }
 # Models that mix several networks.
 MIXTURES = ("mixture",)
+
+
+# For data of a user's own, often a few thousand rows: a smaller network that reads differences too,
+# trained until the validation loss rises. results/README.md has what else was tried.
+OWN_MODEL: Mapping[str, Any] = {
+    "train_embedding": True,
+    "units": 100,
+    "num_layers": 1,
+    "projection_dim": 100,
+    "comparison": "difference",
+}
+OWN_TRAINING: Mapping[str, Any] = {
+    "steps": 1500,
+    "checkpoint_every": 100,
+    "passes": 15,
+    "learning_rate": 1e-3,
+    "warmup_steps": 0,
+    "schedule": "constant",
+    "batch_size": 32,
+    "patience": 6,
+    "select": "loss",
+}
+# Few rows cannot teach good vectors to all words, and spoil those that they do not have.
+WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
+    model: {"model.train_embedding": False} for model in MODEL_OPTIONS
+}
 
 
 def by_model(**changed: Any) -> dict[str, dict[str, Any]]:

@@ -4,11 +4,19 @@ Models and rates are the papers'. Batches, passes and the choice of the best che
 CoDA's paper has batches of 64 and 50 passes, Conflict's about two passes over 20 times the data.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
-from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, by_model
+from keras_quasiattn.tasks.pair_options import (
+    DATA_OPTIONS,
+    MODEL_OPTIONS,
+    OWN_MODEL,
+    OWN_TRAINING,
+    WITH_VECTORS,
+    by_model,
+)
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -66,10 +74,13 @@ PRESETS: dict[str, Preset] = {
         OWN_TABLE,
         train_embedding=True,
     ),
-    "own": _preset(
-        "your own TSV, CSV or JSONL with the columns first, second and label",
-        _training(20, 200, 32, learning_rate=1e-3),
-        {**OWN_TABLE, "tokenizer": "words"},
-        train_embedding=True,
+    "own": dataclasses.replace(
+        _preset(
+            "your own TSV, CSV or JSONL with the columns first, second and label",
+            TrainingSettings(**OWN_TRAINING),
+            {**OWN_TABLE, "tokenizer": "words"},
+            **OWN_MODEL,
+        ),
+        with_vectors=WITH_VECTORS,
     ),
 }

@@ -23,7 +23,9 @@ from keras_quasiattn.tasks.vocabulary_task import (
 )
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
-_NETWORK_OPTIONS = ("units", "num_layers", "projection_dim", "dropout", "attention_dropout")
+_NETWORK_OPTIONS = (
+    *("units", "num_layers", "projection_dim", "dropout", "attention_dropout", "comparison"),
+)
 
 
 class PairTask(VocabularyTask):

@@ -7,6 +7,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.metrics import classification_figures
+from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
@@ -48,18 +50,23 @@ class Pairs(PairTask):
 
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, float]:
-        """Accuracy, and cross-entropy in nats per pair."""
+    ) -> dict[str, Any]:
+        """The figures of `classification_figures`."""
         chosen = self._chosen(split, limit)
-        logits = self._logits(model, chosen)
-        log_probabilities = tf.nn.log_softmax(tf.constant(logits, tf.float64)).numpy()
+        probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
         return {
-            "accuracy": float(np.mean(logits.argmax(axis=-1) == chosen.labels)),
-            "cross_entropy": float(
-                -np.mean(log_probabilities[np.arange(len(chosen)), chosen.labels])
-            ),
+            **classification_figures(chosen.labels, probabilities, self._classes),
             "pairs": len(chosen),
         }
+
+    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """The accuracies of the most frequent class and of a regression on bags of words."""
+        train, chosen = self._data.splits["train"], self._chosen(split, limit)
+        return accuracies(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))
+
+    def doubts(self, figures: Mapping[str, float]) -> list[str]:
+        """A warning if the validation accuracy is not above the majority."""
+        return below_majority(figures["accuracy"], self._data.splits)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each pair: its class, the class probabilities, the tokens, and the weights."""

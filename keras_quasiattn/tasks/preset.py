@@ -28,6 +28,8 @@ class Preset:
         by_model: by model name, what differs for that model: more model options, or other values of
             them, by name, and other values of data and training options, by dotted name. A model
             has no options that it does not use.
+        with_vectors: by model name, what differs if `data.vectors` names a file: other values of
+            its options, by dotted name.
 
     >>> training = TrainingSettings(
     ...     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2
@@ -44,12 +46,16 @@ class Preset:
     model: Mapping[str, Any]
     training: TrainingSettings
     by_model: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    with_vectors: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def for_model(self, model: str) -> "Preset":
         """The preset with the options of one of the task's models."""
         special = self.by_model.get(model, {})
         options = {name: value for name, value in special.items() if "." not in name}
-        preset = dataclasses.replace(self, model={**self.model, **options}, by_model={})
+        vectors = {name: changed for name, changed in self.with_vectors.items() if name == model}
+        preset = dataclasses.replace(
+            self, model={**self.model, **options}, by_model={}, with_vectors=vectors
+        )
         return preset.with_overrides(
             {name: value for name, value in special.items() if "." in name}
         )
@@ -85,10 +91,13 @@ class Preset:
             UserError: an option does not exist, or a value has the wrong type or is out of range.
         """
         kinds = self._kinds()
+        if overrides.get("data.vectors"):
+            for changed in self.with_vectors.values():
+                overrides = {**changed, **overrides}
         sections: dict[str, dict[str, Any]] = {
             "data": dict(self.data),
             "model": dict(self.model),
-            "training": {},
+            "training": {"passes": None} if "training.steps" in overrides else {},
         }
         for option, value in overrides.items():
             section, _, name = option.partition(".")

@@ -11,6 +11,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, RecallAtK
 from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
+from keras_quasiattn.tasks.baselines import bag_of_pairs
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
@@ -79,18 +80,28 @@ class Rank(PairTask):
     ) -> dict[str, float]:
         """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
         chosen = self._chosen(split, limit)
+        return {
+            **self._ranked(chosen, self._logits(model, chosen)),
+            "questions": _counted(chosen, self.options.data["questions"]),
+            "pairs": len(chosen),
+        }
+
+    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """The same figures of a regression on bags of words."""
+        chosen = self._chosen(split, limit)
+        probabilities = bag_of_pairs(self._data.splits["train"], chosen, 2)
+        ranked = self._ranked(chosen, np.log(probabilities + np.finfo(np.float32).tiny))
+        return {f"bag_of_words_{name}": value for name, value in ranked.items()}
+
+    def _ranked(self, chosen: Any, logits: np.ndarray) -> dict[str, float]:
+        """The ranking metrics of the logits (pairs, 2)."""
         # (pairs, 3)
         targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
-        logits = self._logits(model, chosen)
         figures = {}
         for metric in self._ranking_metrics(len(chosen), _RECALL_AT):
             metric.update_state(targets, logits)
             figures[metric.name] = float(metric.result())
-        return {
-            **figures,
-            "questions": _counted(chosen, self.options.data["questions"]),
-            "pairs": len(chosen),
-        }
+        return figures
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question: its candidates, best first, with their scores and input places."""

@@ -1,10 +1,18 @@
 """The presets of `rank`, one per data set, with CoDA's settings."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.tasks.held_out import OWN_TABLE
-from keras_quasiattn.tasks.pair_options import DATA_OPTIONS, MODEL_OPTIONS, by_model
+from keras_quasiattn.tasks.pair_options import (
+    DATA_OPTIONS,
+    MODEL_OPTIONS,
+    OWN_MODEL,
+    OWN_TRAINING,
+    WITH_VECTORS,
+    by_model,
+)
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -56,11 +64,15 @@ PRESETS: dict[str, Preset] = {
         5000,
         {"questions": "positive", "max_length": 160},
     ),
-    "own": _preset(
-        "your own TSV, CSV or JSONL with the columns question, candidate and label (0 or 1)",
-        20,
-        200,
-        {**OWN_TABLE, "tokenizer": "words", "questions": "positive"},
-        train_embedding=True,
+    "own": dataclasses.replace(
+        _preset(
+            "your own TSV, CSV or JSONL with the columns question, candidate and label (0 or 1)",
+            20,
+            200,
+            {**OWN_TABLE, "tokenizer": "words", "questions": "positive"},
+            **OWN_MODEL,
+        ),
+        training=TrainingSettings(**OWN_TRAINING),
+        with_vectors=WITH_VECTORS,
     ),
 }

@@ -31,6 +31,7 @@ MODELS: Mapping[str, str] = {
     "transformer_coda": "a Transformer with CoDA",
     "universal": "a Transformer that applies one block several times, with softmax",
     "universal_coda": "a Transformer that applies one block several times, with CoDA",
+    "words_gated": "a gate opens or closes every word by that word alone, so open words decide",
 }
 
 _DATA = {
@@ -84,6 +85,7 @@ _MODEL = {
     "coda_learned": "whether both temperatures are trained, one of each per head",
     "coda_scaling": "how scores are scaled by the width of a head",
     "coda_similarity": "function of the similarity",
+    "comparison": "what is compared of two texts: concat, or difference too",
     "connectors": "whether every layer of one text attends to every layer of the other",
     "difference": "difference that conflict measures: absolute, squared or signed",
     "dropout": "share of values dropped in training",
@@ -104,6 +106,7 @@ _MODEL = {
     "intermediate_dim": "inner width of the feed-forward networks",
     "intra_attention": "whether each text attends to itself first",
     "intra_components": "components whose texts attend to themselves first",
+    "kernel_size": "words that a convolution reads; 1 reads no neighbours",
     "kl_weight": "factor of the divergence in the bound",
     "length_penalty": "how much longer answers are preferred",
     "merge_mode": "how the two directions are joined: concat or sum",

@@ -14,13 +14,15 @@ class TrainingSettings:
     """Everything the trainer needs besides the model and the data.
 
     Args:
-        steps: total number of updates; the last period may be shorter than `checkpoint_every`.
+        steps: total number of updates; the last period may be shorter than `checkpoint_every`. With
+            `passes`, the least number.
         batch_size: examples per update, over all replicas; in the sequence tasks `translate` and
             `programs`, tokens of one side, padding included.
         learning_rate: the peak rate, reached at update `warmup_steps`.
         warmup_steps: updates over which the rate rises linearly from zero; 0 starts at the peak.
         schedule: how the rate continues after the peak; see `training.schedules.WarmupSchedule`.
-        checkpoint_every: updates between checkpoints, validations and rows of the history.
+        checkpoint_every: updates between checkpoints, validations and rows of the history. With
+            `passes`, the least number.
         average_checkpoints: number of last checkpoints whose mean is the finished model; 1 takes
             the last one.
         label_smoothing: share of the target's probability spread over all classes, in [0, 1).
@@ -34,6 +36,8 @@ class TrainingSettings:
             steps.
         jit_compile: compile the training step with XLA, if one device trains. It recompiles for
             every new batch length, and on CPUs dropout makes a compiled step many times slower.
+        passes: let the number of updates grow with the data, to this many passes over them; see
+            `over`. None trains `steps` updates on any data.
 
     Raises:
         UserError: a value is out of range, or two values conflict.
@@ -59,10 +63,12 @@ class TrainingSettings:
     select: str = "last"
     patience: int | None = None
     jit_compile: bool = False
+    passes: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "checkpoint_every", "average_checkpoints"):
             self._require(name, getattr(self, name) >= 1, "at least 1")
+        self._require("passes", self.passes is None or self.passes >= 1, "none or at least 1")
         self._require("warmup_steps", self.warmup_steps >= 0, "0 or more")
         self._require("learning_rate", 0 < self.learning_rate < math.inf, "a number above 0")
         self._require("label_smoothing", 0 <= self.label_smoothing < 1, "at least 0 and below 1")
@@ -97,6 +103,25 @@ class TrainingSettings:
     def _require(self, name: str, holds: bool, right: str) -> None:
         if not holds:
             raise UserError(f"training.{name} is {getattr(self, name)!r}: it must be {right}")
+
+    def over(self, batches: int) -> "TrainingSettings":
+        """The settings for data that have this many batches in a pass, with `passes` None.
+
+        With `passes`, training takes at least that many passes, and a period at least half a pass:
+        data of many rows need more updates, and few rows need more than a few passes.
+
+        >>> settings = TrainingSettings(
+        ...     steps=200, batch_size=8, learning_rate=1e-3, warmup_steps=20, checkpoint_every=50,
+        ...     passes=4,
+        ... )
+        >>> [(some.steps, some.checkpoint_every) for some in map(settings.over, (10, 300))]
+        [(200, 50), (1200, 150)]
+        """
+        if self.passes is None:
+            return self
+        every = max(self.checkpoint_every, -(-batches // 2))
+        periods = -(-max(self.steps, self.passes * batches) // every)
+        return dataclasses.replace(self, steps=periods * every, checkpoint_every=every, passes=None)
 
     @property
     def periods(self) -> int:

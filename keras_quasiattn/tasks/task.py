@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.catalogue import chosen_options
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 
 
@@ -158,6 +159,39 @@ class Task(abc.ABC):
         """The split to measure on: "validation" where the user's own files have no test file."""
         return "validation" if self.options.data.get("test") == "" else "test"
 
+    @property
+    def training_settings(self) -> TrainingSettings:
+        """`options.training`, with its passes in updates; call `prepare` first.
+
+        Raises:
+            UserError: the settings have passes, but the task does not count them.
+        """
+        training = self.options.training
+        return training if training.passes is None else training.over(self.batches_per_pass())
+
+    def batches_per_pass(self) -> int:
+        """The number of training batches in a pass over the prepared data.
+
+        Raises:
+            UserError: the task does not count passes; the default always raises it.
+        """
+        raise UserError(
+            f"training.passes is {self.options.training.passes}: task {self.name} does not count "
+            "passes, so it must be none"
+        )
+
+    def remarks(self) -> list[str]:
+        """Lines that training says once the data are prepared; the default has none."""
+        return []
+
+    def doubts(self, figures: Mapping[str, float]) -> list[str]:
+        """Lines that training says at its end if its validation figures show that it failed.
+
+        Args:
+            figures: the loss and the metrics of the finished model on the validation data.
+        """
+        return []
+
     def describe_data(self) -> dict[str, str]:
         """The `version` of the prepared data, and a `note` if it is not the whole published set.
 
@@ -228,10 +262,11 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Mapping[str, float | str]:
+    ) -> Mapping[str, Any]:
         """The task's own metrics, from answers decoded as in `predict`, without teacher forcing.
 
-        A string among the values says how a metric was measured.
+        A string among the values says how a metric was measured, and a dictionary has figures of
+        the same kind by name, such as those of each class. All are JSON-serialisable.
 
         Args:
             model: a trained model of this task.
@@ -241,6 +276,13 @@ class Task(abc.ABC):
         Raises:
             UserError: the split is unknown, or the limit is below 1.
         """
+
+    def baselines(self, split: str = "test", limit: int | None = None) -> Mapping[str, float]:
+        """What simple methods without attention reach on the same examples, in seconds.
+
+        The arguments and errors are those of `evaluate`. The default has none.
+        """
+        return {}
 
     @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:

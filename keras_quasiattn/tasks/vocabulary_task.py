@@ -20,9 +20,12 @@ from keras_quasiattn.text import (
     SubwordTokenizer,
     VocabularyTokenizer,
     WordTokenizer,
+    count_words,
+    covered,
     embedding_matrix,
     learn_subwords,
     learn_words,
+    ranked_words,
     read_vocabulary,
     read_word_vectors,
     vocabulary_text,
@@ -58,12 +61,8 @@ class VocabularyTask(Task):
         data = self.options.data
         if data["tokenizer"] not in self.tokenizers:
             raise UserError.unknown("data.tokenizer", data["tokenizer"], self.tokenizers)
-        for name, least in (
-            ("max_length", 1),
-            ("length_multiple", 1),
-            ("min_count", 1),
-            ("vocabulary_size", 3),
-        ):
+        least_of = {"max_length": 1, "length_multiple": 1, "min_count": 1, "vocabulary_size": 3}
+        for name, least in least_of.items():
             if data[name] < least:
                 raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
         if data["vectors"] and data["tokenizer"] == "subwords":
@@ -75,6 +74,7 @@ class VocabularyTask(Task):
         self._classes_file = _CLASSES
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
+        self._counts: Mapping[str, int] = {}  # of the training words, in a new run with vectors
 
     @abc.abstractmethod
     def _load(self) -> tuple[LabelledTextSet[Any], str]:
@@ -122,17 +122,25 @@ class VocabularyTask(Task):
                     "name a file of word vectors, with --vectors FILE, or train the embedding"
                 )
             return learn_words(texts, data["tokenizer"], size=size, min_count=min_count)
-        wanted = None if frozen else learn_words(texts, data["tokenizer"], size=2**31)
+        self._counts = count_words(texts, data["tokenizer"])
         self._vectors = read_word_vectors(
-            data["vectors"], self.options.model["embedding_dim"], wanted
+            data["vectors"],
+            self.options.model["embedding_dim"],
+            None if frozen else self._counts,
         )
-        words = learn_words(
-            texts, data["tokenizer"], size=size, min_count=min_count, known=self._vectors
-        )
+        words = ranked_words(self._counts, size=size, min_count=min_count, known=self._vectors)
         if frozen:
             seen = set(words)
             words += [word for word in self._vectors if word not in seen][: size - len(words)]
         return words
+
+    def batches_per_pass(self) -> int:
+        """The number of training batches in a pass; the rest of the examples are left over."""
+        return len(self._data.splits["train"]) // self.options.training.batch_size
+
+    def remarks(self) -> list[str]:
+        """How many of the training words have a vector, and the most frequent that lack one."""
+        return [covered(self._counts, self._vectors)] if self._counts else []
 
     def describe_data(self) -> dict[str, str]:
         """The data's version, and which part of which set it is."""

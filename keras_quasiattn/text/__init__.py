@@ -13,14 +13,16 @@ with needs("tasks"):
     from keras_quasiattn.text.span_tokenizer import SPAN_CLEANINGS, SpanTokenizer
     from keras_quasiattn.text.subword_tokenizer import SubwordTokenizer
     from keras_quasiattn.text.vocabulary import (
+        count_words,
         learn_subwords,
         learn_words,
+        ranked_words,
         read_vocabulary,
         vocabulary_text,
     )
     from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
     from keras_quasiattn.text.word_tokenizer import WordTokenizer
-    from keras_quasiattn.text.word_vectors import embedding_matrix, read_word_vectors
+    from keras_quasiattn.text.word_vectors import covered, embedding_matrix, read_word_vectors
 
 __all__ = [
     "CLEANINGS",
@@ -31,11 +33,14 @@ __all__ = [
     "SubwordTokenizer",
     "VocabularyTokenizer",
     "WordTokenizer",
+    "count_words",
+    "covered",
     "embedding_matrix",
     "learn_sentence_pieces",
     "learn_subwords",
     "learn_words",
     "open_text",
+    "ranked_words",
     "read_vocabulary",
     "read_word_vectors",
     "vocabulary_text",

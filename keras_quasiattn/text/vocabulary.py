@@ -1,7 +1,7 @@
 """Vocabularies: learned from texts, stored in a file with one token per line."""
 
 import collections
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab import bert_vocab_from_dataset
@@ -37,9 +37,20 @@ def learn_words(
     >>> learn_words(["a b a", "c b a"], "words", size=10, min_count=2, known={"c"})
     ['[PAD]', '[UNK]', 'a', 'b', 'c']
     """
-    counts = collections.Counter(
+    return ranked_words(count_words(texts, cleaning), size=size, min_count=min_count, known=known)
+
+
+def count_words(texts: Sequence[str | bytes], cleaning: str) -> Mapping[str, int]:
+    """Counts the words of some texts; the arguments are those of `learn_words`."""
+    return collections.Counter(
         word for words in split_texts(WordTokenizer(_SPECIAL, cleaning), texts) for word in words
     )
+
+
+def ranked_words(
+    counts: Mapping[str, int], *, size: int, min_count: int = 1, known: Collection[str] = ()
+) -> list[str]:
+    """Makes the vocabulary of `learn_words` from the counts of `count_words`."""
     kept = [word for word, count in counts.items() if count >= min_count or word in known]
     ranked = sorted(set(kept) - set(_SPECIAL), key=lambda word: (-counts[word], word))
     return [*_SPECIAL, *ranked[: size - len(_SPECIAL)]]

@@ -1,13 +1,15 @@
 """Reads pretrained word vectors."""
 
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.text.compressed import open_text
+
+_NAMED = 10  # words without a vector that a sentence names
 
 
 def read_word_vectors(
@@ -82,6 +84,24 @@ def embedding_matrix(
             matrix[number] = vectors[word]
     matrix[0] = 0.0
     return matrix
+
+
+def covered(counts: Mapping[str, int], vectors: Mapping[str, np.ndarray]) -> str:
+    """Returns a sentence on how many of some words have a vector, and which frequent ones do not.
+
+    Args:
+        counts: how often each word occurs; at least one word.
+        vectors: the known vectors by word.
+
+    >>> covered({"the": 6, "xyz": 2, "'s": 2}, {"the": np.zeros(3)})
+    "60.0% of the 10 training words have a vector; the most frequent without: 's xyz"
+    """
+    total = sum(counts.values())
+    lacking = {word: count for word, count in counts.items() if word not in vectors}
+    share = 1 - sum(lacking.values()) / total
+    line = f"{share:.1%} of the {total:,} training words have a vector"
+    most = sorted(lacking, key=lambda word: (-lacking[word], word))[:_NAMED]
+    return f"{line}; the most frequent without: {' '.join(most)}" if most else line
 
 
 def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:

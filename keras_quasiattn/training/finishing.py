@@ -12,7 +12,7 @@ from keras_quasiattn.training.checkpoints import Checkpoints, assign
 from keras_quasiattn.training.manifest import MANIFEST
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.progress import Progress
-from keras_quasiattn.training.run_folder import RunFolder
+from keras_quasiattn.training.run_folder import LENGTH, RunFolder
 from keras_quasiattn.training.selection import Rows, selected_step
 
 # In the config of a run that `finish` ended: the step that it had reached.
@@ -56,19 +56,17 @@ def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = 
         last, _ = checkpoints.last_readable()
         rows = [row for row in folder.history() if row["step"] <= last]
         if not rows:
-            raise UserError(
-                f"{path} has no checkpoint: the first is written at step "
-                f"{task.options.training.checkpoint_every}, so there is nothing to make a model of"
-            )
+            raise UserError(f"{path} has no checkpoint yet, so there is nothing to make a model of")
         task.prepare()
         folder.write_assets(task)
         folder.write_history(rows)
         folder.write_config({**folder.config, _ENDED: last})
         model = task.build_model()
         compile_for(task, model)
-        save_finished(task, model, checkpoints, rows, folder)
-        step = selected_step(rows, task.options.training)
-        shown.say(f"{path}: ended at step {last} of {folder.steps}; the model is that of {step}")
+        save_finished(task, model, checkpoints, rows, folder, shown)
+        settings = task.training_settings
+        step = selected_step(rows, settings)
+        shown.say(f"{path}: ended at step {last} of {settings.steps}; the model is that of {step}")
     return folder
 
 
@@ -84,6 +82,7 @@ def save_finished(
     checkpoints: Checkpoints,
     rows: Rows,
     folder: RunFolder,
+    shown: Progress,
     *,
     writes: bool = True,
 ) -> None:
@@ -97,9 +96,10 @@ def save_finished(
         checkpoints: the checkpoints of the run.
         rows: the history.
         folder: the run.
+        shown: says what the task doubts about the figures.
         writes: whether this process writes; of several workers, only one does.
     """
-    settings = task.options.training
+    settings = task.training_settings
     selected = selected_step(rows, settings)
     steps = [row["step"] for row in reversed(rows) if row["step"] <= selected]
     weights = average(checkpoints, steps[: settings.average_checkpoints])
@@ -109,7 +109,10 @@ def save_finished(
     figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
     if not writes:
         return
-    folder.write_metrics("validation", {name: float(value) for name, value in figures.items()})
+    figures = {name: float(value) for name, value in figures.items()}
+    for line in task.doubts(figures):
+        shown.say(line)
+    folder.write_metrics("validation", figures)
     # A new model: the trained one would save its optimizer, loss and strategy with it.
     finished = task.build_model()
     assign(finished.trainable_variables, weights, source)
@@ -119,8 +122,14 @@ def save_finished(
 
 def is_final(folder: RunFolder, task: Task) -> bool:
     """Whether nothing is to be trained: the run is finished after the steps that are asked for."""
-    asked = task.options.training.steps
-    return folder.finished and _ENDED not in folder.config and folder.steps in (None, asked)
+    same = folder.steps is None or folder.length == _asked(task)
+    return folder.finished and _ENDED not in folder.config and same
+
+
+def _asked(task: Task) -> dict[str, int | None]:
+    """How long the run is to be now, as `RunFolder.length`."""
+    options = task.options.options()
+    return {name: options[name] for name in LENGTH}
 
 
 def reopen(folder: RunFolder, task: Task) -> None:
@@ -131,11 +140,11 @@ def reopen(folder: RunFolder, task: Task) -> None:
     Raises:
         UserError: the run has trained more steps than that, or a finished one has other data now.
     """
-    asked = task.options.training.steps
+    asked, training = _asked(task), task.options.training
     reached = max((row["step"] for row in folder.history()), default=0)
-    if asked != folder.steps and asked < reached:
+    if asked != folder.length and training.passes is None and training.steps < reached:
         raise UserError(
-            f"training.steps is {asked}, but {folder.path} has trained {reached}: "
+            f"training.steps is {training.steps}, but {folder.path} has trained {reached}: "
             f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
         )
     if folder.finished:
@@ -148,10 +157,10 @@ def reopen(folder: RunFolder, task: Task) -> None:
     config: dict[str, Any] = {
         name: value for name, value in folder.config.items() if name != _ENDED
     }
-    if folder.steps != asked:
+    if folder.length != asked:
         earlier = {"steps": folder.steps, "until_step": reached}
         task_config = config["task_config"]
-        options = {**task_config["options"], "training.steps": asked}
+        options = {**task_config["options"], **asked}
         config[_EARLIER] = [*config.get(_EARLIER, []), earlier]
         config["task_config"] = {**task_config, "options": options}
     if config != folder.config:

@@ -12,7 +12,7 @@ from keras_quasiattn.training.files import rewrite
 from keras_quasiattn.training.run_folder import RunFolder
 
 
-def result_row(folder: RunFolder, split: str, figures: Mapping[str, float | str]) -> dict[str, Any]:
+def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dict[str, Any]:
     """Make a results row: figures of a finished run, with its command, seed, options and machine.
 
     Args:

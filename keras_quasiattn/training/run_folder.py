@@ -28,6 +28,9 @@ from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
 LOCK = ".lock"
 
+# The options that may change in a run that exists.
+LENGTH = ("training.steps", "training.passes")
+
 
 class RunFolder:
     """A training run on disk, made by `create` or `open`.
@@ -188,7 +191,7 @@ class RunFolder:
         differences = [
             f"{name} {begun.get(name)!r}, not {asked.get(name)!r}"
             for name in sorted(begun.keys() | asked.keys())
-            if begun.get(name) != asked.get(name) and name != "training.steps"
+            if begun.get(name) != asked.get(name) and name not in LENGTH
         ]
         if differences:
             raise UserError(
@@ -200,6 +203,12 @@ class RunFolder:
     def steps(self) -> int | None:
         """The number of updates that the run was last asked for."""
         return self.config["task_config"]["options"].get("training.steps")
+
+    @property
+    def length(self) -> dict[str, int | None]:
+        """How long the run was last asked to be, in steps and passes."""
+        options = self.config["task_config"]["options"]
+        return {name: options.get(name) for name in LENGTH}
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Replace the config."""
@@ -265,7 +274,7 @@ class RunFolder:
         with atomic_file(self.path / "history.jsonl") as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
-    def metrics(self) -> dict[str, dict[str, float | str]]:
+    def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures of the finished model, by split."""
         file = self.path / "metrics.json"
         if not file.exists():
@@ -281,7 +290,7 @@ class RunFolder:
             raise UserError(f"{file} is damaged: expected an object of metrics for each split")
         return figures
 
-    def write_metrics(self, split: str, figures: Mapping[str, float | str]) -> None:
+    def write_metrics(self, split: str, figures: Mapping[str, Any]) -> None:
         """Add or replace the figures of one split."""
 
         def changed(_: str) -> str:

@@ -119,6 +119,8 @@ def train(
             # before the run is created.
             with shown.busy("preparing the data"):
                 task.prepare()
+            for line in task.remarks():
+                shown.say(line)
             task.build_model()
             check_selection(task)
             return RunFolder.create(path, task, options=options, command=command)
@@ -169,7 +171,6 @@ def _fit(
     optimizer: Any,
 ) -> None:
     """Resume from the last readable checkpoint, train and save the finished model."""
-    settings = task.options.training
 
     def prepare() -> None:
         task.prepare()
@@ -177,6 +178,7 @@ def _fit(
 
     with shown.busy("preparing the data"):
         workers.chief_first(prepare)
+    settings = task.training_settings
     keras.utils.set_random_seed(task.seed)
     with distribution.scope():
         model = _compiled(task, policy, optimizer)
@@ -198,6 +200,10 @@ def _fit(
         fit_among_workers(model)
     period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
     if not is_over(period_end.rows, settings):
+        shown.say(
+            f"{folder.path}: at most {settings.steps:,} updates, validated every "
+            f"{settings.checkpoint_every:,}"
+        )
         validation_data = task.validation_data()
         # PeriodEnd comes after the others, so that the checkpoint has what they changed.
         called: list[keras.callbacks.Callback] = [*callbacks, period_end]
@@ -228,13 +234,13 @@ def _fit(
     workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
     with shown.busy("measuring the finished model"):
         save_finished(
-            *(task, model, checkpoints, period_end.rows, folder), writes=period_end.writes
+            *(task, model, checkpoints, period_end.rows, folder, shown), writes=period_end.writes
         )
 
 
 def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     """Build and compile the model, and create all variables of its optimizer."""
-    settings = task.options.training
+    settings = task.training_settings
     model = task.build_model()
     optimizer = made_optimizer(settings, optimizer)
     if policy == "mixed_float16":

@@ -109,7 +109,7 @@ def search(
     oracle = make_oracle(
         method,
         trials=trials,
-        periods=settings.periods,
+        periods=task.training_settings.periods,
         objective=keras_tuner.Objective(name, direction),
         hyperparameters=hyperparameters,
         seed=task.seed + 1,  # KerasTuner treats 0 as no seed
@@ -213,8 +213,11 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             **{name: chosen[name] for name in self._options},
         }
         if "tuner/epochs" in chosen:
-            steps = chosen["tuner/epochs"] * overrides["training.checkpoint_every"]
-            overrides["training.steps"] = min(steps, overrides["training.steps"])
+            settings = self._task.training_settings
+            steps = chosen["tuner/epochs"] * settings.checkpoint_every
+            overrides["training.checkpoint_every"] = settings.checkpoint_every
+            overrides["training.steps"] = min(steps, settings.steps)
+            overrides["training.passes"] = None
         if fold is not None:
             overrides.update(
                 {"data.validation_share": 1 / self._folds, "data.validation_fold": fold}

@@ -26,12 +26,21 @@ def make(kind: str, **changed: Any) -> keras.Model:
     if kind.startswith("transformer"):
         attention = "coda" if kind == "transformer_coda" else "softmax"
         return TransformerClassifier(**{**ENCODER, "attention": attention, **changed})
+    if kind == "convolution":
+        return TextClassifier(**{**RECURRENT, **CONVOLUTION, **changed})
     layers = 2 if kind == "gated" else 1
     options = {"attention": kind, "attention_options": OPTIONS[kind], "num_layers": layers}
     return TextClassifier(**{**RECURRENT, **options, **changed})
 
 
-every_kind = pytest.mark.parametrize("kind", [*OPTIONS, "transformer", "transformer_coda"])
+CONVOLUTION = {
+    "encoder": "convolution",
+    "num_layers": 1,
+    "units": 6,
+    "attention_options": OPTIONS["gated"],
+}
+KINDS = [*OPTIONS, "convolution", "transformer", "transformer_coda"]
+every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def logits(model: keras.Model, ids: np.ndarray) -> np.ndarray:
@@ -67,15 +76,15 @@ def test_explained_logits_are_those_of_the_model(kind: str) -> None:
     model = make(kind, dropout=0.5)
     explained = model.explain(IDS)
     np.testing.assert_allclose(explained["logits"], logits(model, IDS), atol=1e-6)
-    if kind in ("gated", "soft", "local"):
+    if kind in ("gated", "soft", "local", "convolution"):
         weights = np.asarray(explained["weights"])
         assert (
             weights.shape == IDS.shape
             and not weights[IDS == 0].any()
             and (weights[:2].sum(axis=1) > 0).all()
         )
-    assert ("gates" in explained) == (kind == "gated")
-    if kind == "gated":
+    assert ("gates" in explained) == (kind in ("gated", "convolution"))
+    if "gates" in explained:
         gates = np.asarray(explained["gates"])
         assert not gates[IDS == 0].any() and gates[:2].any(axis=1).all()
         assert ((weights > 0) == gates).all()
@@ -92,6 +101,22 @@ def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
     assert loaded.get_config() == model.get_config()
     assert all(loaded.get_config()[name] == value for name, value in changed.items())
     np.testing.assert_array_equal(logits(loaded, IDS), logits(model, IDS))
+
+
+def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text() -> None:
+    """What a word's gate sees, and so what an open gate can say about the word."""
+    ids = np.array([[5, 4, 3, 2, 6, 7, 8]])
+    changed = ids.copy()
+    changed[0, 0] = 9
+    for encoder, kernel_size, reached in (
+        ("convolution", 1, 1),
+        ("convolution", 3, 2),
+        ("lstm", 3, 7),
+    ):
+        model = make("convolution", encoder=encoder, kernel_size=kernel_size)
+        states = keras.Model(model.inputs, model.get_layer("attention").input[0])
+        moved = np.abs(to_numpy(states([changed])) - to_numpy(states([ids]))).max(axis=(0, 2))
+        assert np.flatnonzero(moved > 1e-7).tolist() == list(range(reached)), encoder
 
 
 def test_last_states_come_from_both_ends() -> None:
@@ -127,6 +152,9 @@ def test_logits_are_float32_in_half_precision() -> None:
         ("soft", {"dropout": 1.0}, "`dropout`"),
         ("soft", {"embedding_dropout": -1}, "`embedding_dropout`"),
         ("local", {"attention_options": {"window": 0}}, "`window`"),
+        ("convolution", {"encoder": "gru"}, "`encoder` must be one of .*encoder='gru'"),
+        ("convolution", {"kernel_size": 2}, "`kernel_size` must be odd"),
+        ("convolution", {"attention": "none"}, "`attention` must not be 'none'"),
         ("transformer", {"num_classes": 0}, "`num_classes` must be a positive integer"),
         ("transformer", {"num_heads": 3}, "must be divisible by `num_heads`"),
     ],

@@ -39,7 +39,13 @@ def test_it_learns_and_reports_what_it_reads(trained: tuple[Task, keras.Model]) 
         for answer, (_, label) in zip(answers, tiny_texts.rows(60, seed=1), strict=True)
     ]
     assert figures["accuracy"] == pytest.approx(np.mean(right))
+    assert figures["per_class"].keys() == {"HUM", "LOC", "NUM"}
+    assert figures["drop_without_open"] > figures["drop_with_open_only"]
     assert task.evaluate(model, limit=10)["texts"] == 10
+    baselines = task.baselines()
+    assert baselines["majority_accuracy"] == pytest.approx(1 / 3)
+    assert baselines["bag_of_words_accuracy"] > 0.9
+    assert task.doubts({"accuracy": 0.9}) == [] and len(task.doubts({"accuracy": 0.0})) == 1
 
 
 def test_answer_has_the_tokens_with_their_gates_and_weights(
@@ -86,7 +92,7 @@ def test_every_model_trains_a_step_and_answers(model: str, texts_data: Path) -> 
     logs = network.fit(task.training_data(0), steps_per_epoch=2, epochs=1, verbose=0).history
     assert np.isfinite(logs["loss"]).all() and "accuracy" in logs
     figures = task.evaluate(network, limit=20)
-    kind = model.removeprefix("bilstm_")
+    kind = model.rpartition("_")[2]
     assert ("density" in figures) == (kind == "gated")
     assert ("attention_flops" in figures) == (kind in ("gated", "soft", "local", "none"))
     (answer,) = task.predict(network, ["where is it"])
@@ -232,7 +238,10 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
     (tmp_path / "glove.txt").write_text(
         "\n".join(["who 1 2 3 4 5 6 7 8", "never 0 0 0 0 0 0 0 0", *known])
     )
-    task = tiny_texts.make(texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2)
+    trained = {"model__train_embedding": True}  # frozen vectors are kept for unseen words too
+    task = tiny_texts.make(
+        texts_data, data__vectors=str(tmp_path / "glove.txt"), data__min_count=2, **trained
+    )
     task.prepare()
     table = task.build_model().embedding.embeddings.numpy()
     vocabulary = task.tokenizer.vocabulary

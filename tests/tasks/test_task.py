@@ -1,3 +1,4 @@
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,33 @@ def test_run_keeps_its_values_when_the_preset_changes(monkeypatch: pytest.Monkey
     config = make().config()
     monkeypatch.setitem(Sums.presets, "demo", Sums.presets["paper"])
     assert Sums.from_config(config, "data").options.model["width"] == 8
+
+
+def test_passes_grow_with_the_data_and_end_where_steps_are_given() -> None:
+    """Few rows keep the preset's steps; with many, a period is half a pass."""
+    many = make(training__passes=3).options.training
+    assert (many.over(2).steps, many.over(2).checkpoint_every) == (8, 2)
+    assert (many.over(11).steps, many.over(11).checkpoint_every) == (36, 6)
+    assert many.over(11).passes is None and many.over(11).over(99) == many.over(11)
+    with pytest.raises(UserError, match="training.passes is 3: task sums does not count passes"):
+        _ = make(training__passes=3).training_settings
+    passing = dataclasses.replace(Sums.presets["demo"], training=many)
+    assert passing.with_overrides({}).training.passes == 3
+    assert passing.with_overrides({"training.steps": 4}).training.passes is None
+    assert passing.with_overrides({"training.steps": 4, "training.passes": 2}).training.passes == 2
+
+
+def test_vectors_change_what_the_preset_says_and_the_user_decides() -> None:
+    preset = dataclasses.replace(
+        Sums.presets["demo"],
+        data={"vectors": ""},
+        with_vectors={"coda": {"model.causal": False}, "softmax": {"model.width": 1}},
+    ).for_model("coda")
+    assert preset.with_overrides({"data.vectors": ""}).model["causal"]
+    assert not preset.with_overrides({"data.vectors": "file"}).model["causal"]
+    own = {"data.vectors": "file", "model.causal": "true"}
+    assert preset.with_overrides(own).model == Sums.presets["demo"].model
+    assert preset.with_overrides({"data.vectors": "file"}).model["width"] == 8
 
 
 def test_overrides_leave_the_preset_alone() -> None:

@@ -83,7 +83,7 @@
     panel.left = widest(rows);
     panel.top = widest(columns);
     const room = Math.max(260, byId("panels").clientWidth / panels.length - 20) - panel.left;
-    panel.cell = Math.max(1, Math.min(34, Math.floor(room / columns.length)));
+    panel.cell = Math.max(1, Math.min(48, Math.floor(room / columns.length)));
     panel.height = rows.length === 1 ? Math.max(panel.cell, 20) : panel.cell;
     const width = panel.left + panel.cell * columns.length + 1, height = panel.top + panel.height * rows.length + 1;
     canvas.width = width * ratio;

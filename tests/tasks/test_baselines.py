@@ -1,0 +1,81 @@
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import tiny_texts
+
+from keras_quasiattn.data import LabelledTexts, TextPairs
+from keras_quasiattn.data.labelled_texts import text_array
+from keras_quasiattn.tasks.baselines import bag_of_pairs, bag_of_words, below_majority, majority
+from keras_quasiattn.tasks.faithfulness import faithfulness
+
+CLASSES = sorted(tiny_texts.WORDS)
+
+
+def labelled(rows: Sequence[tuple[str, str]]) -> LabelledTexts:
+    texts = text_array(text.encode() for text, _ in rows)
+    return LabelledTexts(texts, np.array([CLASSES.index(label) for _, label in rows]))
+
+
+def pairs(rows: Sequence[tuple[str, str, int]]) -> TextPairs:
+    first, second = (text_array(row[side].encode() for row in rows) for side in (0, 1))
+    return TextPairs(first, second, np.array([row[2] for row in rows]))
+
+
+def test_words_that_decide_are_found() -> None:
+    train, texts = labelled(tiny_texts.rows(120)), labelled(tiny_texts.rows(60, seed=1))
+    probabilities = bag_of_words(train, texts, 3)
+    assert np.mean(probabilities.argmax(axis=1) == texts.labels) > 0.9
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+
+def test_of_many_training_texts_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    train = labelled(tiny_texts.rows(9))
+    monkeypatch.setattr("keras_quasiattn.tasks.baselines._MOST", 4)
+    some = train.where(np.isin(np.arange(9), [0, 3, 6]))  # all of the first class
+    np.testing.assert_array_equal(bag_of_words(train, train, 3), bag_of_words(some, train, 3))
+    assert bag_of_words(train, train, 3)[:, CLASSES.index("HUM")].all()
+
+
+def test_pairs_are_known_by_what_their_texts_have_in_common() -> None:
+    generator = np.random.default_rng(0)
+    rows = []
+    for number in range(200):
+        words = [f"w{word}" for word in generator.integers(0, 1000, 6)]
+        others = [f"w{word}" for word in generator.integers(0, 1000, 6)]
+        same = number % 2
+        rows.append((" ".join(words), " ".join(words[::-1] if same else others), same))
+    probabilities = bag_of_pairs(pairs(rows[:100]), pairs(rows[100:]), 2)
+    assert np.mean(probabilities.argmax(axis=1) == [row[2] for row in rows[100:]]) > 0.9
+
+
+@pytest.mark.parametrize("texts", [[("", "HUM"), ("", "HUM")], [("", "HUM"), ("!", "NUM")]])
+def test_texts_without_words_and_classes_without_texts_have_probabilities(
+    texts: list[tuple[str, str]],
+) -> None:
+    probabilities = bag_of_words(labelled(texts), labelled(texts), 3)
+    assert probabilities.shape == (2, 3) and not probabilities[:, 1].any()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+
+
+def test_a_model_that_is_no_better_than_the_majority_is_named() -> None:
+    rows = tiny_texts.rows(7)  # three of the first class, two of the others
+    splits = {"train": labelled(rows), "validation": labelled([*rows[:3], rows[0]])}
+    assert majority(splits["train"].labels, splits["validation"].labels) == pytest.approx(0.5)
+    assert below_majority(0.6, splits) == []
+    (line,) = below_majority(0.5, splits)
+    assert "0.500" in line and line.startswith("warning: ")
+
+
+def test_open_words_that_decide_are_faithful() -> None:
+    def probabilities_of(texts: list[list[str]]) -> np.ndarray:
+        return np.array([[0.1, 0.9] if "good" in text else [0.5, 0.5] for text in texts])
+
+    text = ["a", "good", "film"]
+    answer = {"tokens": text, "probabilities": [0.1, 0.9], "gates": [False, True, False]}
+    figures = faithfulness([answer] * 150, probabilities_of)
+    assert figures["drop_without_open"] == pytest.approx(0.4)
+    assert figures["drop_with_open_only"] == pytest.approx(0.0)
+    figures = faithfulness([{**answer, "gates": [1, 0, 0]}], probabilities_of)
+    assert figures["drop_without_open"] == pytest.approx(0.0)
+    assert figures["drop_with_open_only"] == pytest.approx(0.4)
