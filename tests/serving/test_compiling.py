@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tiny_texts
-from conftest import _trained
 from test_signatures import SIGNATURE
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving import export, load, serve_check
 from keras_quasiattn.serving.compiling import Buckets, CompiledModel, bucket_inputs
 from keras_quasiattn.serving.warm_up import read_warm_up
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training import RunFolder, train
 
 
 class Pairs:
@@ -102,7 +101,7 @@ def test_a_compiled_export_answers_alike_and_runs_in_the_c_library(tmp_path: Pat
     data = tmp_path / "data"
     data.mkdir()
     task = tiny_texts.make(tiny_texts.files(data), "transformer_coda", training__steps=20)
-    _trained(task, tmp_path / "run")
+    train(task, tmp_path / "run", progress=False)
     folder = RunFolder.open(tmp_path / "run", finished=True)
     task = folder.task(data)
     plain = load(export(folder, task, tmp_path / "models", name="plain"))
