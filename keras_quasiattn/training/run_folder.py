@@ -73,7 +73,7 @@ class RunFolder:
             names = (entry.name for entry in path.iterdir() if not is_temporary(entry))
             found = sorted(name for name in names if name != LOCK)
         except OSError as error:
-            raise UserError(f"cannot create the run folder {path}: {error.strerror}") from error
+            raise FileError(f"cannot create the run folder {path}: {error.strerror}") from error
         if CONFIG in found:
             raise UserError(f"{path} already holds a run: name a new folder")
         if found:

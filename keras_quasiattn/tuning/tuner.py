@@ -181,6 +181,15 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         self._say(trial, f"{name} {figure:.4f}")
         return {name: figure}
 
+    def _run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
+        """Run a trial and write its score; a fault in writing is none of the trial either."""
+        try:
+            super()._run_and_update_trial(trial, *arguments, **options)
+        except (keras_tuner.errors.FailedTrialError, keras_tuner.errors.FatalError):
+            raise
+        except Exception as error:
+            raise keras_tuner.errors.FatalError from error
+
     def best(self) -> RunFolder:
         """The run in the folder `best`: a copy of the best trial's, or with folds a new run."""
         trials = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
