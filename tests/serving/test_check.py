@@ -169,7 +169,7 @@ def test_recorded_request_of_another_model(mlu_saved_model: Path, tmp_path: Path
         UserError, match="a recorded request for the signature 'other', which the model"
     ):
         list(serve_check(path))
-    write_warm_up(path, "mlu", [record._replace(answer={"answer": record.answer["answer"]})])
+    write_warm_up(path, "mlu", [record._replace(answer={"other": record.answer["answer"]})])
     with pytest.raises(UserError, match="whose inputs or outputs are not those of its signature"):
         list(serve_check(path))
     write_warm_up(path, "mlu", [record._replace(inputs={"first": record.inputs["text"]})])
