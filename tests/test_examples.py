@@ -38,6 +38,7 @@ ELSEWHERE = {
     "language_model.py",
     "loss_curves.py",
     "made_up_texts.py",
+    "own_data.py",
     "paper_tables.py",
     "results_page.py",
     "tables.py",

@@ -59,5 +59,5 @@ def test_the_distributions_are_whole_and_import_where_nothing_else_is(tmp_path: 
     ended = subprocess.run([tmp_path / "empty/bin/quasiattn"], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (
         1,
-        "quasiattn: tensorflow is not installed: pip install 'keras-quasiattn[tasks]'\n",
+        "quasiattn: click is not installed: pip install 'keras-quasiattn[tasks]'\n",
     )

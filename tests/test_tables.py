@@ -114,6 +114,11 @@ def test_every_row_is_of_options_that_there_are(
         )
 
 
+def test_own_data_stands_beside_its_baselines(call: Callable[..., str]) -> None:
+    printed = call("own_data.py", "show")
+    assert "majority" in printed and "decomposable_coda" in printed
+
+
 def test_rows_that_are_there_are_not_trained_again(
     call: Callable[..., str], tmp_path: Path
 ) -> None:
