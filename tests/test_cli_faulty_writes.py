@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import tiny_mlu
 
-from keras_quasiattn.training.files import is_temporary
+from keras_quasiattn.files import is_temporary
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes
 
 # This audit hook sees the functions that change files. It notes each change that the process asks

@@ -127,7 +127,7 @@ def _judged(answer: dict[str, Any], label: str | None) -> dict[str, Any]:
 
 
 def _write_errors(file: Path, answers: list[dict[str, Any]]) -> None:
-    from keras_quasiattn.training.files import atomic_file
+    from keras_quasiattn.files import atomic_file
 
     judged = [answer for answer in answers if "right" in answer]
     if not judged:

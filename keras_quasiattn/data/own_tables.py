@@ -1,7 +1,6 @@
 """Writes a table of the user's own from Python objects, so that a run can name it."""
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.files import atomic_file
 
 
 def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "label")) -> str:
@@ -43,13 +43,10 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     lines = [_line(row, number) for number, row in enumerate(_dictionaries(rows, columns), 1)]
     if not lines:
         raise UserError(f"there are no rows to write to {file}")
-    temporary = file.with_name(f".tmp-{os.getpid()}-{file.name}")
-    try:
+    if not file.parent.is_dir():
+        raise FileError(f"cannot write {file}: No such file or directory")
+    with atomic_file(file) as temporary:
         temporary.write_text("\n".join([*lines, ""]), encoding="utf-8")
-        temporary.replace(file)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise FileError(f"cannot write {file}: {error.strerror}") from error
     return str(file)
 
 

@@ -84,7 +84,6 @@ class MultiHeadContextGuided(MultiHeadQuasiAttention):
     In the paper the contexts C come from an embedding of the context (the target and aspect of a
     text); this layer is called without one and takes its contexts from queries and keys.
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

@@ -78,7 +78,6 @@ class MultiHeadDifferential(MultiHeadQuasiAttention):
     the features. The paper's normalization has a learned factor for each feature, which W_o makes
     superfluous.
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

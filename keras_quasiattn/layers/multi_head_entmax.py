@@ -52,7 +52,6 @@ class MultiHeadEntmax(MultiHeadQuasiAttention):
 
     The larger α is, the more weights are exactly 0.
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

@@ -73,7 +73,6 @@ class MultiHeadForgetting(MultiHeadQuasiAttention):
     come from the layer's input by a linear function and a sigmoid; here, from the projected key
     (rotated, if there is a `rotary_base`), so that a cache of keys is enough to compute them.
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

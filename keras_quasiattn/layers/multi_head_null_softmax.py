@@ -46,7 +46,6 @@ class MultiHeadNullSoftmax(MultiHeadQuasiAttention):
 
     A row of weights sums to less than 1: the rest is the weight of a null key, whose value is 0.
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

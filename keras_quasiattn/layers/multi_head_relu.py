@@ -27,7 +27,6 @@ class MultiHeadReLU(MultiHeadQuasiAttention):
 
     weights = max(q·kᵀ/√H, 0)/n over the n visible keys;  output = (weights·v)·W_o
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

@@ -33,7 +33,6 @@ class MultiHeadSignedSoftmax(MultiHeadQuasiAttention):
 
     weights = sign(q·kᵀ) ⊙ softmax(|q·kᵀ|/√H) over the visible keys;  output = (weights·v)·W_o
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

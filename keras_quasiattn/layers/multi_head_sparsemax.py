@@ -27,7 +27,6 @@ class MultiHeadSparsemax(MultiHeadQuasiAttention):
 
     weights = sparsemax(q·kᵀ/√H) over the visible keys;  output = (weights·v)·W_o
 
-
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 

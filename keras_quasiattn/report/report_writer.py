@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_file
 from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves
 from keras_quasiattn.report.learning_curves import curves_of
 from keras_quasiattn.report.page_writer import Section, page
@@ -13,7 +14,6 @@ from keras_quasiattn.report.run_groups import RunGroup, groups_of
 from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.files import atomic_file
 
 
 def write_report(

@@ -9,13 +9,13 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.serving.about import write_about
 from keras_quasiattn.serving.quantization import Quantized
 from keras_quasiattn.serving.runtimes import Answer, Runtime, need_runtime
 from keras_quasiattn.serving.version_folder import new_version
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.files import atomic_folder
 
 OUTPUT: Final = "logits"
 # Largest accepted difference, relative to the answer's largest number if that exceeds 1.

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.serving.about import write_about
 from keras_quasiattn.serving.compiling import Buckets, CompiledModel, bucket_inputs
 from keras_quasiattn.serving.quantization import Quantized
@@ -19,7 +20,6 @@ from keras_quasiattn.serving.version_folder import new_version
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.files import atomic_folder
 
 # Beside the warm-up requests: TensorFlow Serving ignores other files in this folder.
 ABOUT = Path("assets.extra") / "about.json"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.files import atomic_file
+from keras_quasiattn.files import atomic_file
 
 MODELS: Final = "models.config"
 BATCHING: Final = "batching_parameters.txt"

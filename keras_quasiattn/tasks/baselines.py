@@ -36,8 +36,8 @@ def below_majority(accuracy: float, splits: Mapping[str, Any]) -> list[str]:
     if accuracy > share:
         return []
     return [
-        f"warning: the best validation accuracy is {accuracy:.3f}, and always answering the most "
-        f"frequent class has {share:.3f}: the model has learned nothing that the texts say"
+        f"warning: the model's validation accuracy is {accuracy:.3f}, and always answering the "
+        f"most frequent class has {share:.3f}: the model has learned nothing that the texts say"
     ]
 
 

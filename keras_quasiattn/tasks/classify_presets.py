@@ -194,6 +194,8 @@ PRESETS: dict[str, Preset] = {
                 "training.passes": 20,
             },
         ),
-        with_vectors={model: _FROZEN for model in TEXT_CLASSIFIERS if model != "words_gated"},
+        with_vectors={
+            model: _FROZEN for model, (encoder, _) in TEXT_CLASSIFIERS.items() if encoder == "lstm"
+        },
     ),
 }

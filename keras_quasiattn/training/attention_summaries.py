@@ -17,8 +17,8 @@ from tensorboard.summary.writer.event_file_writer import EventFileWriter
 from tensorboard.util.tensor_util import make_tensor_proto
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_file
 from keras_quasiattn.training.attention_figures import AttentionFigures, scalars_of
-from keras_quasiattn.training.files import atomic_file
 
 FILE = "attention.jsonl"
 

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.files import atomic_file
+from keras_quasiattn.files import atomic_file
 
 _GROUPS = ("trainable", "state", "optimizer")
 _NAME = re.compile(r"step-(\d+)\.npz")

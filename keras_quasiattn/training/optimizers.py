@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -18,22 +17,24 @@ MakeOptimizer = Callable[
 
 
 def made_optimizer(
-    settings: TrainingSettings, optimizer: keras.optimizers.Optimizer | MakeOptimizer | None
+    settings: TrainingSettings,
+    optimizer: keras.optimizers.Optimizer | MakeOptimizer | None,
+    replicas: int,
 ) -> keras.optimizers.Optimizer:
     """A new optimizer, without variables for a model yet.
 
     Args:
         settings: the task's training settings.
         optimizer: as for `train`.
+        replicas: how many share a batch.
 
     Raises:
-        UserError: it is no optimizer, scales losses by itself, or does not clip although the
-            settings say so.
+        UserError: it is no optimizer, scales losses by itself, does not clip although the settings
+            say so, or clips although several replicas share its batches.
     """
     schedule = WarmupSchedule.from_settings(settings)
     if optimizer is None:
-        several = tf.distribute.get_strategy().num_replicas_in_sync > 1
-        return (ReplicaAdam if several else keras.optimizers.Adam)(
+        return (ReplicaAdam if replicas > 1 else keras.optimizers.Adam)(
             schedule,
             beta_1=0.9,
             beta_2=settings.beta_2,
@@ -59,6 +60,12 @@ def made_optimizer(
             f"training.clip_norm is {settings.clip_norm}, but the optimizer that was given has "
             f"global_clipnorm={made.global_clipnorm}: set both to the same, or clip_norm to none"
         )
+    clips = made.clipnorm or made.global_clipnorm or made.clipvalue
+    if replicas > 1 and clips and not isinstance(made, ReplicaAdam):
+        raise UserError(
+            f"optimizer clips gradients, but Keras' {type(made).__name__} would clip the part of "
+            "each replica: give none, and set training.clip_norm"
+        )
     return made
 
 
@@ -66,6 +73,7 @@ def described(
     settings: TrainingSettings,
     optimizer: keras.optimizers.Optimizer | MakeOptimizer | None,
     callbacks: Sequence[keras.callbacks.Callback],
+    replicas: int,
 ) -> dict[str, Any]:
     """What the run folder records: nothing for the defaults, so that older runs can be resumed.
 
@@ -79,7 +87,7 @@ def described(
     if callbacks:
         found["callbacks"] = [type(one).__name__ for one in callbacks]
     if optimizer is not None:
-        made = made_optimizer(settings, optimizer)
+        made = made_optimizer(settings, optimizer, replicas)
         found["optimizer"] = type(made).__name__
         for name, value in made.get_config().items():
             if name != "name":

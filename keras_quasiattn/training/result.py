@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.training.files import rewrite
+from keras_quasiattn.files import rewrite
 from keras_quasiattn.training.run_folder import RunFolder
 
 

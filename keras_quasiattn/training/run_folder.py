@@ -14,9 +14,7 @@ import tensorflow as tf
 from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import FileError, UserError
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training.config import CONFIG, FORMAT, flat, identity, read_config
-from keras_quasiattn.training.files import (
+from keras_quasiattn.files import (
     atomic_file,
     is_stale,
     is_temporary,
@@ -24,6 +22,8 @@ from keras_quasiattn.training.files import (
     rewrite,
     write_json,
 )
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training.config import CONFIG, FORMAT, flat, identity, read_config
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
 LOCK = ".lock"
@@ -173,8 +173,10 @@ class RunFolder:
         """
         if not self.finished:
             step = max((row["step"] for row in self.history()), default=0)
+            passes = self.length["training.passes"]
+            end = f"{passes} passes" if passes else self.steps or "unknown"
             raise UserError(
-                f"{self.path} is not finished (step {step} of {self.steps or 'unknown'}): "
+                f"{self.path} is not finished (step {step} of {end}): "
                 f"run the train command again to continue, or end it: quasiattn finish {self.path}"
             )
 

@@ -9,10 +9,10 @@ import keras
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import no_empty_folder
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.files import no_empty_folder
 from keras_quasiattn.training.finishing import compile_for, is_final, reopen, save_finished
 from keras_quasiattn.training.optimizers import MakeOptimizer, described, made_optimizer
 from keras_quasiattn.training.period_end import PeriodEnd
@@ -95,11 +95,12 @@ def train(
     """
     with dtype_policy(policy):
         distribution = make_strategy(strategy, task.options.training)
+        replicas = distribution.num_replicas_in_sync
         options = {
             "policy": policy,
             "strategy": strategy,
-            "replicas": distribution.num_replicas_in_sync,
-            **described(task.options.training, optimizer, callbacks),
+            "replicas": replicas,
+            **described(task.options.training, optimizer, callbacks, replicas),
         }
         workers = Workers(distribution)
 
@@ -242,7 +243,8 @@ def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
     """Build and compile the model, and create all variables of its optimizer."""
     settings = task.training_settings
     model = task.build_model()
-    optimizer = made_optimizer(settings, optimizer)
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    optimizer = made_optimizer(settings, optimizer, replicas)
     if policy == "mixed_float16":
         optimizer = ReplicaLossScaleOptimizer(optimizer)
     # Under a strategy a step compiled by XLA cannot read another device's variables.

@@ -11,7 +11,7 @@ from typing import Any
 
 import keras_tuner
 
-from keras_quasiattn.training.files import atomic_file
+from keras_quasiattn.files import atomic_file
 
 _OTHER = {
     "random": keras_tuner.oracles.RandomSearchOracle,

@@ -15,10 +15,10 @@ import keras
 import keras_tuner
 
 from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.files import atomic_folder, write_json
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.choices import METHODS
-from keras_quasiattn.training.files import atomic_folder, write_json
 from keras_quasiattn.training.progress import Progress
 from keras_quasiattn.training.selection import judged_by
 from keras_quasiattn.tuning.oracles import make_oracle
@@ -152,7 +152,6 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
         Raises:
             FailedTrialError: training refused the trial's options, or its loss is not finite.
-            FatalError: anything else went wrong; its cause is the error.
         """
         name = self.oracle.objective.name
         chosen = trial.hyperparameters.values
@@ -171,10 +170,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                         task, run, policy=self._policy, progress=False, command=self._command
                     )
                 figures.append(float(folder.metrics()["validation"][name]))
-        except Exception as error:
-            # A full disk is no fault of the options, but KerasTuner would go on without the trial.
-            if not isinstance(error, UserError) or isinstance(error, FileError):
-                raise keras_tuner.errors.FatalError from error
+        except FileError:
+            raise
+        except UserError as error:
             self._say(trial, f"failed: {error}")
             raise keras_tuner.errors.FailedTrialError(str(error)) from None
         figure = statistics.mean(figures)
@@ -182,10 +180,17 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         return {name: figure}
 
     def _run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
-        """Run a trial and write its score; a fault in writing is none of the trial either."""
+        """Run a trial and write its score; what is no fault of its options stops the search.
+
+        KerasTuner would go on without the trial, if the disk is full too.
+
+        Raises:
+            FailedTrialError: see `run_trial`.
+            FatalError: anything else went wrong; its cause is the error.
+        """
         try:
             super()._run_and_update_trial(trial, *arguments, **options)
-        except (keras_tuner.errors.FailedTrialError, keras_tuner.errors.FatalError):
+        except keras_tuner.errors.FailedTrialError:
             raise
         except Exception as error:
             raise keras_tuner.errors.FatalError from error

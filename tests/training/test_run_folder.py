@@ -8,9 +8,9 @@ import pytest
 import toy_task
 import warm
 
-from keras_quasiattn import __version__
+from keras_quasiattn import __version__, files
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import RunFolder, files, train
+from keras_quasiattn.training import RunFolder, train
 
 OPTIONS = {"policy": "float32"}
 NO_PROCESS = 2**22 + 1  # above what Linux gives
@@ -44,6 +44,14 @@ def test_every_difference_is_named(folder: RunFolder) -> None:
     )
     with pytest.raises(UserError, match=message):
         folder.require_same(other, {"policy": "mixed_float16"})
+
+
+def test_a_run_of_so_many_passes_does_not_say_of_how_many_steps(folder: RunFolder) -> None:
+    config = folder.config
+    options = {**config["task_config"]["options"], "training.passes": 20}
+    folder.write_config({**config, "task_config": {**config["task_config"], "options": options}})
+    with pytest.raises(UserError, match=r"is not finished \(step 0 of 20 passes\)"):
+        folder.require_finished()
 
 
 def test_folder_with_other_files_is_refused(tmp_path: Path) -> None:

@@ -65,8 +65,10 @@ def test_the_gradient_of_the_whole_batch_is_clipped(result: dict[str, Any]) -> N
     assert result["clipped"] == [0.0, pytest.approx(1.0, rel=2e-3)]
 
 
-def test_a_batch_that_replicas_cannot_share_is_refused(result: dict[str, Any]) -> None:
-    assert result["refusal"] == (
-        "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas"
-    )
+def test_what_replicas_cannot_share_is_refused(result: dict[str, Any]) -> None:
+    assert result["refusals"] == [
+        "training.batch_size is 7: strategy 'mirrored' needs a multiple of its 2 replicas",
+        "optimizer clips gradients, but Keras' SGD would clip the part of each replica: "
+        "give none, and set training.clip_norm",
+    ]
     assert not result["refused_folder"]

@@ -10,10 +10,10 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import _prefix
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training import trainer as trainer_module
 from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.files import _prefix
 from keras_quasiattn.training.period_end import PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.replicas import ReplicaLossScaleOptimizer

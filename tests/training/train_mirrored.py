@@ -36,9 +36,12 @@ PLAIN = {
 }
 
 
-def run(name: str, strategy: str, policy: str = "float32", **overrides: Any) -> RunFolder:
+def run(
+    name: str, strategy: str, policy: str = "float32", optimizer: Any = None, **overrides: Any
+) -> RunFolder:
     task = toy_task.make(FOLDER, **{**PLAIN, **overrides})
-    return train(task, FOLDER / name, strategy=strategy, policy=policy, progress=False)
+    options = {"strategy": strategy, "policy": policy, "optimizer": optimizer}
+    return train(task, FOLDER / name, progress=False, **options)
 
 
 def largest_difference(one: RunFolder, other: RunFolder) -> float:
@@ -115,12 +118,15 @@ def clipped_updates(optimizer_class: type[keras.optimizers.Optimizer]) -> float:
     return float(weight.numpy())
 
 
-def refusal() -> str:
-    try:
-        run("refused", "mirrored", training__batch_size=7)
-    except UserError as error:
-        return str(error)
-    return ""
+def refusals() -> list[str]:
+    messages = []
+    clipping = keras.optimizers.SGD(0.1, global_clipnorm=0.25)
+    for changed, optimizer in (({"training__batch_size": 7}, None), ({}, clipping)):
+        try:
+            run("refused", "mirrored", optimizer=optimizer, **changed)
+        except UserError as error:
+            messages.append(str(error))
+    return messages
 
 
 def learning(folder: RunFolder) -> dict[str, Any]:
@@ -138,7 +144,7 @@ def learning(folder: RunFolder) -> dict[str, Any]:
         "ours": overflow_on_the_second_replica(ReplicaLossScaleOptimizer),
         "noise": noise_of_the_replicas(),
         "clipped": [clipped_updates(cls) for cls in (keras.optimizers.Adam, ReplicaAdam)],
-        "refusal": refusal(),
+        "refusals": refusals(),
         "refused_folder": (FOLDER / "refused").exists(),
     }
 

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import toy_task
 
-from keras_quasiattn.training import files, train
+from keras_quasiattn import files
+from keras_quasiattn.training import train
 from keras_quasiattn.training.period_end import PeriodEnd
 
 

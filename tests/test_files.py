@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from keras_quasiattn import files
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import files
-from keras_quasiattn.training.files import atomic_file, atomic_folder, write_json
+from keras_quasiattn.files import atomic_file, atomic_folder, write_json
 
 
 def test_file_takes_its_place_only_when_whole(tmp_path: Path) -> None:
