@@ -6,7 +6,8 @@
 
 In each size, the layers take turns in one process; their exported SavedModels do so in another
 process, without this package. A ratio is a layer's median over that of Keras, which is exported as
-it is and not compiled.
+it is and not compiled. Where PyTorch and JAX are installed, CoDA on each is also measured beside
+the attention of that framework (`benchmarks.backends`).
 """
 
 import argparse
@@ -15,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks import backends
+from benchmarks.backends import self_attention, ways_of
 from benchmarks.cases import Size
 from benchmarks.measure import interleaved_medians, machine, write_json
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
@@ -45,14 +47,6 @@ print(json.dumps(interleaved_medians(calls, repeats, float(sys.argv[6]), clock))
 """
 
 
-def self_attention(layer: keras.layers.Layer, size: Size) -> keras.Model:
-    """A compiled model of one self-attention layer over (B, T, D)."""
-    inputs = keras.Input((None, size.width))
-    model = keras.Model(inputs, layer(inputs, inputs))
-    model.compile(keras.optimizers.SGD(1e-3), "mse")
-    return model
-
-
 def export(model: keras.Model, folder: Path, name: str, width: int) -> None:
     """Exports a model as it is, and with its call compiled by XLA."""
     model.export(folder / name, verbose=False)
@@ -70,23 +64,20 @@ def measured(
     """One row for each layer and way of calling it; `clock` is a function of `time`."""
     classes = {KERAS: keras.layers.MultiHeadAttention, **MULTI_HEAD_LAYERS}
     models = {
-        name: self_attention(classes[name](size.heads, size.width // size.heads), size)
+        name: self_attention(classes[name](size.heads, size.width // size.heads), size.width)
         for name in (KERAS, *names)
     }
     shape = (size.batch, size.length, size.width)
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
-    ways: dict[str, Callable[[keras.Model], Callable[[], Any]]] = {
-        "train_on_batch": lambda model: lambda: model.train_on_batch(x, x),
-        "predict_on_batch": lambda model: lambda: model.predict_on_batch(x),
-    }
+    calls = {name: ways_of(model, x) for name, model in models.items()}
     medians = {
         way: interleaved_medians(
-            {name: call(model) for name, model in models.items()},
+            {name: of_model[way] for name, of_model in calls.items()},
             repeats,
             seconds,
             getattr(time, clock),
         )
-        for way, call in ways.items()
+        for way in calls[KERAS]
     }
     with tempfile.TemporaryDirectory() as folder:
         for name, model in models.items():
@@ -121,7 +112,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     given = parser.parse_args()
     clock = "process_time" if given.cpu else "perf_counter"
-    result: dict[str, Any] = {"machine": machine(), "clock": clock, "rows": []}
+    result: dict[str, Any] = {"machine": machine(), "clock": clock, "rows": [], "backends": []}
     print("batch, length, width, heads | layer | train | predict | exported | compiled, over Keras")
     for size in (SIZES[number] for number in given.sizes):
         rows = measured(size, given.layers, given.repeats, given.seconds, clock)
@@ -129,6 +120,12 @@ def main() -> None:
         for name in given.layers:
             ratios = (f"{row['ratio']:.2f}" for row in rows if row["layer"] == name)
             print(*map(str, size), "|", name, "|", " | ".join(ratios), flush=True)
+        if "coda" in given.layers:
+            beside = backends.rows(size, given.repeats, given.seconds, clock)
+            result["backends"] += beside
+            for row in beside:
+                if row["layer"] == "coda":
+                    print(*map(str, size), "|", row["backend"], row["way"], f"{row['ratio']:.2f}")
     if given.output:
         write_json(result, given.output)
 

@@ -1,5 +1,6 @@
 """Projections to and from heads, and of heads; with workarounds for two faults of Keras."""
 
+import math
 from typing import Any
 
 import keras
@@ -11,20 +12,26 @@ Tensor = Any
 def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     """Returns `dense(x)` for x (B, T, ...), with correct bias axes and the batch size of x.
 
+    All positions are passed as those of one example: TensorFlow would multiply the examples one by
+    one, and sum a gradient of the kernel for each.
+
     On TensorFlow `keras.ops.add` (3.15.1) treats an operand with a single axis longer than 1 as a
-    bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T instead of N.
-    Padding x by one position, which is cut off afterwards, makes the lengths differ. And
-    `keras.ops.einsum` turns 0 examples into 1 if there are no positions either; the final reshape
-    corrects that.
+    bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T instead of N. A
+    bias that is long in its last axis is safe, since Keras compares that axis first. Padding x by
+    one position, which is cut off afterwards, makes the lengths differ. And `keras.ops.einsum`
+    turns 0 examples into 1 if there are no positions either; the final reshape corrects that.
     """
-    bias = dense.bias
-    if bias is None or sum(size > 1 for size in bias.shape) != 1 or x.shape[1] != max(bias.shape):
+    inputs, outputs = dense.equation.replace(",", "->").split("->")[::2]
+    count = sum(axis in outputs for axis in inputs)  # of axes of examples and positions
+    leading, features = ops.shape(x)[:count], ops.shape(x)[count:]
+    positions = (*(1,) * (count - 1), math.prod(leading))
+    x = ops.reshape(x, (*positions, *features))
+    lengths = () if dense.bias is None else tuple(size for size in dense.bias.shape if size > 1)
+    if len(lengths) != 1 or dense.bias.shape[-1] > 1 or x.shape[1] != lengths[0]:
         result = dense(x)
     else:
         result = dense(ops.pad(x, [(0, 0), (0, 1)] + [(0, 0)] * (len(x.shape) - 2)))[:, :-1]
-    if all(x.shape[:2]):
-        return result
-    return ops.reshape(result, (*ops.shape(x)[:2], *ops.shape(result)[2:]))
+    return ops.reshape(result, (*leading, *ops.shape(result)[count:]))
 
 
 def per_position(x: Tensor, kernel: Any) -> Tensor:

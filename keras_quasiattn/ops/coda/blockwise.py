@@ -69,8 +69,12 @@ def blockwise_sums(
         [*given, *(one for one in (mask, row_mask, key_mask) if one is not None)]
     )
     # (B, length, columns), with every leading axis merged into B.
-    tensors = {}
+    tensors: dict[str, Tensor] = {}
     for name, (part, length) in parts.items():
+        of_similarity = name.removeprefix("distance_")
+        if part is parts[of_similarity][0] and of_similarity in tensors:
+            tensors[name] = tensors[of_similarity]  # the compiled loops read it once
+            continue
         columns = source if name in ("alpha", "beta") and part.shape[-1] != 1 else part.shape[-1]
         tensors[name] = flatten_leading(ops.cast(part, dtype), lead, length, columns)
 

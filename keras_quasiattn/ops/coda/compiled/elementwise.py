@@ -62,12 +62,16 @@ def _sigmoid64(x: Any) -> Any:
     return 1.0 / (1.0 + small) if x >= 0 else small / (1.0 + small)
 
 
+# Neither counts references; see `blocks.LOOP`.
+_OPTIONS: Any = {"fastmath": FAST, "error_model": "numpy", "_nrt": False}
+
+
 def values(code: int, x: Any, y: Any) -> None:
     """y[i] = function(x[i]), and NaN for NaN; `code` is a value of `FUNCTION_CODES`."""
     raise NotImplementedError("callable from compiled code only")
 
 
-@overload(values, jit_options={"fastmath": FAST, "error_model": "numpy"})
+@overload(values, jit_options=_OPTIONS)
 def _values(code: Any, x: Any, y: Any) -> Any:
     number = x.dtype
     tanh, sigmoid = (_tanh32, _sigmoid32) if number == types.float32 else (_tanh64, _sigmoid64)
@@ -77,7 +81,8 @@ def _values(code: Any, x: Any, y: Any) -> Any:
         if code == 0:
             y[:] = one
         elif code == 1:
-            y[:] = x
+            for i in range(x.size):
+                y[i] = x[i]
         elif code == 2:
             for i in range(x.size):
                 y[i] = tanh(x[i]) if x[i] == x[i] else x[i]
@@ -97,7 +102,7 @@ def _values(code: Any, x: Any, y: Any) -> Any:
     return loops
 
 
-@njit(fastmath=FAST, error_model="numpy", cache=True)
+@njit(cache=True, **_OPTIONS)
 def slopes(code: int, x: Any, y: Any, slope: Any) -> None:
     """slope[i] = the derivative at x[i] of the function with y[i] = function(x[i])."""
     one = x.dtype.type(1)

@@ -14,14 +14,22 @@ Array = np.ndarray
 
 
 def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1); without XLA and export."""
+    """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1); without XLA and export.
+
+    If the distance compares the tensors "query" and "key" themselves, the loops read each once and
+    return one gradient of it.
+    """
     _forbid_export()
-    names = tuple(name for name in GIVEN if name in tensors)
+    same = "query" in tensors and all(
+        tensors[name] is tensors.get(f"distance_{name}") for name in ("query", "key")
+    )
+    twice = ("distance_query", "distance_key") if same else ()
+    names = tuple(name for name in GIVEN if name in tensors and name not in twice)
     dtype, both_ways = tensors["value"].dtype, "other_value" in tensors
     masks = {name: mask for name, mask in _masks(weights).items() if mask is not None}
     rule = weights.rule
     settings = Settings(
-        rule.similarity, rule.gate, rule.scale, weights.masks.is_causal, weights.dropout
+        rule.similarity, rule.gate, rule.scale, weights.masks.is_causal, weights.dropout, same
     )
 
     def passes(arrays: Sequence[Array]) -> Passes:

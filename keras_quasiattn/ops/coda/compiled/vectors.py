@@ -88,13 +88,20 @@ def _row_numbers(builder: Any, matrix: _Matrix, start: Any, size: int) -> list[A
     return [builder.add(start, ir.Constant(matrix.index, r)) for r in range(size)]
 
 
-def _accumulator(term: Callable[[Any, _Matrix, Any, Any], Any], meaning: str) -> Any:
-    """A compiled function (x, y, sums) that does sums[r, c] += Σ_f term(x[r, f], y[f, c])."""
+Term = Callable[[Any, _Matrix, Any, Any, Any], Any]
+
+
+def _sums(term: Term, meaning: str, *, adds: bool = False, scale: float = 1.0) -> Any:
+    """A compiled function (x, y, sums) that puts `meaning` into `sums`, or adds it to them.
+
+    `term` adds `scale` times a term of x[r, f] and y[f, c] to a sum.
+    """
 
     def accumulate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         x, y, sums = (
             _Matrix(context, builder, *pair) for pair in zip(signature.args, arguments, strict=True)
         )
+        nothing, factor = (ir.Constant(sums.vector, [n] * sums.lanes) for n in (0.0, 1 / scale))
 
         def tile(columns: list[Any]) -> None:
             with _row_tiles(builder, sums, ROWS) as (start, _):
@@ -104,19 +111,17 @@ def _accumulator(term: Callable[[Any, _Matrix, Any, Any], Any], meaning: str) ->
                     (r, c): cgutils.alloca_once(builder, sums.vector) for r in rows for c in columns
                 }
                 for place, cell in cells.items():
-                    builder.store(sums.load(*place), cell)
+                    builder.store(sums.load(*place) if adds else nothing, cell)
                 with cgutils.for_range(builder, y.rows) as loop:
                     right = {c: y.load(loop.index, c) for c in columns}
                     for r in rows:
                         left = x.broadcast(r, loop.index)
                         for c in columns:
-                            value = term(builder, sums, left, right[c])
-                            total = builder.fadd(
-                                builder.load(cells[r, c]), value, flags=("contract",)
-                            )
-                            builder.store(total, cells[r, c])
+                            total = builder.load(cells[r, c])
+                            builder.store(term(builder, sums, left, right[c], total), cells[r, c])
                 for place, cell in cells.items():
-                    sums.store(builder.load(cell), *place)
+                    total = builder.load(cell)
+                    sums.store(total if scale == 1 else builder.fmul(total, factor), *place)
 
         _column_tiles(builder, sums, tile)
         return context.get_dummy_value()
@@ -128,18 +133,27 @@ def _accumulator(term: Callable[[Any, _Matrix, Any, Any], Any], meaning: str) ->
     return intrinsic(typing)
 
 
-def _product(builder: Any, like: _Matrix, left: Any, right: Any) -> Any:
-    return builder.fmul(left, right, flags=("contract",))
+def _multiply_add(builder: Any, left: Any, right: Any, total: Any) -> Any:
+    product = builder.fmul(left, right, flags=("contract",))
+    return builder.fadd(total, product, flags=("contract",))
 
 
-def _difference(builder: Any, like: _Matrix, left: Any, right: Any) -> Any:
+def _product(builder: Any, like: _Matrix, left: Any, right: Any, total: Any) -> Any:
+    return _multiply_add(builder, left, right, total)
+
+
+def _half_difference(builder: Any, like: _Matrix, left: Any, right: Any, total: Any) -> Any:
     # |left − right|: the sign bit is cleared.
     bits = builder.bitcast(builder.fsub(left, right), like.bits)
-    return builder.bitcast(builder.and_(bits, like.constant(like.sign_bit - 1)), like.vector)
+    size = builder.bitcast(builder.and_(bits, like.constant(like.sign_bit - 1)), like.vector)
+    # Halving is exact, and makes the sum a multiply-add: some processors have other units for
+    # these than for the difference, and then both work at once.
+    return _multiply_add(builder, size, ir.Constant(like.vector, [0.5] * like.lanes), total)
 
 
-add_products = _accumulator(_product, "sums[r, c] += Σ_f x[r, f] · y[f, c].")
-add_distances = _accumulator(_difference, "sums[r, c] += Σ_f |x[r, f] − y[f, c]|.")
+products = _sums(_product, "sums[r, c] = Σ_f x[r, f] · y[f, c].")
+add_products = _sums(_product, "sums[r, c] += Σ_f x[r, f] · y[f, c].", adds=True)
+distances = _sums(_half_difference, "sums[r, c] = Σ_f |x[r, f] − y[f, c]|.", scale=0.5)
 
 
 def _signs(
@@ -194,3 +208,38 @@ def _signs(
 
 
 add_signs: Any = intrinsic(_signs)
+
+
+def _transposed(typing_context: Any, x: Any, out: Any) -> tuple[Any, Any]:
+    """out[f, i] = x[i, f]; both lengths are multiples of `LANES`."""
+
+    def transpose(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        x, out = (
+            _Matrix(context, builder, *pair) for pair in zip(signature.args, arguments, strict=True)
+        )
+        lanes, half = x.lanes, x.lanes // 2
+        halves = [
+            ir.Constant(
+                ir.VectorType(ir.IntType(32), lanes),
+                [place for i in range(first, first + half) for place in (i, lanes + i)],
+            )
+            for first in (0, half)
+        ]
+        with (
+            _row_tiles(builder, x, lanes) as (row, _),
+            _row_tiles(builder, out, lanes) as (column, _),
+        ):
+            vectors = [x.load(i, column) for i in _row_numbers(builder, x, row, lanes)]
+            # Each round interleaves the first half of the vectors with the second.
+            for _ in range(lanes.bit_length() - 1):
+                pairs = zip(vectors[:half], vectors[half:], strict=True)
+                vectors = [builder.shuffle_vector(*pair, mask) for pair in pairs for mask in halves]
+            numbers = _row_numbers(builder, out, column, lanes)
+            for vector, f in zip(vectors, numbers, strict=True):
+                out.store(vector, f, row)
+        return context.get_dummy_value()
+
+    return types.void(x, out), transpose
+
+
+transpose: Any = intrinsic(_transposed)
