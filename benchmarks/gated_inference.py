@@ -3,8 +3,8 @@
     python -m benchmarks.gated_inference --output benchmarks/results/gated_inference.json
 
 The cases of one density take turns, so that other load on the machine affects all of them: trust
-the ratios. In "unit" the gates are given; "whole" also runs the auxiliary BiLSTM, which costs far
-more than the attention.
+the ratios. In "unit" the gates are given; "classifiers" are whole models, from ids to logits, with
+the network that decides about the gates. Biases of the gates are set so that each density opens.
 """
 
 import argparse
@@ -18,7 +18,16 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.measure import interleaved_medians, machine, write_json
-from keras_quasiattn import layers, ops
+from keras_quasiattn import models, ops
+
+WORDS = 20_000
+# Encoder, kernel size of a convolution, network of the gates, and its units.
+CLASSIFIERS = (
+    ("convolution", 1, "feed_forward", 20),
+    ("convolution", 3, "feed_forward", 20),
+    ("lstm", 1, "feed_forward", 20),
+    ("lstm", 1, "bilstm", 100),
+)
 
 
 def graph(function: Callable[..., Any], *arrays: np.ndarray) -> Callable[[], Any]:
@@ -58,29 +67,60 @@ def rows(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     return found
 
 
-def whole(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Whole layers: soft attention, and gated attention with its auxiliary BiLSTM."""
-    random = np.random.default_rng(0)
-    states = random.normal(size=(arguments.batch, arguments.length, arguments.width)).astype(
-        "float32"
+def classifiers(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Whole classifiers, from ids to logits, with soft attention and with gates at each density."""
+    found = []
+    for encoder, kernel_size, network, units in CLASSIFIERS:
+        for length in arguments.lengths:
+            if encoder == "lstm" and length > 400:
+                continue  # seconds for each batch
+            ids = np.random.default_rng(0).integers(1, WORDS, (arguments.batch, length))
+            soft = classifier(encoder, kernel_size, "soft")
+            options = {"network": network, "units": units, "seed": 0}
+            cases = {"soft": graph(soft, ids.astype("int32"))}
+            densities = {}
+            for density in arguments.densities:
+                gated = classifier(encoder, kernel_size, "gated", options)
+                open_share(gated, ids, density)
+                densities[f"gated {density}"] = float(np.mean(gated.explain(ids)["gates"]))
+                cases[f"gated {density}"] = graph(gated, ids.astype("int32"))
+            repeats = max(3, arguments.repeats // (20 if encoder == "lstm" else 3))
+            times = interleaved_medians(cases, repeats)
+            for name, density in densities.items():
+                found.append(
+                    {
+                        "encoder": encoder,
+                        "kernel_size": kernel_size,
+                        "network": f"{network} {units}",
+                        "length": length,
+                        "density": density,
+                        "soft_ms": times["soft"],
+                        "gated_ms": times[name],
+                        "ratio": times[name] / times["soft"],
+                    }
+                )
+    return found
+
+
+def classifier(
+    encoder: str, kernel_size: int, attention: str, options: dict[str, Any] | None = None
+) -> models.TextClassifier:
+    """A classifier of the sizes of the presets."""
+    layers = 2 if encoder == "lstm" else 1
+    return models.TextClassifier(
+        *(WORDS, 2, attention, options),
+        encoder=encoder,
+        num_layers=layers,
+        kernel_size=kernel_size,
     )
-    words = random.normal(size=(arguments.batch, arguments.length, 100)).astype("float32")
-    soft, gated = layers.SoftAttention(), layers.GatedAttention("bilstm", arguments.units, seed=0)
-    # states (batch, length, width), words (batch, length, 100)
-    soft.build(states.shape)
-    gated.build(states.shape, words.shape)
-    gates = gated(states, words, return_attention_scores=True)[1]
-    cases = {
-        "soft": graph(lambda h: soft(h), states),
-        "gated": graph(lambda h, x: gated(h, x), states, words),
-        "auxiliary": graph(lambda x: gated.gate_network(x), words),
-    }
-    times = interleaved_medians(cases, max(3, arguments.repeats // 10))
-    return {
-        "units": arguments.units,
-        "density": float(keras.ops.mean(gates)),
-        **{f"{name}_ms": milliseconds for name, milliseconds in times.items()},
-    }
+
+
+def open_share(model: models.TextClassifier, ids: np.ndarray, density: float) -> None:
+    """Sets the bias of the gates so that this share of the words opens."""
+    attention = model.get_layer("attention")
+    logits = np.asarray(attention.gate_network(model.embedding(ids)))
+    bias = attention.gate_network.logit.bias
+    bias.assign(bias - np.quantile(logits, 1 - density) + 1e-6)
 
 
 def main() -> None:
@@ -90,7 +130,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=400)
     parser.add_argument("--width", type=int, default=200)
     parser.add_argument(
-        "--units", type=int, default=100, help="of the auxiliary BiLSTM, each direction"
+        "--lengths", type=int, nargs="+", default=[100, 400, 1000], help="of the classifiers' texts"
     )
     parser.add_argument("--densities", type=float, nargs="+", default=[1.0, 0.6, 0.4, 0.2, 0.1])
     parser.add_argument("--repeats", type=int, default=60)
@@ -100,7 +140,7 @@ def main() -> None:
         "command": " ".join(["python -m benchmarks.gated_inference", *sys.argv[1:]]),
         "machine": machine(),
         "unit": rows(arguments),
-        "whole": whole(arguments),
+        "classifiers": classifiers(arguments),
     }
     print("density  soft ms  gathered ms  ratio")
     for row in record["unit"]:
@@ -108,12 +148,14 @@ def main() -> None:
             f"{row['density']:7.3f}  {row['soft_ms']:7.2f}  "
             f"{row['gathered_ms']:11.2f}  {row['ratio']:5.2f}"
         )
-    one = record["whole"]
     print(
-        f"whole layer, density {one['density']:.2f}: "
-        f"soft {one['soft_ms']:.1f} ms, gated {one['gated_ms']:.1f} ms, "
-        f"of which the auxiliary BiLSTM {one['auxiliary_ms']:.1f} ms"
+        "\nwhole classifiers\nencoder  kernel  network  length  density  soft ms  gated ms  ratio"
     )
+    for row in record["classifiers"]:
+        print(
+            f"{row['encoder']} {row['kernel_size']} {row['network']} {row['length']} "
+            f"{row['density']:.2f} {row['soft_ms']:.1f} {row['gated_ms']:.1f} {row['ratio']:.2f}"
+        )
     if arguments.output:
         write_json(record, arguments.output)
 

@@ -14,7 +14,7 @@ from keras_quasiattn.layers.shared.attention_pooling import AttentionPooling, Sh
 from keras_quasiattn.layers.shared.gates import GateOptions, Gates
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding
-from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
+from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS, encode_sequence
 
 Tensor = Any
 _UNITS = 100
@@ -32,6 +32,10 @@ class GatedAttention(AttentionPooling):
     Bernoulli(p_t), and scores, softmax and sum are computed for the open positions only. If all
     gates of a text are closed, the position with the highest p_t is opened. With all gates open,
     the result is that of `SoftAttention`.
+
+    With `convolution`, the states are h = convolution(inputs), and these too are computed for the
+    open positions only: the network, which reads the inputs, decides before anything else is
+    computed.
 
     When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss, where
     T is the real length, averaged over the texts with T > 0. It reports this cost as the metric
@@ -59,12 +63,16 @@ class GatedAttention(AttentionPooling):
         seed: seed of all random draws.
         final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
         kernel_initializer: initializer of w. Defaults to "glorot_uniform".
+        convolution: None, or an unbuilt `keras.layers.Conv1D` over an odd number of positions, with
+            `padding="valid"` and without strides or dilation. Beyond the ends of the sequence and
+            at masked positions it reads zeros.
         implementation: "auto", "reference" or "gathered": how `ops.open_positions_attention`
             attends to the open positions outside training; it never changes the result.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:
-        inputs: (B, T, D), h, the sequence that is attended to.
+        inputs: (B, T, D), h, the sequence that is attended to; the input of `convolution` if there
+            is one, (B, T, E).
         gate_inputs: (B, T, E), x, the input of the auxiliary network, usually word embeddings.
             Defaults to `inputs`.
         mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
@@ -79,8 +87,8 @@ class GatedAttention(AttentionPooling):
 
     Raises:
         ValueError: an option is out of range, the mask holds floats, the inputs are not (B, T, D),
-            the network has another output shape, or `implementation="gathered"` is used where
-            shapes must be static.
+            `convolution` is of another kind, the network has another output shape, or
+            `implementation="gathered"` is used where shapes must be static.
 
     Example:
     >>> import numpy as np
@@ -109,13 +117,16 @@ class GatedAttention(AttentionPooling):
         seed: int | None = None,
         final_tanh: bool = False,
         kernel_initializer: Any = "glorot_uniform",
+        convolution: Any = None,
         implementation: str = "auto",
         **kwargs: Any,
     ) -> None:
         super().__init__(final_tanh=final_tanh, kernel_initializer=kernel_initializer, **kwargs)
-        network = (
-            keras.saving.deserialize_keras_object(network) if isinstance(network, dict) else network
+        network, convolution = (
+            keras.saving.deserialize_keras_object(layer) if isinstance(layer, dict) else layer
+            for layer in (network, convolution)
         )
+        self.convolution = None if convolution is None else _check_convolution(convolution)
         if isinstance(network, keras.layers.Layer):
             if units is not None:
                 raise ValueError(
@@ -148,7 +159,10 @@ class GatedAttention(AttentionPooling):
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:
         """Creates w and builds the auxiliary network."""
-        super().build(inputs_shape)
+        check_sequence(inputs_shape, "inputs")
+        if self.convolution is not None and not self.convolution.built:
+            self.convolution.build(inputs_shape)
+        super().build(self._states_shape(inputs_shape))
         shape = inputs_shape if gate_inputs_shape is None else gate_inputs_shape
         check_sequence(shape, "gate_inputs")
         if not self.gate_network.built:
@@ -180,11 +194,14 @@ class GatedAttention(AttentionPooling):
         name = next((name for name, given in candidates.items() if given is not None), "mask")
         mask = sequence_mask(candidates[name], name)
         states = zero_padding(keras_ops.cast(inputs, self.compute_dtype), mask)
+        window = 1 if self.convolution is None else self.convolution.kernel_size[0]
         words = states
         if gate_inputs is not None:
             words = zero_padding(keras_ops.cast(gate_inputs, self.compute_dtype), mask)
         gates = self.gates(self._logits(words, mask), mask=mask, training=training)  # (B, T)
         if training:
+            if self.convolution is not None:
+                states = encode_sequence(states, self.convolution, window)
             context, weights = ops.soft_attention(
                 states, self.score_kernel, mask, gates=gates, return_scores=True
             )
@@ -193,6 +210,8 @@ class GatedAttention(AttentionPooling):
                 states,
                 self.score_kernel,
                 gates,
+                encode=self.convolution,
+                window=window,
                 return_scores=return_attention_scores,
                 implementation=self.implementation,
             )
@@ -218,7 +237,12 @@ class GatedAttention(AttentionPooling):
         self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
     ) -> Shape:
         """(B, D)."""
-        return super().compute_output_shape(inputs_shape)
+        return super().compute_output_shape(self._states_shape(inputs_shape))
+
+    def _states_shape(self, inputs_shape: Shape) -> Shape:
+        if self.convolution is None:
+            return inputs_shape
+        return (*inputs_shape[:-1], self.convolution.filters)
 
     def compute_output_spec(  # type: ignore[override]
         self,
@@ -240,11 +264,33 @@ class GatedAttention(AttentionPooling):
 
     def get_config(self) -> dict[str, Any]:
         """Returns every constructor argument."""
+        convolution = keras.saving.serialize_keras_object(self.convolution)
+        if convolution:
+            # Keras would build it before this layer, and leave this layer's name out of its path.
+            convolution.pop("build_config", None)
         return {
             **super().get_config(),
             "network": self._network_name or keras.saving.serialize_keras_object(self.gate_network),
             "units": self.units,
             **dataclasses.asdict(self.gates.options),
             "seed": self.gates.seed,
+            "convolution": convolution,
             "implementation": self.implementation,
         }
+
+
+def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
+    """Returns it; raises a `ValueError` unless it has a state for every odd window of positions."""
+    wanted = {"padding": "valid", "strides": (1,), "dilation_rate": (1,), "groups": 1}
+    if not isinstance(convolution, keras.layers.Conv1D):
+        raise ValueError(
+            "`convolution` must be None or a `keras.layers.Conv1D`. "
+            f"Received: convolution={convolution!r}"
+        )
+    found = {name: getattr(convolution, name) for name in wanted}
+    if found != wanted or convolution.kernel_size[0] % 2 == 0:
+        raise ValueError(
+            "`convolution` must have an odd `kernel_size`, `padding='valid'`, and no strides, "
+            f"dilation or groups. Received: kernel_size={convolution.kernel_size[0]}, {found}"
+        )
+    return convolution

@@ -18,10 +18,14 @@ Tensor = Any
 
 
 class _Pooling(NamedTuple):
-    """How states become one vector: by a layer, which may read embeddings; None takes the last."""
+    """How states become one vector: by a layer, or, with None, by taking the last ones.
+
+    A gated layer reads the embeddings, too, and computes the last convolution itself, at the
+    positions that it opens.
+    """
 
     layer: type[keras.layers.Layer] | None
-    reads_embeddings: bool = False
+    is_gated: bool = False
     explains: tuple[str, ...] = ("weights",)
 
 
@@ -29,7 +33,7 @@ _POOLINGS = {
     "none": _Pooling(None),
     "soft": _Pooling(SoftAttention),
     "local": _Pooling(LocalAttention),
-    "gated": _Pooling(GatedAttention, reads_embeddings=True, explains=("gates", "weights")),
+    "gated": _Pooling(GatedAttention, is_gated=True, explains=("gates", "weights")),
 }
 
 
@@ -45,10 +49,10 @@ class TextClassifier(FunctionalModel):
 
     The attention gives α: "soft" is a softmax over all positions, "local" one over a window around
     a predicted position, "gated" one over the positions whose gates are opened by an auxiliary
-    network that reads the embeddings, or the states of the convolution. "none" takes the last
-    states of both directions instead. With any other name, such as "softmax" or "coda", the states
-    attend to each other by the multi-head layer of that name, and c is the mean of h +
-    attention(h).
+    network that reads the embeddings. Outside training the last convolution is computed for the
+    open positions only. "none" takes the last states of both directions instead. With any other
+    name, such as "softmax" or "coda", the states attend to each other by the multi-head layer of
+    that name, and c is the mean of h + attention(h).
 
     Padding is id 0, follows the text and changes nothing. A text that is all padding gives finite
     logits.
@@ -141,6 +145,7 @@ class TextClassifier(FunctionalModel):
             )
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(TextClassifier.__init__, locals())
+        gates_convolution = local and pooling is not None and pooling.is_gated
         takes_all_states = pooling is None or pooling.layer is not None
         layers: dict[str, Any] = {
             "embedding": keras.layers.Embedding(
@@ -172,7 +177,7 @@ class TextClassifier(FunctionalModel):
                 keras.layers.Conv1D(
                     units,
                     kernel_size,
-                    padding="same",
+                    padding="valid" if gates_convolution and number == num_layers - 1 else "same",
                     activation="relu",
                     dtype=policy,
                     name=f"convolution_{number}",
@@ -187,6 +192,8 @@ class TextClassifier(FunctionalModel):
             "pooling": None,
         }
         options = attention_options or {}
+        if gates_convolution:
+            options = {**options, "convolution": layers["convolutions"].pop()}
         if pooling and pooling.layer:
             layers["attention"] = pooling.layer(**options, dtype=policy, name="attention")
         elif not pooling:
@@ -234,8 +241,7 @@ class TextClassifier(FunctionalModel):
             )
             context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
         elif pooling.layer:
-            reads_embeddings = pooling.reads_embeddings and not self._convolutions
-            beside = {"gate_inputs": embedded} if reads_embeddings else {}
+            beside = {"gate_inputs": embedded} if pooling.is_gated else {}
             context, *matrices = self._attention(
                 states, mask=mask, training=training, return_attention_scores=True, **beside
             )
@@ -244,13 +250,14 @@ class TextClassifier(FunctionalModel):
         return {"logits": self._output_layer(context), **answer}
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
+        between = self._dropout[:-1]
         for number, convolution in enumerate(self._convolutions):
-            if number:
-                x = self._dropout[number - 1](x, training=training)
             x = convolution(zero_padding(x, mask))
+            if number < len(between):
+                x = between[number](x, training=training)
         read = with_one_real_position(mask)
         for number, recurrent in enumerate(self._recurrent):
             x = recurrent(x, mask=read, training=training)
-            if number < len(self._recurrent) - 1:
-                x = self._dropout[number](x, training=training)
+            if number < len(between):
+                x = between[number](x, training=training)
         return x

@@ -103,6 +103,12 @@ NON_DEFAULT: dict[type, dict[str, Any]] = {
         "network": "self_attention",
         "units": 7,
         "seed": 17,
+        "convolution": {
+            "module": "keras.layers",
+            "class_name": "Conv1D",
+            "config": {"filters": 4, "kernel_size": 3, "activation": "relu"},
+            "registered_name": None,
+        },
         "implementation": "reference",
     },
     layers.MaskedPooling: {**_EVERY_LAYER, "mode": "max"},

@@ -1,7 +1,4 @@
-"""What only GatedAttention and the gates of MultiHeadGated have.
-
-Draws, cost, metrics, networks and equality.
-"""
+"""What only GatedAttention has: draws, cost, metrics, networks and equality."""
 
 import keras
 import numpy as np
@@ -12,8 +9,6 @@ from tools import to_numpy
 from keras_quasiattn.layers import (
     GatedAttention,
     LocalAttention,
-    MultiHeadGated,
-    MultiHeadSoftmax,
     SoftAttention,
 )
 
@@ -50,6 +45,50 @@ def test_all_gates_open_is_soft_attention(mask, implementation):
     expected = arrays(soft(normal(B, T, D), mask=mask, return_attention_scores=True))
     np.testing.assert_allclose(output, expected[0], atol=1e-6)
     np.testing.assert_allclose(weights, expected[1], atol=1e-6)
+
+
+def convolution(window=3, **options):
+    return keras.layers.Conv1D(6, window, activation="relu", **options)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("mask", [None, MASK], ids=["plain", "masked"])
+@pytest.mark.parametrize("implementation", ["reference", "gathered"])
+def test_a_convolution_is_computed_in_the_layer(window, mask, implementation):
+    """All gates open: soft attention to the states of the same convolution, over zeros."""
+    gated = make(
+        *("feed_forward", 4),
+        threshold=0.0,
+        convolution=convolution(window),
+        implementation=implementation,
+    )
+    words = normal(B, T, D)
+    if mask is not None:
+        words[~mask] = np.nan
+    output, _, weights = arrays(gated(words, mask=mask, return_attention_scores=True))
+    before = convolution(window, padding="same")
+    before.build((None, None, D))
+    before.set_weights(arrays([variable.value for variable in gated.convolution.variables]))
+    soft = SoftAttention()
+    soft.build((None, None, 6))
+    soft.set_weights(arrays([gated.kernel.value]))
+    clean = words if mask is None else np.where(mask[..., None], words, 0)
+    expected = arrays(soft(before(clean), mask=mask, return_attention_scores=True))
+    np.testing.assert_allclose(output, expected[0], atol=1e-6)
+    np.testing.assert_allclose(weights, expected[1], atol=1e-6)
+
+
+def test_a_convolution_computes_the_states_of_open_positions_alone(monkeypatch):
+    layer = make("feed_forward", 4, convolution=convolution(), implementation="gathered")
+    seen, original = [], keras.layers.Conv1D.call
+    monkeypatch.setattr(
+        keras.layers.Conv1D,
+        "call",
+        lambda self, x: (seen.append(tuple(x.shape)), original(self, x))[1],
+    )
+    _, gates, _ = arrays(layer(normal(B, T, D), mask=MASK, return_attention_scores=True))
+    assert 0 < gates.sum() < MASK.sum()
+    assert seen == [(gates.sum(), 3, D)]
 
 
 def test_all_gates_closed_opens_the_likeliest_real_position():
@@ -180,7 +219,8 @@ def test_an_exported_model_gathers_and_updates_nothing_but_its_draws(
 ):
     import tensorflow as tf
 
-    model = model_with(GatedAttention(network, 4, inference=inference, seed=0))
+    options = {"convolution": convolution()} if network == "feed_forward" else {}
+    model = model_with(GatedAttention(network, 4, inference=inference, seed=0, **options))
     x = [normal(B, T, D), MASK]
     model.fit(x, np.zeros((B, 1), "float32"), verbose=0)
     model.export(tmp_path / "model", verbose=False)
@@ -246,52 +286,6 @@ def test_a_network_of_ones_own(name, tmp_path):
     np.testing.assert_allclose(expected[1:2], short, atol=1e-5)
 
 
-def test_multi_head_gates_close_keys():
-    x, mask = normal(B, T, D), MASK[:, None, :]
-    softmax = MultiHeadSoftmax(2, 3)
-    softmax.build((None, None, D), (None, None, D))
-    for threshold in (0.0, 0.5, 1.0):
-        layer = MultiHeadGated(2, 3, threshold=threshold)
-        layer.build((None, None, D), (None, None, D))
-        randomize(layer)
-        layer.gate_bias.assign(np.zeros((2, 1)))
-        output, scores = arrays(layer(x, x, attention_mask=mask, return_attention_scores=True))
-        open_keys = (scores > 0).any(axis=2)
-        if threshold == 0:  # the weights after those of the gates are the projections
-            softmax.set_weights(arrays([w.value for w in layer.weights[2:]]))
-            np.testing.assert_allclose(
-                output, arrays(softmax(x, x, attention_mask=mask))[0], atol=1e-5
-            )
-        elif threshold == 1:
-            np.testing.assert_array_equal(open_keys.sum(-1)[:2], 1)
-        else:
-            assert 0 < open_keys[0].mean() < 1
-            # A key is open for every query of a head, or for none.
-            np.testing.assert_array_equal((scores > 0).all(axis=2), open_keys)
-        np.testing.assert_allclose(scores.sum(-1)[:2], 1, atol=1e-5)
-
-
-def test_multi_head_cost_and_metrics():
-    layer = MultiHeadGated(2, 3, open_gate_cost=0.5, name="heads", seed=1)
-    x = normal(B, T, D)
-    layer(x, x, query_mask=MASK, value_mask=MASK, training=True)
-    first = arrays(layer.losses)
-    assert 0 < first[0] < 0.5
-    if keras.backend.backend() != "jax":
-        assert [metric.name for metric in layer.gates.metrics] == [
-            "heads_density",
-            "heads_open_gate_cost",
-        ]
-    # Padding of the queries and of the keys changes neither: the same draws, two positions more.
-    wider = MultiHeadGated(2, 3, open_gate_cost=0.5, seed=1)
-    wider.build((None, None, D), (None, None, D))
-    wider.set_weights(arrays([w.value for w in layer.weights]))
-    longer = np.pad(x, ((0, 0), (0, 2), (0, 0)), constant_values=9)
-    mask = np.pad(MASK, ((0, 0), (0, 2)))
-    wider(longer, longer, query_mask=mask, value_mask=mask, training=True)
-    np.testing.assert_allclose(arrays(wider.losses)[0], first[0], rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     "options,message",
     [
@@ -308,6 +302,12 @@ def test_multi_head_cost_and_metrics():
         ({"inference": "draw"}, "`inference` must be one of .*inference='draw'"),
         ({"threshold": 1.5}, "`threshold` must be a number ≥ 0 and ≤ 1.*1.5"),
         ({"implementation": "fast"}, "`implementation` must be one of .*implementation='fast'"),
+        ({"convolution": keras.layers.Dense(3)}, "`convolution` must be None or a .*Conv1D.*Dense"),
+        (
+            {"convolution": convolution(padding="same")},
+            "`convolution` must have an odd `kernel_size`.*kernel_size=3.*same",
+        ),
+        ({"convolution": convolution(2)}, "`convolution` must have .*kernel_size=2"),
         ({"final_tanh": "yes"}, "`final_tanh` must be one of .*final_tanh='yes'"),
     ],
 )

@@ -104,7 +104,7 @@ def test_every_argument_survives_saving(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text() -> None:
-    """What a word's gate sees, and so what an open gate can say about the word."""
+    """What a word's state sees, and so what its weight can say about the word."""
     ids = np.array([[5, 4, 3, 2, 6, 7, 8]])
     changed = ids.copy()
     changed[0, 0] = 9
@@ -113,10 +113,35 @@ def test_a_convolution_reads_its_neighbours_and_an_lstm_the_whole_text() -> None
         ("convolution", 3, 2),
         ("lstm", 3, 7),
     ):
-        model = make("convolution", encoder=encoder, kernel_size=kernel_size)
+        model = make("soft", encoder=encoder, kernel_size=kernel_size)
         states = keras.Model(model.inputs, model.get_layer("attention").input[0])
         moved = np.abs(to_numpy(states([changed])) - to_numpy(states([ids]))).max(axis=(0, 2))
         assert np.flatnonzero(moved > 1e-7).tolist() == list(range(reached)), encoder
+
+
+@pytest.mark.parametrize("kernel_size", [1, 3])
+@pytest.mark.parametrize("num_layers", [1, 2])
+def test_gates_over_a_convolution_read_words_and_open_gates_change_nothing(
+    kernel_size: int, num_layers: int
+) -> None:
+    """With every gate open, the model is the one with soft attention over the same states."""
+    options = {"kernel_size": kernel_size, "num_layers": num_layers}
+    gated = make("convolution", attention_options={**OPTIONS["gated"], "threshold": 0.0}, **options)
+    soft = make("soft", encoder="convolution", units=6, **options)
+    attention = gated.get_layer("attention")
+    soft.embedding.set_weights(gated.embedding.get_weights())
+    for number in range(num_layers - 1):
+        name = f"convolution_{number}"
+        soft.get_layer(name).set_weights(gated.get_layer(name).get_weights())
+    last = soft.get_layer(f"convolution_{num_layers - 1}")
+    last.set_weights(attention.convolution.get_weights())
+    soft.get_layer("attention").kernel.assign(attention.kernel)
+    soft.get_layer("logits").set_weights(gated.get_layer("logits").get_weights())
+    found, expected = gated.explain(IDS), soft.explain(IDS)
+    np.testing.assert_allclose(to_numpy(found["logits"]), to_numpy(expected["logits"]), atol=1e-6)
+    np.testing.assert_allclose(to_numpy(found["weights"]), to_numpy(expected["weights"]), atol=1e-6)
+    words = attention.gate_network.hidden.kernel
+    assert tuple(words.shape) == (RECURRENT["embedding_dim"], OPTIONS["gated"]["units"])
 
 
 def test_last_states_come_from_both_ends() -> None:

@@ -64,6 +64,71 @@ def test_gradients(size, implementation):
     assert not got[0][~gates].any()
 
 
+def windows(inputs, kernels):
+    """h[b, t] = relu(Σ_k x[b, t + k − K//2] · kernels[k]), one position after the other."""
+    states = np.zeros((*inputs.shape[:2], kernels.shape[2]))
+    for b, t, k in np.ndindex(*inputs.shape[:2], len(kernels)):
+        near = t + k - len(kernels) // 2
+        if 0 <= near < inputs.shape[1]:
+            states[b, t] += inputs[b, near] @ kernels[k]
+    return np.maximum(states, 0)
+
+
+def convolution(kernels):
+    def encode(x):
+        length = x.shape[1] - len(kernels) + 1
+        parts = [
+            keras.ops.einsum("nle,ed->nld", x[:, k : k + length], keras.ops.convert_to_tensor(one))
+            for k, one in enumerate(kernels)
+        ]
+        return keras.ops.relu(sum(parts))
+
+    return encode
+
+
+@pytest.mark.parametrize("window", [1, 3, 5])
+@every_size
+@every_implementation
+def test_states_of_a_convolution(size, window, implementation):
+    inputs, kernel, gates = examples(size)
+    kernels = np.random.default_rng(2).normal(size=(window, size[2], size[2]))
+    expected = gating.soft_attention(windows(inputs, kernels), kernel, gates)
+    got = ops.open_positions_attention(
+        *(inputs, kernel, gates),
+        encode=convolution(kernels),
+        window=window,
+        return_scores=True,
+        implementation=implementation,
+    )
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(to_numpy(one), other, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_gradients_through_a_convolution_are_those_of_all_positions(window):
+    skip_where_jax_traces("gathered")
+    inputs, kernel, gates = examples((3, 7, 5))
+    kernels = np.random.default_rng(2).normal(size=(window, 5, 5))
+
+    def function(implementation):
+        return lambda x, w: ops.open_positions_attention(
+            *(x, w, gates),
+            encode=convolution(kernels),
+            window=window,
+            return_scores=True,
+            implementation=implementation,
+        )
+
+    cotangents = [np.random.default_rng(1).normal(size=shape) for shape in ((3, 5), (3, 7))]
+    results = [
+        run_with_gradients(function(name), [inputs, kernel], cotangents)[1]
+        for name in ("gathered", "reference")
+    ]
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-8, atol=1e-10)
+    assert np.asarray(results[0][0]).any()
+
+
 @every_implementation
 def test_closed_positions_do_not_matter(implementation):
     skip_where_jax_traces(implementation)
@@ -173,6 +238,7 @@ def test_static_shapes_take_the_reference_and_refuse_gathered(jitted):
     [
         ({"open_positions": np.ones((3, 7))}, "`open_positions` must be boolean.*float64"),
         ({"implementation": "fast"}, "`implementation` must be one of .*implementation='fast'"),
+        ({"window": 2}, "`window` must be odd.*window=2"),
         ({"kernel": np.ones(4)}, r"`states` must have shape \(B, T, D\).*\(3, 7, 5\).*\(4,\)"),
         ({"states": np.ones((7, 5))}, r"`states` must have shape \(B, T, D\).*\(7, 5\)"),
     ],

@@ -1,0 +1,54 @@
+"""What only MultiHeadGated has: gates of keys, their cost and metrics."""
+
+import keras
+import numpy as np
+from layer_case import randomize
+from test_gated_attention import MASK, B, D, T, arrays, normal
+
+from keras_quasiattn.layers import MultiHeadGated, MultiHeadSoftmax
+
+
+def test_multi_head_gates_close_keys():
+    x, mask = normal(B, T, D), MASK[:, None, :]
+    softmax = MultiHeadSoftmax(2, 3)
+    softmax.build((None, None, D), (None, None, D))
+    for threshold in (0.0, 0.5, 1.0):
+        layer = MultiHeadGated(2, 3, threshold=threshold)
+        layer.build((None, None, D), (None, None, D))
+        randomize(layer)
+        layer.gate_bias.assign(np.zeros((2, 1)))
+        output, scores = arrays(layer(x, x, attention_mask=mask, return_attention_scores=True))
+        open_keys = (scores > 0).any(axis=2)
+        if threshold == 0:  # the weights after those of the gates are the projections
+            softmax.set_weights(arrays([w.value for w in layer.weights[2:]]))
+            np.testing.assert_allclose(
+                output, arrays(softmax(x, x, attention_mask=mask))[0], atol=1e-5
+            )
+        elif threshold == 1:
+            np.testing.assert_array_equal(open_keys.sum(-1)[:2], 1)
+        else:
+            assert 0 < open_keys[0].mean() < 1
+            # A key is open for every query of a head, or for none.
+            np.testing.assert_array_equal((scores > 0).all(axis=2), open_keys)
+        np.testing.assert_allclose(scores.sum(-1)[:2], 1, atol=1e-5)
+
+
+def test_multi_head_cost_and_metrics():
+    layer = MultiHeadGated(2, 3, open_gate_cost=0.5, name="heads", seed=1)
+    x = normal(B, T, D)
+    layer(x, x, query_mask=MASK, value_mask=MASK, training=True)
+    first = arrays(layer.losses)
+    assert 0 < first[0] < 0.5
+    if keras.backend.backend() != "jax":
+        assert [metric.name for metric in layer.gates.metrics] == [
+            "heads_density",
+            "heads_open_gate_cost",
+        ]
+    # Padding of the queries and of the keys changes neither: the same draws, two positions more.
+    wider = MultiHeadGated(2, 3, open_gate_cost=0.5, seed=1)
+    wider.build((None, None, D), (None, None, D))
+    wider.set_weights(arrays([w.value for w in layer.weights]))
+    longer = np.pad(x, ((0, 0), (0, 2), (0, 0)), constant_values=9)
+    mask = np.pad(MASK, ((0, 0), (0, 2)))
+    wider(longer, longer, query_mask=mask, value_mask=mask, training=True)
+    np.testing.assert_allclose(arrays(wider.losses)[0], first[0], rtol=1e-5)
