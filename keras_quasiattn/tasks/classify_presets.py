@@ -18,6 +18,7 @@ TEXT_CLASSIFIERS: Mapping[str, tuple[str, str]] = {
     "bilstm_none": ("lstm", "none"),
     "bilstm_coda": ("lstm", "coda"),
     "words_gated": ("convolution", "gated"),
+    "words_soft": ("convolution", "soft"),
 }
 MODELS = (*TEXT_CLASSIFIERS, "transformer_coda", "transformer")
 _BILSTM = {
@@ -85,11 +86,12 @@ def _preset(
         window: positions on each side of the window of local attention; half the paper's window.
         bilstm: values that override the defaults of the BiLSTM models.
         gates: values that override the defaults of the gates.
-        words: values that override the defaults of `words_gated`.
+        words: values that override the defaults of `words_gated` and `words_soft`.
         transformer: values that override the defaults of the Transformers; data and training
             options by dotted name.
     """
     recurrent = {**_BILSTM, **(bilstm or {})}
+    local = {**_WORDS, **(words or {})}
     encoder = {**_TENSOR2TENSOR, **(transformer or {})}
     return Preset(
         summary=summary,
@@ -97,6 +99,7 @@ def _preset(
             "vocabulary_size": 30_000,
             "min_count": 2,
             "vectors": "",
+            "unknown_ids": 1,
             "length_multiple": 1,
             **data,
         },
@@ -108,13 +111,15 @@ def _preset(
             "bilstm_none": recurrent,
             "bilstm_coda": {**recurrent, **CODA_OPTIONS, "num_heads": 4},
             "words_gated": {
-                **_WORDS,
+                **local,
                 **_GATES,
+                # The network costs less than the convolutions that it saves.
                 "gate_network": "feed_forward",
+                "gate_units": 20,
                 # Below this most gates stay open; with 0.05 one word per text speaks.
                 "gate_cost": 1e-2,
-                **(words or {}),
             },
+            "words_soft": local,
             "transformer_coda": {**encoder, **CODA_OPTIONS},
             "transformer": {**encoder, **ATTENTION_OPTIONS},
         },
@@ -181,7 +186,8 @@ PRESETS: dict[str, Preset] = {
     "own": dataclasses.replace(
         _preset(
             "your own TSV, CSV or JSONL with the columns text and label",
-            {"tokenizer": "words", "max_length": 256, **OWN_TABLE},
+            # On 4,000 film reviews a regression loses .023 of its accuracy to the first 256 words.
+            {"tokenizer": "words", "max_length": 512, **OWN_TABLE},
             _training(1500, 32, 100, passes=20, select="loss", patience=6),
             window=4,
             # A tenth of the steps to warm up, as the papers' presets have no time for.

@@ -10,6 +10,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
     "vocabulary_size": 100_000,
     "min_count": 2,
     "vectors": "",
+    "unknown_ids": 1,
     "max_length": 50,
     "length_multiple": 1,
     "null_token": True,

@@ -31,14 +31,13 @@ from keras_quasiattn.tasks.read_windows import (
 )
 from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
-from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
 from keras_quasiattn.tasks.vocabulary_task import (
     VocabularyTask,
     as_bytes,
     as_texts,
     in_batches,
     plain,
-    plain_tokens,
     weights_of,
 )
 from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
@@ -102,7 +101,8 @@ class Read(VocabularyTask):
     def tokenizer(self) -> SpanTokenizer:
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
         with tf.init_scope():  # so that it outlives the graph that first uses it
-            return SpanTokenizer(self._vocabulary, self.options.data["tokenizer"])
+            data = self.options.data
+            return SpanTokenizer(self._vocabulary, data["tokenizer"], data["unknown_ids"])
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)

@@ -13,6 +13,7 @@ _DATA: Mapping[str, Any] = {
     "vocabulary_size": 100_000,
     "min_count": 2,
     "vectors": "",
+    "unknown_ids": 1,
     # Words of a passage that the model reads at once in training. It reads one window of a longer
     # passage, around the answer.
     "train_length": 200,

@@ -32,6 +32,7 @@ MODELS: Mapping[str, str] = {
     "universal": "a Transformer that applies one block several times, with softmax",
     "universal_coda": "a Transformer that applies one block several times, with CoDA",
     "words_gated": "a gate opens or closes every word by that word alone, so open words decide",
+    "words_soft": "softmax over all words, each by itself",
 }
 
 _DATA = {
@@ -60,6 +61,7 @@ _DATA = {
     "train_length": "words of a passage that a training step reads",
     "train_problems": "number of training problems",
     "train_share": "share of the training passages to train on",
+    "unknown_ids": "ids of the words outside the vocabulary, chosen by a word's hash",
     "unit_norm": "whether word vectors are scaled to length 1",
     "validation": "your file to choose the checkpoint by (--validation)",
     "validation_examples": "number of questions to validate on",

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import tensorflow as tf
 
 
 class TokenizedTexts(NamedTuple):
@@ -39,3 +40,8 @@ class TokenizedTexts(NamedTuple):
             for name, ids in self.inputs.items()
         }
         return self._replace(inputs=inputs, tokens={}), lengths
+
+
+def plain_tokens(rows: tf.RaggedTensor) -> list[list[str]]:
+    """Ragged tokens as lists of strings."""
+    return [[token.decode("utf-8", "replace") for token in row] for row in rows.to_list()]

@@ -14,7 +14,7 @@ import tensorflow as tf
 from keras_quasiattn.data import LabelledTextSet
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.task import Task
-from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
 from keras_quasiattn.text import (
     CLEANINGS,
     SubwordTokenizer,
@@ -34,6 +34,8 @@ from keras_quasiattn.text import (
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
 _BATCH = 100
+_COUNTS = ("max_length", "length_multiple", "min_count", "unknown_ids")
+_LEAST = {**dict.fromkeys(_COUNTS, 1), "vocabulary_size": 3}
 # An answer's values besides tokens and weights.
 ANSWER_NAMES = ("input", "label", "classes", "probabilities")
 
@@ -42,12 +44,13 @@ class VocabularyTask(Task):
     """A task that maps its texts to ids of a vocabulary learned from the training split.
 
     It reads the data options `tokenizer` (a cleaning of words, or "subwords"), `vocabulary_size`,
-    `min_count`, `vectors`, `max_length` and `length_multiple`.
+    `min_count`, `vectors`, `unknown_ids`, `max_length` and `length_multiple`.
 
     With `data.vectors` (a file in GloVe's text format, or an .npz), the embedding starts with the
     vectors of the words that have one; words without a vector are unknown if they occur fewer than
     `data.min_count` times. If training does not change the embedding, the vocabulary also includes
-    the file's other words, for use in new texts, up to `data.vocabulary_size`.
+    the file's other words, for use in new texts, up to `data.vocabulary_size`. Every id has a
+    vector of its own: that of a word without one, and of an unknown word's hash, is random.
 
     Attributes:
         tokenizers: the values that `data.tokenizer` accepts.
@@ -61,15 +64,16 @@ class VocabularyTask(Task):
         data = self.options.data
         if data["tokenizer"] not in self.tokenizers:
             raise UserError.unknown("data.tokenizer", data["tokenizer"], self.tokenizers)
-        least_of = {"max_length": 1, "length_multiple": 1, "min_count": 1, "vocabulary_size": 3}
-        for name, least in least_of.items():
+        for name, least in _LEAST.items():
             if data[name] < least:
                 raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
-        if data["vectors"] and data["tokenizer"] == "subwords":
-            raise UserError(
-                f"data.vectors is {data['vectors']!r}: "
-                f"word vectors do not work with the tokenizer 'subwords'"
-            )
+        of_words = {"vectors": ("", "word vectors"), "unknown_ids": (1, "ids of unknown words")}
+        for name, (usual, what) in of_words.items():
+            if data[name] != usual and data["tokenizer"] == "subwords":
+                raise UserError(
+                    f"data.{name} is {data[name]!r}: "
+                    f"{what} do not work with the tokenizer 'subwords'"
+                )
         self._classes: tuple[str, ...] = ()
         self._classes_file = _CLASSES
         self._vocabulary: list[str] = []
@@ -179,12 +183,13 @@ class VocabularyTask(Task):
         with tf.init_scope():  # so that it outlives the graph that first uses it
             if self.options.data["tokenizer"] == "subwords":
                 return SubwordTokenizer(self._vocabulary)
-            return WordTokenizer(self._vocabulary, self.options.data["tokenizer"])
+            data = self.options.data
+            return WordTokenizer(self._vocabulary, data["tokenizer"], data["unknown_ids"])
 
     def build_model(self) -> keras.Model:
         """The model; its embedding starts with the word vectors, if there are any."""
         try:
-            model = self._make_model(len(self._vocabulary), len(self._classes))
+            model = self._make_model(self.tokenizer.vocabulary_size, len(self._classes))
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
@@ -193,19 +198,19 @@ class VocabularyTask(Task):
         return model
 
     def _table(self) -> np.ndarray:
-        width = self.options.model["embedding_dim"]
-        return embedding_matrix(self._vocabulary, self._vectors, width, self.seed)
+        width, ids = self.options.model["embedding_dim"], self.tokenizer.vocabulary_size
+        return embedding_matrix(self._vocabulary, self._vectors, width, self.seed, ids=ids)
 
     def check_model(self, model: keras.Model) -> None:
         """Refuse a model whose vocabulary size or class count differs from the run's files."""
         made = model.get_config()
         for name, file, ours in (
-            ("vocabulary_size", _VOCABULARY, self._vocabulary),
-            ("num_classes", self._classes_file, self._classes),
+            ("vocabulary_size", _VOCABULARY, self.tokenizer.vocabulary_size),
+            ("num_classes", self._classes_file, len(self._classes)),
         ):
-            if made.get(name, len(ours)) != len(ours):
+            if made.get(name, ours) != ours:
                 raise UserError(
-                    f"the model has {name} {made[name]} and {file} has {len(ours)}: "
+                    f"the model has {name} {made[name]} and {file} gives {ours}: "
                     f"they come from different runs"
                 )
 
@@ -334,11 +339,6 @@ def in_batches(
         for place, row in enumerate(rows):
             answers[row] = {name: value[place] for name, value in values.items()}
     return answers
-
-
-def plain_tokens(rows: tf.RaggedTensor) -> list[list[str]]:
-    """Ragged tokens as lists of strings."""
-    return [[token.decode("utf-8", "replace") for token in row] for row in rows.to_list()]
 
 
 def plain(value: Any) -> Any:

@@ -21,9 +21,10 @@ class SpanTokenizer(VocabularyTokenizer):
     Args:
         vocabulary: the words by id; see `VocabularyTokenizer`.
         cleaning: "pieces", whose words are in lower case, or "cased_pieces".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
 
     Raises:
-        ValueError: if the cleaning is unknown, or the vocabulary unsuitable.
+        ValueError: if the cleaning is unknown, or the vocabulary or `unknown_ids` unsuitable.
 
     >>> tokenizer = SpanTokenizer(["[PAD]", "[UNK]", "who", "?"])
     >>> tokens, starts, ends = tokenizer.split_with_offsets(tf.constant(["Qui vécut? "]))
@@ -31,8 +32,10 @@ class SpanTokenizer(VocabularyTokenizer):
     ('vécut', [[0, 4, 10]], [[3, 10, 11]])
     """
 
-    def __init__(self, vocabulary: Sequence[str], cleaning: str = "pieces") -> None:
-        super().__init__(vocabulary)
+    def __init__(
+        self, vocabulary: Sequence[str], cleaning: str = "pieces", unknown_ids: int = 1
+    ) -> None:
+        super().__init__(vocabulary, unknown_ids)
         if cleaning not in SPAN_CLEANINGS:
             raise ValueError(
                 f"cleaning must be one of {', '.join(SPAN_CLEANINGS)}; got {cleaning!r}"

@@ -14,9 +14,13 @@ class VocabularyTokenizer(abc.ABC):
 
     Args:
         vocabulary: the tokens by id, all different; the first two are `PADDING` and `UNKNOWN`.
+        unknown_ids: number of ids U for tokens outside the vocabulary of V tokens. A hash of the
+            token, the same in every process, chooses among id 1 and V … V + U − 2. So one word
+            always has the same id, and two words share one with a probability of about 1/U.
 
     Raises:
-        ValueError: if the vocabulary begins with other tokens, or holds a token twice.
+        ValueError: if the vocabulary begins with other tokens, or holds a token twice, or
+            `unknown_ids` is below 1.
     """
 
     PADDING: Final = "[PAD]"
@@ -24,7 +28,7 @@ class VocabularyTokenizer(abc.ABC):
     pad_id: Final = 0
     unknown_id: Final = 1
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
+    def __init__(self, vocabulary: Sequence[str], unknown_ids: int = 1) -> None:
         if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
             raise ValueError(
                 f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; "
@@ -32,7 +36,10 @@ class VocabularyTokenizer(abc.ABC):
             )
         if len(set(vocabulary)) != len(vocabulary):
             raise ValueError("vocabulary must not have a token twice")
+        if unknown_ids < 1:
+            raise ValueError(f"unknown_ids must be at least 1; got {unknown_ids}")
         self.vocabulary = list(vocabulary)
+        self.unknown_ids = unknown_ids
         # No text gives a special token but `UNKNOWN`: brackets are split off or removed.
         self._table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(
@@ -45,7 +52,7 @@ class VocabularyTokenizer(abc.ABC):
     @property
     def vocabulary_size(self) -> int:
         """Returns the number of ids."""
-        return len(self.vocabulary)
+        return len(self.vocabulary) + self.unknown_ids - 1
 
     @property
     def resources(self) -> list[Any]:
@@ -62,7 +69,12 @@ class VocabularyTokenizer(abc.ABC):
 
     def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
         """Returns the int32 ids of a tensor of strings, in the same shape."""
-        return self._table.lookup(tokens)
+        ids = self._table.lookup(tokens)
+        if self.unknown_ids == 1:
+            return ids
+        bucket = tf.cast(tf.strings.to_hash_bucket_fast(tokens, self.unknown_ids), tf.int32)
+        hashed = tf.where(bucket == 0, self.unknown_id, len(self.vocabulary) - 1 + bucket)
+        return tf.where(ids == self.unknown_id, hashed, ids)
 
     def tokenize(
         self, strings: tf.Tensor, max_length: int | None = None, *, length_multiple: int = 1

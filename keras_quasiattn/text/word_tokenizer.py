@@ -15,17 +15,20 @@ class WordTokenizer(VocabularyTokenizer):
         vocabulary: the words by id; see `VocabularyTokenizer`.
         cleaning: a name in `cleaning.CLEANINGS`: "questions", "treebank", "words", "pieces" or
             "cased_pieces".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
 
     Raises:
-        ValueError: if the cleaning is unknown, or the vocabulary unsuitable.
+        ValueError: if the cleaning is unknown, or the vocabulary or `unknown_ids` unsuitable.
 
     >>> tokenizer = WordTokenizer(["[PAD]", "[UNK]", "who", "?"], cleaning="questions")
     >>> tokenizer.tokenize(tf.constant(["Who shot?", ""])).numpy().tolist()
     [[2, 1, 3], [0, 0, 0]]
     """
 
-    def __init__(self, vocabulary: Sequence[str], cleaning: str = "words") -> None:
-        super().__init__(vocabulary)
+    def __init__(
+        self, vocabulary: Sequence[str], cleaning: str = "words", unknown_ids: int = 1
+    ) -> None:
+        super().__init__(vocabulary, unknown_ids)
         if cleaning not in CLEANINGS:
             raise ValueError(f"cleaning must be one of {', '.join(CLEANINGS)}; got {cleaning!r}")
         self.cleaning = cleaning

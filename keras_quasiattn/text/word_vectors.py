@@ -57,7 +57,12 @@ def read_word_vectors(
 
 
 def embedding_matrix(
-    vocabulary: Collection[str], vectors: dict[str, np.ndarray], width: int, seed: int
+    vocabulary: Collection[str],
+    vectors: dict[str, np.ndarray],
+    width: int,
+    seed: int,
+    *,
+    ids: int | None = None,
 ) -> np.ndarray:
     """Returns initial values of an embedding: known vectors, and small random ones for other words.
 
@@ -69,14 +74,15 @@ def embedding_matrix(
         vectors: the known vectors by word, at least one.
         width: length of a vector.
         seed: seed of the random values.
+        ids: number of ids, if there are some beyond the vocabulary, for unknown words.
 
     Returns:
-        float32 (words, width); the row of padding is zero.
+        float32 (ids, width), by default (words, width); the row of padding is zero.
     """
     bound = float(np.sqrt(3.0) * np.std(np.stack(list(vectors.values())), dtype=np.float64))
     matrix = (
         np.random.default_rng(seed)
-        .uniform(-bound, bound, (len(vocabulary), width))
+        .uniform(-bound, bound, (ids or len(vocabulary), width))
         .astype(np.float32)
     )
     for number, word in enumerate(vocabulary):

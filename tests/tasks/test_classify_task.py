@@ -200,7 +200,8 @@ def test_classes_of_earlier_runs_are_read_a_line_each(texts_run: Path, tmp_path:
     # What such a file cannot say is at least noticed.
     (run / "classes.txt").write_text("HUM\nLOC\nNUM\nMAN\n")
     with pytest.raises(
-        UserError, match=r"model has num_classes 3 and classes.txt has 4: they come from different"
+        UserError,
+        match=r"model has num_classes 3 and classes.txt gives 4: they come from different",
     ):
         folder.load_model()
 

@@ -211,6 +211,39 @@ def test_vectors_get_length_one_and_bring_words_that_training_never_saw(
     assert not table[0].any() and "[NULL]" in vocabulary
 
 
+def test_unknown_words_have_ids_and_vectors_of_their_own(
+    folders: dict[str, Path], tmp_path: Path
+) -> None:
+    """Two unknown names with one id are at distance 0, so CoDA's gate takes them for the same."""
+    (tmp_path / "glove.txt").write_text("cat 1 2 3 4 5 6 7 8\n")
+    changed = {"data__vectors": str(tmp_path / "glove.txt"), "model__train_embedding": False}
+    one, many = (
+        tiny_pairs.make(folders["rank"], "rank", "decomposable_coda", **changed, **more)
+        for more in ({}, {"data__unknown_ids": 20})
+    )
+    for task in (one, many):
+        task.prepare()
+    text = ["Ada Byron\tBob Byron"]  # after the null token
+    assert all(ids[0, 1:].tolist() == [1, 1] for ids in one.tokenize(text).inputs.values())
+    first, second = many.tokenize(text).inputs.values()
+    assert first[0, 1] != second[0, 1] and first[0, 2] == second[0, 2]
+    usual, table = (
+        keras.ops.convert_to_numpy(task.build_model().embedding.embeddings) for task in (one, many)
+    )
+    np.testing.assert_array_equal(table[: len(usual)], usual)
+    assert len(table) == len(usual) + 19
+    np.testing.assert_allclose(np.linalg.norm(table[1:], axis=1), 1, rtol=1e-5)
+    with pytest.raises(UserError, match=r"has vocabulary_size \d+ and vocabulary.txt gives \d+"):
+        many.check_model(one.build_model())
+
+
+def test_a_run_from_before_unknown_words_had_several_ids(folders: dict[str, Path]) -> None:
+    task = tiny_pairs.make(folders["rank"], "rank", "decomposable")
+    config = task.config()
+    del config["options"]["data.unknown_ids"]
+    assert type(task).from_config(config, folders["rank"]).config() == task.config()
+
+
 def test_frozen_words_without_vectors_are_refused(folders: dict[str, Path]) -> None:
     task = tiny_pairs.make(folders["pairs"], "pairs", "decomposable", model__train_embedding=False)
     with pytest.raises(UserError, match=r"model.train_embedding is False and data.vectors is ''"):

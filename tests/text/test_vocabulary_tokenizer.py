@@ -1,11 +1,13 @@
 from pathlib import Path
 
+import numpy as np
 import pytest
 import tensorflow as tf
 import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import (
+    SpanTokenizer,
     SubwordTokenizer,
     WordTokenizer,
     learn_subwords,
@@ -16,13 +18,29 @@ from keras_quasiattn.text import (
 
 WORDS = ["[PAD]", "[UNK]", "who", "?", "shot"]
 PIECES = ["[PAD]", "[UNK]", "who", "?", "sh", "##ot"]
-TOKENIZERS = [WordTokenizer(WORDS), SubwordTokenizer(PIECES)]
-every_tokenizer = pytest.mark.parametrize("tokenizer", TOKENIZERS, ids=["words", "subwords"])
+TOKENIZERS = [WordTokenizer(WORDS), WordTokenizer(WORDS, unknown_ids=4), SubwordTokenizer(PIECES)]
+every_tokenizer = pytest.mark.parametrize(
+    "tokenizer", TOKENIZERS, ids=["words", "words_hashed", "subwords"]
+)
 
 
 def test_words_are_looked_up() -> None:
     ids = WordTokenizer(WORDS, "questions").tokenize(tf.constant(["Who shot J.R.?", ""]))
     assert ids.numpy().tolist() == [[2, 4, 1, 1, 3], [0, 0, 0, 0, 0]]
+
+
+@pytest.mark.parametrize("kind", [WordTokenizer, SpanTokenizer])
+def test_unknown_words_have_several_ids_by_their_hash(kind: type[WordTokenizer]) -> None:
+    names = [f"name{number}" for number in range(2000)]
+    tokenizer = kind(WORDS, "pieces", unknown_ids=50)
+    (ids,) = tokenizer.tokenize(tf.constant([" ".join(["who", *names, *names])])).numpy()
+    assert tokenizer.vocabulary_size == len(WORDS) + 49 and ids[0] == 2
+    # The same ids in every process and version: the exported graph has the same hash.
+    assert ids[1:4].tolist() == [20, 52, 13]
+    assert (ids[1:2001] == ids[2001:]).all()
+    used, counts = np.unique(ids[1:], return_counts=True)
+    assert used.tolist() == [1, *range(len(WORDS), len(WORDS) + 49)]
+    assert counts.min() > 30  # of 80 each
 
 
 def test_words_are_cut_into_known_pieces() -> None:
@@ -61,8 +79,9 @@ def test_it_works_in_a_saved_model_that_another_process_loads(
         tokenizer.tokenize, input_signature=[tf.TensorSpec((None,), tf.string)]
     )
     tf.saved_model.save(module, str(tmp_path))
-    got = without_keras.ask(tmp_path, [["who shot?", ""]], "answer")["output"]
-    assert got.tolist() == tokenizer.tokenize(tf.constant(["who shot?", ""])).numpy().tolist()
+    texts = ["who shot Ada, Bob and Cy?", ""]
+    got = without_keras.ask(tmp_path, [texts], "answer")["output"]
+    assert got.tolist() == tokenizer.tokenize(tf.constant(texts)).numpy().tolist()
 
 
 @pytest.mark.parametrize("vocabulary", [[], ["who", "?"], ["[PAD]", "[UNK]", "a", "a"]])
