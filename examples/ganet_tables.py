@@ -55,6 +55,8 @@ def rows() -> Iterator[Row]:
     for units in (20, 40, 60, 80, 100):
         settings = {} if units == 100 else {"model.gate_units": str(units)}
         yield Row("figure5", "trec", "bilstm_gated", settings, "")
+    for model in ("words_soft", "words_gated"):
+        yield Row("words", "imdb", model, {"model.kernel_size": "3"}, "")
     for model, by_dataset in CODA_TABLE_5.items():
         for dataset, accuracy in by_dataset.items():
             yield Row("coda5", dataset, model, {}, accuracy)

@@ -11,7 +11,7 @@ and an interrupted run resumes where it stopped. Runs are one after the other in
 are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 
 `show` prints a table in Markdown: mean and standard deviation over seeds, the rate, and what a
-layer costs in training beside Keras' own, from `python -m benchmarks.layers --cpu`. `chart` draws
+layer costs in training beside Keras' own, from `python -m benchmarks.layers`. `chart` draws
 the first task against this cost.
 """
 
@@ -31,7 +31,7 @@ from keras_quasiattn.cli import main as quasiattn
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 ROOT = Path(__file__).resolve().parents[1]
-COSTS = ROOT / "benchmarks" / "results" / "mechanisms.json"
+COSTS = ROOT / "benchmarks" / "results" / "layers.json"
 # Batch, length, width and heads of the benchmark that `show` and `chart` take the cost from.
 SIZE = {"batch": 16, "length": 128, "width": 256, "heads": 4}
 

@@ -6,9 +6,9 @@ r"""CoDA's table 6, arithmetic: runs what is missing and prints it.
         --output curves.png
 
 The paper's table is after 100,000 updates. The table `two-cores` is smaller, for two cores: a fifth
-of the updates, with the same shares of warm-up and of averaged updates, half the width, 32
-questions per batch instead of 160, and no dropout, because no question comes twice. Both are
-measured on the first 10,000 test questions.
+of the updates and 32 questions per batch instead of 160, which is 4% of the questions, with the
+same shares of warm-up and of averaged updates, half the width, and no dropout, because no question
+comes twice. Both are measured on the first 10,000 test questions.
 
 A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
 holds the command that made it. Runs that are already in that file are skipped, and an interrupted

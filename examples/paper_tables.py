@@ -284,6 +284,14 @@ def _gated() -> Iterator[PaperTable]:
         "table 4 two texts, which are no measurements.",
     )
 
+    yield PaperTable(
+        "GA-Net's gates over three words instead of a BiLSTM's states",
+        "classify",
+        "",
+        rows_of("classify", "words"),
+        "Not in the paper: soft attention and gates over the same convolution.",
+    )
+
 
 def _conflict() -> Iterator[PaperTable]:
     yield PaperTable(

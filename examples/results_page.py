@@ -3,6 +3,9 @@
     python examples/results_page.py                     # docs/results.md from results/*.jsonl
     python examples/results_page.py --output page.md
 
+Beside the page, in the folder `images`, it draws a chart of the differences to softmax attention;
+for that it needs Matplotlib (`pip install 'keras-quasiattn[report]'`).
+
 A row without a figure of ours says why. Every figure of ours comes from a row that
 `quasiattn evaluate RUN --record FILE` wrote.
 """
@@ -14,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import own_data
+import results_chart
 from paper_tables import (
     DATA,
     NOT_RUN,
@@ -92,10 +96,13 @@ def all_records(folder: Path) -> list[Record]:
 
 def page(records: Sequence[Record]) -> str:
     """The whole page as Markdown."""
-    runs = {key: [seeds[seed] for seed in sorted(seeds)] for key, seeds in by_key(records).items()}
+    runs = _runs(records)
     tables = paper_tables()
     beyond = list(unclaimed(tables))
     parts = [HEAD]
+    compared = differences(records)
+    if compared:
+        parts.append(results_chart.section(compared))
     parts += [_section(table, runs) for table in tables]
     if beyond:
         parts += [
@@ -107,6 +114,16 @@ def page(records: Sequence[Record]) -> str:
     if others:
         parts.append(_others(others))
     return "\n".join(parts)
+
+
+def _runs(records: Sequence[Record]) -> dict[Key, list[Record]]:
+    return {key: [seeds[seed] for seed in sorted(seeds)] for key, seeds in by_key(records).items()}
+
+
+def differences(records: Sequence[Record]) -> list[results_chart.Difference]:
+    """The rows of the chart."""
+    tables = paper_tables()
+    return results_chart.differences([*tables, *unclaimed(tables)], _runs(records))
 
 
 def whole_page(folder: Path) -> str:
@@ -273,6 +290,9 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(whole_page(arguments.results), encoding="utf-8")
+    compared = differences(all_records(arguments.results))
+    if compared:
+        results_chart.write(compared, arguments.output.parent / "images")
     print(arguments.output)
 
 

@@ -40,6 +40,7 @@ ELSEWHERE = {
     "made_up_texts.py",
     "own_data.py",
     "paper_tables.py",
+    "results_chart.py",
     "results_page.py",
     "tables.py",
 }

@@ -1,6 +1,7 @@
 """The page of results: what it prints for made-up rows, and that the committed page is current."""
 
 import importlib
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -148,3 +149,51 @@ def test_the_best_run_of_a_search_is_no_row_of_a_table(results_page: ModuleType)
     assert "the best of `quasiattn tune` | test | accuracy 0.9000" in section(
         page, "Other runs on record"
     )
+
+
+def pair_of_runs(seed: int, soft: float, gated: float, **changed: Any) -> list[dict]:
+    return [record("bilstm_soft", seed, soft, **changed), record("bilstm_gated", seed, gated)]
+
+
+def test_the_committed_chart_shows_what_the_records_make(results_page: ModuleType) -> None:
+    compared = results_page.differences(results_page.all_records(ROOT / "results"))
+    svg = (ROOT / "docs" / "images" / "differences.svg").read_text(encoding="utf-8")
+    shown = re.findall(r"<text[^>]*>(.*?)</text>", svg)
+    names = [line for row in compared for line in (row.data, f"{row.model}, {row.figure}")]
+    numbers = []
+    for row in compared:
+        numbers += [row.ours, *([f"paper {row.printed}"] if row.printed else [])]
+    for wanted in (names, numbers):
+        first = shown.index(wanted[0])
+        found = shown[first : first + len(wanted)]
+        assert found == wanted, "draw it again: python examples/results_page.py"
+
+
+def test_a_difference_is_that_of_the_same_seeds(results_page: ModuleType) -> None:
+    seeds = [(0, 0.5, 0.52), (1, 0.8, 0.81), (2, 0.2, 0.23)]
+    rows = [run for one in seeds for run in pair_of_runs(*one)]
+    assert results_page.differences(rows[:4]) == []  # two seeds
+    (found,) = results_page.differences([*rows, record("bilstm_soft", 3, 0.9)])
+    assert (found.data, found.model, found.figure) == ("TREC", "bilstm_gated", "accuracy")
+    assert found.ours == "+2.00 ± 1.00" and found.printed == "+1.16" and not found.unequal
+    assert "| TREC | bilstm_gated | bilstm_soft | accuracy | +2.00 ± 1.00 | 3 | +1.16 |  |" in (
+        section(results_page.page(rows), "Difference to softmax attention")
+    )
+
+
+def test_a_difference_in_another_option_is_marked(results_page: ModuleType) -> None:
+    def ranked(model: str, seed: int, figure: float, **changed: Any) -> dict:
+        options = get("rank").presets["wikiqa"].for_model(model).options()
+        del options["model.attention_dropout"]  # as in a run from before there was one
+        made = {**record("bilstm_soft", seed, 0), "task": "rank", "preset": "wikiqa", "map": figure}
+        return {**made, "model": model, "options": {**options, **changed}}
+
+    dropout = {"model.attention_dropout": 0.2}
+    rows = [ranked("decomposable", seed, 0.4, **dropout) for seed in range(3)]
+    rows += [ranked("decomposable_coda", seed, 0.5) for seed in range(3)]
+    (found,) = results_page.differences(rows)
+    assert found.unequal == ("attention_dropout 0.0 and 0.2",) and found.mean == pytest.approx(10)
+    # Runs with the same options come first.
+    equal = [ranked("decomposable", seed, 0.45) for seed in range(3)]
+    (found,) = results_page.differences([*rows, *equal])
+    assert not found.unequal and found.mean == pytest.approx(5)
