@@ -280,7 +280,7 @@ class GatedAttention(AttentionPooling):
 
 
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
-    """Returns it; raises a `ValueError` unless it has a state for every odd window of positions."""
+    """Returns the layer; raises a `ValueError` unless it gives a state for each odd window."""
     wanted = {"padding": "valid", "strides": (1,), "dilation_rate": (1,), "groups": 1}
     if not isinstance(convolution, keras.layers.Conv1D):
         raise ValueError(

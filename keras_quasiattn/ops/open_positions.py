@@ -56,8 +56,8 @@ def open_positions_attention(
         r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
 
     Raises:
-        ValueError: a float mask, sizes that do not match, an unknown implementation, or "gathered"
-            where shapes must be static.
+        ValueError: a float mask, sizes that do not match, an even `window`, an unknown
+            implementation, or "gathered" where shapes must be static.
 
     Example:
     >>> import numpy as np
@@ -74,6 +74,10 @@ def open_positions_attention(
         raise ValueError(f"`window` must be odd. Received: window={window}")
     if encode is None:
         states, kernel = check_states(states, kernel)
+    elif len(states.shape) != 3:
+        raise ValueError(
+            f"`states` must have shape (B, T, E) with `encode`. Received: {tuple(states.shape)}"
+        )
     open_positions = as_boolean_mask(open_positions, "open_positions")
     is_static = needs_static_shapes(open_positions)
     if implementation == "gathered" and is_static:

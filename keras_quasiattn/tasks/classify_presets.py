@@ -9,6 +9,7 @@ from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTI
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
+from keras_quasiattn.tasks.word_options import WORD_OPTIONS
 
 # The models that are a TextClassifier: the `encoder` and the `attention` of each.
 TEXT_CLASSIFIERS: Mapping[str, tuple[str, str]] = {
@@ -97,9 +98,7 @@ def _preset(
         summary=summary,
         data={
             "vocabulary_size": 30_000,
-            "min_count": 2,
-            "vectors": "",
-            "unknown_ids": 1,
+            **WORD_OPTIONS,
             "length_multiple": 1,
             **data,
         },

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
+from keras_quasiattn.tasks.word_options import WORD_OPTIONS
 
 DATA_OPTIONS: Mapping[str, Any] = {
     "tokenizer": "questions",
     "vocabulary_size": 100_000,
-    "min_count": 2,
-    "vectors": "",
-    "unknown_ids": 1,
+    **WORD_OPTIONS,
     "max_length": 50,
     "length_multiple": 1,
     "null_token": True,

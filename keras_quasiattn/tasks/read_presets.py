@@ -7,13 +7,12 @@ from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTI
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
+from keras_quasiattn.tasks.word_options import WORD_OPTIONS
 
 _DATA: Mapping[str, Any] = {
     "tokenizer": "pieces",
     "vocabulary_size": 100_000,
-    "min_count": 2,
-    "vectors": "",
-    "unknown_ids": 1,
+    **WORD_OPTIONS,
     # Words of a passage that the model reads at once in training. It reads one window of a longer
     # passage, around the answer.
     "train_length": 200,

@@ -103,7 +103,7 @@ PRESETS: dict[str, Preset] = {
     # An update of 2048 tokens takes 0.8 to 1 s on two cores (results/translate.jsonl).
     "own": sequence_preset(
         "your own two files, one text per line: --source FILE --target FILE; "
-        "about half an hour on two cores",
+        "about a quarter of an hour on two cores",
         models=MODELS,
         data=OWN_DATA,
         transformer=_MULTI30K_SIZE,

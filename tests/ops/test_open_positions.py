@@ -239,6 +239,10 @@ def test_static_shapes_take_the_reference_and_refuse_gathered(jitted):
         ({"open_positions": np.ones((3, 7))}, "`open_positions` must be boolean.*float64"),
         ({"implementation": "fast"}, "`implementation` must be one of .*implementation='fast'"),
         ({"window": 2}, "`window` must be odd.*window=2"),
+        (
+            {"encode": abs, "states": np.ones((7, 5))},
+            r"`states` must have shape \(B, T, E\) with `encode`.*\(7, 5\)",
+        ),
         ({"kernel": np.ones(4)}, r"`states` must have shape \(B, T, D\).*\(3, 7, 5\).*\(4,\)"),
         ({"states": np.ones((7, 5))}, r"`states` must have shape \(B, T, D\).*\(7, 5\)"),
     ],
