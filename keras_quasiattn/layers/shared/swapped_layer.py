@@ -11,7 +11,8 @@ from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
 
 # The constructor arguments that all multi-head layers share; the others define one mechanism.
-_SHARED = {*inspect.signature(MultiHeadQuasiAttention).parameters, "name", "trainable", "dtype"}
+_INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
+_SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
 # By these, in its configuration, a block or model of this package chooses its attention.
 _CHOICE = {"attention", "attention_options", "num_heads"}
 
