@@ -1,16 +1,17 @@
-r"""Every attention on the same tasks, each at its own best rate: runs what is missing, prints it.
+r"""Every attention on the same tasks, each at its own best: runs what is missing, prints it.
 
     python examples/mechanism_tables.py train --tasks trec --seeds 3
     python examples/mechanism_tables.py show
     python examples/mechanism_tables.py chart
 
-For each attention, seed 0 is trained at every rate; the rate that is best on validation data is
-then trained with all seeds and measured on test data. All else is the same for all of them. A row
-of the results file holds the command that made it; rows that are already there are not made again,
-and an interrupted run resumes where it stopped. Runs are one after the other in this process. Data
+For each attention, seed 0 is trained with every choice of the task's grid, such as two learning
+rates; the choice that is best on validation data is then trained with all seeds and measured on
+test data. All else is the same for all of them. A row of the results file holds the command that
+made it; rows that are already there are not made again, and an interrupted run resumes where it
+stopped. Runs are one after the other in this process. Data
 are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 
-`show` prints a table in Markdown: mean and standard deviation over seeds, the rate, and what a
+`show` prints a table in Markdown: mean and standard deviation over seeds, the choice, and what a
 layer costs in training beside Keras' own, from `python -m benchmarks.layers`. `chart` draws
 the first task against this cost.
 """
@@ -36,6 +37,10 @@ COSTS = ROOT / "benchmarks" / "results" / "layers.json"
 SIZE = {"batch": 16, "length": 128, "width": 256, "heads": 4}
 
 
+# The values of a grid, one for each of its settings.
+Choice = tuple[str, ...]
+
+
 class Experiment(NamedTuple):
     """One task, with the same budget for every attention.
 
@@ -44,7 +49,7 @@ class Experiment(NamedTuple):
         preset: its preset.
         model: its model, which takes `model.attention`.
         settings: options that differ from the preset's.
-        rates: learning rates to choose from.
+        grid: settings to choose from, each with its values; every combination is a choice.
         figure: what is measured.
         sign: 1 if high figures are good, −1 if low ones are.
         options: options of single attentions, where the defaults are known not to fit.
@@ -54,17 +59,22 @@ class Experiment(NamedTuple):
     preset: str
     model: str
     settings: Mapping[str, str]
-    rates: Sequence[str]
+    grid: Mapping[str, Sequence[str]]
     figure: str = "accuracy"
     sign: int = 1
     options: Mapping[str, str] = {}
 
-    def row(self, attention: str, rate: str, split: str) -> Row:
-        """The row of one attention at one rate."""
+    @property
+    def choices(self) -> list[Choice]:
+        """Every combination of the grid's values."""
+        return list(itertools.product(*self.grid.values()))
+
+    def row(self, attention: str, choice: Choice, split: str) -> Row:
+        """The row of one attention with one choice."""
         settings = {
             **self.settings,
             "model.attention": attention,
-            "training.learning_rate": rate,
+            **dict(zip(self.grid, choice, strict=True)),
         }
         if attention in self.options:
             settings["model.attention_options"] = self.options[attention]
@@ -89,14 +99,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "75",
         },
-        ("0.002", "0.006"),
+        {"training.learning_rate": ("0.002", "0.006")},
     ),
     "snli": Experiment(
         "pairs",
         "snli_part",
         "decomposable",
         {**_TRAINING, "training.steps": "1680", "training.checkpoint_every": "560"},
-        ("0.0003", "0.001"),
+        {"training.learning_rate": ("0.0003", "0.001")},
         options=_PAIR_OPTIONS,
     ),
     "sst2": Experiment(
@@ -112,14 +122,25 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "60",
         },
-        ("0.002", "0.006"),
+        {"training.learning_rate": ("0.002", "0.006")},
     ),
     "arithmetic": Experiment(
         "mlu",
         "demo",
         "softmax",
-        {},
-        ("0.0025", "0.005", "0.01"),
+        {
+            "data.low": "0",
+            "model.hidden_dim": "32",
+            "model.intermediate_dim": "128",
+            "model.num_heads": "2",
+            "model.num_layers": "2",
+            "training.batch_size": "64",
+            "training.steps": "2000",
+        },
+        {
+            "training.learning_rate": ("0.002", "0.005"),
+            "training.label_smoothing": ("0.0", "0.1"),
+        },
         "sequence_accuracy",
     ),
     "multi30k": Experiment(
@@ -127,38 +148,38 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "multi30k",
         "transformer",
         {"training.steps": "600", "training.batch_size": "1024", "training.warmup_steps": "250"},
-        ("0.001", "0.002", "0.004"),
+        {"training.learning_rate": ("0.001", "0.002", "0.004")},
         "perplexity",
         -1,
     ),
 }
 
 
-def best_rate(
+def best_choice(
     experiment: Experiment, attention: str, found: Mapping[Key, Mapping[int, Record]]
-) -> str | None:
-    """The rate that is best on validation data; None while one of them is missing."""
+) -> Choice | None:
+    """The choice that is best on validation data; None while one of them is missing."""
     figures = {}
-    for rate in experiment.rates:
-        row = experiment.row(attention, rate, "validation")
+    for choice in experiment.choices:
+        row = experiment.row(attention, choice, "validation")
         seeds = found.get(row.key(experiment.task), {})
         if 0 not in seeds:
             return None
-        figures[rate] = experiment.sign * seeds[0][experiment.figure]
-    return max(figures, key=lambda rate: figures[rate])
+        figures[choice] = experiment.sign * seeds[0][experiment.figure]
+    return max(figures, key=lambda choice: figures[choice])
 
 
 def train(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Train and measure what the results file does not have: all rates first, then the seeds."""
+    """Train and measure what the results file does not have: all choices first, then the seeds."""
     for name in chosen:
         experiment = EXPERIMENTS[name]
-        for rate, attention in itertools.product(experiment.rates, arguments.attention):
-            _run(experiment.row(attention, rate, "validation"), 0, arguments)
+        for choice, attention in itertools.product(experiment.choices, arguments.attention):
+            _run(experiment.row(attention, choice, "validation"), 0, arguments)
         for seed, attention in itertools.product(range(arguments.seeds), arguments.attention):
             found = by_key(read_records(arguments.results))
-            rate = best_rate(experiment, attention, found)
-            assert rate is not None  # all rates are above
-            _run(experiment.row(attention, rate, "test"), seed, arguments)
+            choice = best_choice(experiment, attention, found)
+            assert choice is not None  # all of them are above
+            _run(experiment.row(attention, choice, "test"), seed, arguments)
 
 
 def _run(row: Row, seed: int, arguments: argparse.Namespace) -> None:
@@ -195,17 +216,17 @@ def costs() -> dict[str, float]:
 def measured(
     name: str, records: Sequence[Record]
 ) -> Iterator[tuple[str, str, Sequence[float], float]]:
-    """Attention, rate, figures of the seeds and the validation figure, for all that were run."""
+    """Attention, choice, figures of the seeds and the validation figure, for all that were run."""
     experiment, found = EXPERIMENTS[name], by_key(records)
     for attention in sorted(MULTI_HEAD_LAYERS):
-        rate = best_rate(experiment, attention, found)
-        if rate is None:
+        choice = best_choice(experiment, attention, found)
+        if choice is None:
             continue
-        test = found.get(experiment.row(attention, rate, "test").key(experiment.task), {})
-        validation = found[experiment.row(attention, rate, "validation").key(experiment.task)]
+        test = found.get(experiment.row(attention, choice, "test").key(experiment.task), {})
+        validation = found[experiment.row(attention, choice, "validation").key(experiment.task)]
         if test:
             figures = [test[seed][experiment.figure] for seed in sorted(test)]
-            yield attention, rate, figures, validation[0][experiment.figure]
+            yield attention, ", ".join(choice), figures, validation[0][experiment.figure]
 
 
 def show(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
@@ -217,14 +238,14 @@ def show(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
             continue
         experiment = EXPERIMENTS[name]
         print(f"{name}: {experiment.figure} on test data, training step over Keras' own\n")
-        print("| attention | rate | seeds | test | validation, seed 0 | cost |")
+        print("| attention | choice | seeds | test | validation, seed 0 | cost |")
         print("|---|---|---|---|---|---|")
-        for attention, rate, figures, validation in sorted(
+        for attention, choice, figures, validation in sorted(
             rows, key=lambda row: -experiment.sign * statistics.mean(row[2])
         ):
             price = f"{cost[attention]:.2f}" if attention in cost else ""
             print(
-                f"| {attention} | {rate} | {len(figures)} | {_spread(figures)} | "
+                f"| {attention} | {choice} | {len(figures)} | {_spread(figures)} | "
                 f"{validation:.4f} | {price} |"
             )
         print()

@@ -8,7 +8,8 @@ r"""CoDA's table 6, arithmetic: runs what is missing and prints it.
 The paper's table is after 100,000 updates. The table `two-cores` is smaller, for two cores: a fifth
 of the updates and 32 questions per batch instead of 160, which is 4% of the questions, with the
 same shares of warm-up and of averaged updates, half the width, and no dropout, because no question
-comes twice. Both are measured on the first 10,000 test questions.
+comes twice. The table `demo` is README's first command. All are measured on the first 10,000 test
+questions.
 
 A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
 holds the command that made it. Runs that are already in that file are skipped, and an interrupted
@@ -37,6 +38,8 @@ TWO_CORES = {
 
 def rows() -> Iterator[Row]:
     """Every row of the tables."""
+    for model in ("softmax", "coda"):
+        yield Row("demo", "demo", model, {}, "")
     for model, paper in TABLE_6.items():
         yield Row("6", "paper", model, {}, paper)
     for model in TABLE_6:

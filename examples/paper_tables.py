@@ -211,7 +211,7 @@ def _coda() -> Iterator[PaperTable]:
         [
             *rows_of("mlu", "6"),
             *rows_of("mlu", "two-cores"),
-            *_runs("mlu", "demo", {"softmax": "", "coda": ""}),
+            *rows_of("mlu", "demo"),
         ],
         "Models `softmax` and `universal` are quoted by the paper from Wangperawong 2018, "
         "after 100,000 updates.",

@@ -181,7 +181,9 @@ class Tables(NamedTuple):
             model = " ".join([row.model, *row.settings.values()])
             figures = "".join(f"{_spread(runs, *figure):18}" for figure in self.figures.values())
             print(f"{row.table:10}{row.preset:14}{model:40}{len(runs):5}  {figures}{row.paper}")
-            notes.add(f"{row.preset}: {runs[0]['data'].get('note', 'published splits')}")
+            # Data made by rule have no version.
+            note = runs[0].get("data", {}).get("note", "published splits")
+            notes.add(f"{row.preset}: {note}")
         print("\n".join(sorted(notes)))
 
 

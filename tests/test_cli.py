@@ -51,7 +51,8 @@ def test_from_training_to_a_saved_model(run_cli: Any, mlu_data: Path, tmp_path: 
     assert (code, err) == (0, "")
     figures = json.loads(out)
     assert (figures.pop("run"), figures.pop("split")) == (run, "test")
-    assert figures.keys() == {"sequence_accuracy", "questions"} and figures["questions"] == 40
+    assert figures.keys() == {"sequence_accuracy", "by_kind", "questions"}
+    assert figures["questions"] == 40
     assert RunFolder.open(run).metrics()["test"] == figures
 
     code, out, err = run_cli("predict", run, tiny_mlu.QUESTION, "x=1,y=2,x-x")

@@ -32,6 +32,11 @@ class Expression(NamedTuple):
         """The value of the expression."""
         return OPERATORS[self.operator](getattr(self, self.left), getattr(self, self.right))
 
+    @property
+    def kind(self) -> str:
+        """The operator, and whether the operands are the same variable: `x-x`, `x-y`."""
+        return f"x{self.operator}{'x' if self.left == self.right else 'y'}"
+
 
 @dataclasses.dataclass(frozen=True)
 class ArithmeticGrammar:

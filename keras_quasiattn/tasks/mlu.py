@@ -139,21 +139,37 @@ class Mlu(Task):
 
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, float]:
-        """The share of questions whose decoded answer is right, and the number of questions."""
+    ) -> dict[str, Any]:
+        """The share of questions whose decoded answer is right, and the number of questions.
+
+        `by_kind` has the same share for each kind of question: an operator, and one variable or
+        two. Models master one kind after the other.
+        """
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
         if limit is not None and limit < 1:
             raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
         examples = self._examples(split)
         answer = self._answer_function(self._ids_function(model))
+        kinds: list[str] = []
         predictions: list[bytes] = []
         references: list[bytes] = []
         for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
+            kinds.extend(self.grammar.parse(text).kind for text in batch["expression"].numpy())
             predictions.extend(answer(batch["expression"])["answer"].numpy())
             references.extend(batch["answer"].numpy())
+        rows_of = {
+            kind: [row for row, other in enumerate(kinds) if other == kind]
+            for kind in sorted(set(kinds))
+        }
         return {
             "sequence_accuracy": exact_match(predictions, references),
+            "by_kind": {
+                kind: exact_match(
+                    [predictions[row] for row in rows], [references[row] for row in rows]
+                )
+                for kind, rows in rows_of.items()
+            },
             "questions": len(references),
         }
 

@@ -1,3 +1,4 @@
+import collections
 import json
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,11 @@ def test_greedy_decoding_is_as_accurate_as_teacher_forcing(mlu_data: Path) -> No
         task, [row["expression"] for row in taught], [row["answer"] for row in taught]
     )
     decoded = task.evaluate(model, "test", limit=64)
+    by_kind = decoded.pop("by_kind")
+    of_kind = collections.Counter(task.grammar.parse(row["expression"]).kind for row in examples)
+    assert by_kind.keys() == of_kind.keys()
+    right = sum(share * of_kind[kind] for kind, share in by_kind.items())
+    assert right / 64 == pytest.approx(decoded["sequence_accuracy"])
     model.compile(metrics=task.metrics())
     batches = task._examples("test").take(64).batch(24).map(task._encode())
     forced = model.evaluate(batches, verbose=0, return_dict=True)["sequence_accuracy"]
@@ -64,6 +70,7 @@ def test_all_of_a_split_is_measured(trained: tuple[Task, keras.Model]) -> None:
     size = task._builder().info.splits["validation"].num_examples
     assert task.evaluate(model, "validation") == {
         "sequence_accuracy": pytest.approx(0.05, abs=0.05),
+        "by_kind": {kind: pytest.approx(0.5, abs=0.5) for kind in ("x+x", "x+y", "x-x", "x-y")},
         "questions": size,
     }
 
