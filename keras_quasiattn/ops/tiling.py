@@ -26,9 +26,8 @@ def keys_per_tile(target: Any, source: Any) -> Any:
     if not runs_op_by_op():
         return KEYS_PER_TILE
     if isinstance(target, int):
-        most: Any = (
-            KEYS_PER_TILE_OP_BY_OP if target <= MAX_QUERIES_FOR_WIDE_TILES else KEYS_PER_TILE
-        )
+        wide = target <= MAX_QUERIES_FOR_WIDE_TILES
+        most = KEYS_PER_TILE_OP_BY_OP if wide else KEYS_PER_TILE
     else:
         wide = target <= MAX_QUERIES_FOR_WIDE_TILES
         most = ops.where(wide, KEYS_PER_TILE_OP_BY_OP, KEYS_PER_TILE)

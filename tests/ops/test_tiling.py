@@ -14,3 +14,11 @@ def test_tiles_are_wide_and_even_where_lengths_are_unknown_too(target, source, s
 
     unknown = tf.function(keys_per_tile, input_signature=[tf.TensorSpec((), tf.int32)] * 2)
     assert keys_per_tile(target, source) == int(unknown(target, source)) == size
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow graphs")
+def test_autograph_converts_the_choice_of_tiles():
+    # An annotated name in a branch made it warn in every tf.function that called an op.
+    import tensorflow as tf
+
+    assert tf.autograph.to_graph(keys_per_tile)(tf.constant(64), tf.constant(64)) == 64
