@@ -7,6 +7,8 @@
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
+- `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: of (B, T, F) and (B, S, F), by a kernel of
+  the backend; None where it has none.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
@@ -28,6 +30,9 @@ arctan = _backend.arctan
 cos = _backend.cos
 cumsum = _backend.cumsum
 in_turn = _backend.in_turn
+# Tiles compute these themselves on TensorFlow and JAX.
+l1_distances = getattr(_backend, "l1_distances", None)
+l1_gradients = getattr(_backend, "l1_gradients", None)
 loop = _backend.loop
 maximum = _backend.maximum
 needs_static_shapes = _backend.needs_static_shapes

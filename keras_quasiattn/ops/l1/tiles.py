@@ -8,7 +8,14 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.backend import add_rows, loop, maximum, runs_op_by_op
+from keras_quasiattn.ops.backend import (
+    add_rows,
+    l1_distances,
+    l1_gradients,
+    loop,
+    maximum,
+    runs_op_by_op,
+)
 from keras_quasiattn.ops.tiling import (
     empty_tiles,
     joined,
@@ -150,7 +157,7 @@ class DistanceTiles:
 
     Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
     three. The mean of the keys is subtracted from both sides first, because a large common offset
-    would lose precision by cancellation.
+    would lose precision by cancellation. A kernel of the backend's own is used where there is one.
 
     Args:
         x: (B, T, F), in the dtype of the computation.
@@ -185,6 +192,8 @@ class DistanceTiles:
     def tile(self, index: Any) -> Tensor:
         """Distances (B, T, size) to the keys of tile `index`."""
         y = take(self.y, index, self.size)
+        if l1_distances is not None and self.weights is None:
+            return l1_distances(self.x, y)
         scales = None if self.weights is None else self._by_feature(self.weights)
         add = maxima_by_feature if runs_op_by_op() else sum_of_maxima
         maxima = add(self.x_by_feature, self._by_feature(y), scales)
@@ -201,7 +210,8 @@ class DistanceTiles:
         """
         y = take(self.y, index, self.size)
         if runs_op_by_op():
-            x_gradient, y_gradient = signs_by_feature(self.x, y, upstream)
+            gradients = l1_gradients or signs_by_feature
+            x_gradient, y_gradient = gradients(self.x, y, upstream)
             return x_gradient[..., : self.features], y_gradient[..., : self.features]
         x_gradient = sum_of_signs(self.x, y, ops.transpose(upstream, (0, 2, 1)))
         # (B, padded T, size): rows of padding have upstream 0.
