@@ -4,15 +4,13 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.backend import cumsum
-from keras_quasiattn.ops.masking import as_boolean_mask, masked_softmax, zero_masked
+from keras_quasiattn.ops.masking import as_boolean_mask, masked_softmax
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
-from keras_quasiattn.ops.sparsemax import below_highest, descending, sparsemax
+from keras_quasiattn.ops.sparsemax import below_highest, sparse_weights
 
 Tensor = Any
 LEAST_ALPHA = 1.01  # below it, powers of 1/(α − 1) are too steep for float32
-_BISECTIONS, _NEWTON_STEPS = 8, 6
 
 
 def entmax(scores: Tensor, mask: Tensor | None = None, alpha: float | Tensor = 1.5) -> Tensor:
@@ -20,11 +18,10 @@ def entmax(scores: Tensor, mask: Tensor | None = None, alpha: float | Tensor = 1
 
     p = max((α − 1)·z − τ, 0)^(1/(α − 1)), with τ such that p sums to 1
 
-    For α = 1.5 and α = 2, τ follows from the sorted scores. For other values it is found by
-    bisection and then Newton's method. The gradients are those of the exact solution, that of α
-    too. A masked score has weight exactly 0, whatever it holds. By its definition a row sums to 1;
-    a row without visible keys is all zeros here, as in every attention of this package. Computed in
-    float32 for 16-bit inputs.
+    τ is found by bisection and then Newton's method, to the precision of the floats. The gradients
+    are those of the exact solution, that of α too. A masked score has weight exactly 0, whatever it
+    holds. By its definition a row sums to 1; a row without visible keys is all zeros here, as in
+    every attention of this package. Computed in float32 for 16-bit inputs.
 
     Args:
         scores: z, (..., S).
@@ -56,24 +53,9 @@ def entmax(scores: Tensor, mask: Tensor | None = None, alpha: float | Tensor = 1
         check_alpha(alpha)
         if alpha == 1:
             return masked_softmax(scores, mask)
-        if alpha == 2:
-            return sparsemax(scores, mask)
-        order = as_dtype(alpha, scores.dtype)
     else:
-        order = ops.clip(as_dtype(alpha, scores.dtype), LEAST_ALPHA, 2.0)
-    x = below_highest((order - 1) * scores, mask)
-    power = 1 / (order - 1)
-    fixed, fixed_power = ops.stop_gradient(x), ops.stop_gradient(power)
-    if isinstance(alpha, float) and alpha == 1.5:
-        threshold = _threshold_of_squares(fixed)
-    else:
-        threshold = _threshold_by_bisection(fixed, fixed_power)
-    # The last Newton step is differentiated. As its slope is held fixed, it has the gradients of τ
-    # as an implicit function of x and α.
-    threshold = ops.stop_gradient(threshold)
-    slope = _slope(fixed - threshold, fixed_power)
-    threshold = threshold + (_total(_powered(x - threshold, power)) - 1) / slope
-    return zero_masked(_powered(x - threshold, power), mask)
+        alpha = ops.clip(as_dtype(alpha, scores.dtype), LEAST_ALPHA, 2.0)
+    return sparse_weights(below_highest((alpha - 1) * scores, mask), mask, 1 / (alpha - 1))
 
 
 def entmax_attention(
@@ -128,47 +110,3 @@ def check_alpha(alpha: float) -> None:
     """Raises a `ValueError` unless α is 1 or from 1.01 to 2."""
     if alpha != 1 and not LEAST_ALPHA <= alpha <= 2:
         raise ValueError(f"`alpha` must be 1, or from {LEAST_ALPHA} to 2. Received: alpha={alpha}")
-
-
-def _powered(base: Tensor, power: Tensor) -> Tensor:
-    """max(base, 0)^power, with gradient 0 where the base is not above 0."""
-    is_positive = base > 0
-    safe = ops.where(is_positive, base, ops.ones_like(base))  # 0^power has no finite gradient
-    return zero_masked(ops.exp(power * ops.log(safe)), is_positive)
-
-
-def _total(x: Tensor) -> Tensor:
-    return ops.sum(x, axis=-1, keepdims=True)
-
-
-def _slope(base: Tensor, power: Tensor) -> Tensor:
-    """Σ of the derivatives of max(base, 0)^power, (..., 1); 1 where none is above 0."""
-    total = power * _total(_powered(base, power - 1))
-    return ops.where(total > 0, total, ops.ones_like(total))
-
-
-def _threshold_of_squares(x: Tensor) -> Tensor:
-    """τ for α = 1.5, where the weights are squares: the solution of a quadratic equation."""
-    lower, size = descending(x)
-    mean = cumsum(lower) / size
-    variance = cumsum(ops.square(lower)) / size - ops.square(mean)
-    # One candidate for each size of the support: Σ (x − τ)² = 1 over the highest entries.
-    candidates = mean - ops.sqrt(ops.relu(1 / size - variance))
-    found = _total(ops.cast(candidates <= lower, x.dtype))
-    return _total(ops.where(ops.equal(size, found), candidates, ops.zeros_like(candidates)))
-
-
-def _threshold_by_bisection(x: Tensor, power: Tensor) -> Tensor:
-    """τ, between −1 and 0, where the highest entry of a row is 0.
-
-    Bisection finds a lower bound. From there Newton's method cannot step beyond τ, because the sum
-    of the weights is a convex falling function of it.
-    """
-    lower = -ops.ones_like(_total(x))
-    for step in range(1, _BISECTIONS + 1):
-        middle = lower + 0.5**step
-        lower = ops.where(_total(_powered(x - middle, power)) >= 1, middle, lower)
-    for _ in range(_NEWTON_STEPS):
-        base = x - lower
-        lower = lower + (_total(_powered(base, power)) - 1) / _slope(base, power)
-    return lower

@@ -4,12 +4,15 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.backend import cumsum, maximum
+from keras_quasiattn.ops.backend import maximum
 from keras_quasiattn.ops.masking import as_boolean_mask, largest, zero_masked
 from keras_quasiattn.ops.precision import compute_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
 
 Tensor = Any
+# Enough for the precision of float64 in rows of thousands of keys: powers up to 2, and up to 100,
+# which are steeper.
+_BISECTIONS, _BISECTIONS_IF_STEEP, _NEWTON_STEPS = 4, 8, 6
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -17,10 +20,11 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
     p = argmin over distributions p of ‖p − z‖²  =  max(z − τ, 0), with τ such that p sums to 1
 
-    τ comes from the sorted scores. Where S is the support, the keys with p > 0, the Jacobian is
-    diag(s) − s·sᵀ/|S| with s = 1 on S and 0 elsewhere. A masked score has weight exactly 0,
-    whatever it holds. By its definition a row sums to 1; a row without visible keys is all zeros
-    here, as in every attention of this package. Computed in float32 for 16-bit inputs.
+    τ is found by bisection and then Newton's method, to the precision of the floats. Where S is the
+    support, the keys with p > 0, the Jacobian is diag(s) − s·sᵀ/|S| with s = 1 on S and 0
+    elsewhere. A masked score has weight exactly 0, whatever it holds. By its definition a row sums
+    to 1; a row without visible keys is all zeros here, as in every attention of this package.
+    Computed in float32 for 16-bit inputs.
 
     Args:
         scores: z, (..., S).
@@ -42,12 +46,7 @@ def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     """
     scores, mask = ops.convert_to_tensor(scores), as_boolean_mask(mask, "mask")
     x = below_highest(ops.cast(scores, compute_dtype(scores)), mask)
-    fixed = ops.stop_gradient(x)
-    lower, position = descending(fixed)
-    totals = cumsum(lower)
-    found = ops.cast(1 + position * lower > totals, x.dtype)  # 1 for the |S| highest, then 0
-    support = ops.cast(fixed > _threshold(lower, found), x.dtype)
-    return zero_masked(ops.relu(x - _threshold(x, support)), mask)
+    return sparse_weights(x, mask, 1)
 
 
 def sparsemax_attention(
@@ -100,14 +99,57 @@ def below_highest(x: Tensor, mask: Tensor | None) -> Tensor:
     return maximum(x - highest, ops.cast(-2, x.dtype))
 
 
-def descending(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The entries of x (..., S) from high to low, and their places 1 … S."""
-    position = ops.cast(ops.arange(1, ops.shape(x)[-1] + 1, dtype="int32"), x.dtype)
-    return -ops.sort(-x, axis=-1), position
+def sparse_weights(x: Tensor, mask: Tensor | None, power: float | Tensor) -> Tensor:
+    """max(x − τ, 0)^power, with τ such that the weights of a row sum to 1.
+
+    τ is between −1 and 0, where the highest entry is 0. Bisection finds a lower bound. From there
+    Newton's method cannot step beyond τ, because the sum of the weights is a convex falling
+    function of it. This takes no sorting, which compilers do slowly.
+
+    Args:
+        x: (..., S), from `below_highest`.
+        mask: broadcasts to (..., S); True = visible.
+        power: 1 or above; a tensor that broadcasts to (..., 1) gets the gradient of the exact
+            solution, as x does.
+
+    Returns:
+        (..., S), 0 where `mask` is False.
+    """
+    fixed, fixed_power, bisections = ops.stop_gradient(x), power, _BISECTIONS_IF_STEEP
+    if not isinstance(power, (int, float)):
+        fixed_power = ops.stop_gradient(power)
+    elif power <= 2:
+        bisections = _BISECTIONS
+    threshold = -ops.ones_like(_total(fixed))
+    for step in range(1, bisections + 1):
+        middle = threshold + 0.5**step
+        threshold = ops.where(_total(_powered(fixed - middle, fixed_power)) < 1, threshold, middle)
+    for _ in range(_NEWTON_STEPS):
+        base = fixed - threshold
+        excess = _total(_powered(base, fixed_power)) - 1
+        threshold = threshold + excess / _slope(base, fixed_power)
+    # One more step, which is differentiated. As its slope is held fixed, it has the gradients of τ
+    # as an implicit function of x and of the power.
+    slope = _slope(fixed - threshold, fixed_power)
+    threshold = threshold + (_total(_powered(x - threshold, power)) - 1) / slope
+    return zero_masked(_powered(x - threshold, power), mask)
 
 
-def _threshold(x: Tensor, support: Tensor) -> Tensor:
-    """τ = (Σ x − 1)/|S| over the support, (..., 1)."""
-    size = ops.sum(support, axis=-1, keepdims=True)
-    total = ops.sum(x * support, axis=-1, keepdims=True)
-    return (total - 1) / maximum(size, ops.ones_like(size))
+def _total(x: Tensor) -> Tensor:
+    return ops.sum(x, axis=-1, keepdims=True)
+
+
+def _powered(base: Tensor, power: float | Tensor) -> Tensor:
+    """max(base, 0)^power, with value and gradient 0 where the base is not above 0."""
+    if isinstance(power, (int, float)) and power in (0, 1, 2):
+        positive = ops.cast(base > 0, base.dtype) if power == 0 else ops.relu(base)
+        return ops.square(positive) if power == 2 else positive
+    is_positive = base > 0
+    safe = ops.where(is_positive, base, ops.ones_like(base))  # 0^power has no finite gradient
+    return zero_masked(ops.exp(power * ops.log(safe)), is_positive)
+
+
+def _slope(base: Tensor, power: float | Tensor) -> Tensor:
+    """Σ of the derivatives of max(base, 0)^power, (..., 1); 1 where none is above 0."""
+    total = power * _total(_powered(base, power - 1))
+    return ops.where(total > 0, total, ops.ones_like(total))
