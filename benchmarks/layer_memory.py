@@ -24,7 +24,7 @@ from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 def above_base(name: str, size: Size) -> float:
     """MiB that a step takes in this process, above those of a short one."""
     classes = {KERAS: keras.layers.MultiHeadAttention, **MULTI_HEAD_LAYERS}
-    model = self_attention(classes[name](size.heads, size.width // size.heads), size)
+    model = self_attention(classes[name](size.heads, size.width // size.heads), size.width)
     for length in (64, size.length):
         base = resident_peak()
         x = np.ones((size.batch, length, size.width), "float32")
