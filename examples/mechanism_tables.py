@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import keras
+from mlu_tables import SMALL
 from tables import Key, Record, Row, by_key, read_records
 
 from keras_quasiattn.cli import main as quasiattn
@@ -128,15 +129,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "mlu",
         "demo",
         "softmax",
-        {
-            "data.low": "0",
-            "model.hidden_dim": "32",
-            "model.intermediate_dim": "128",
-            "model.num_heads": "2",
-            "model.num_layers": "2",
-            "training.batch_size": "64",
-            "training.steps": "2000",
-        },
+        SMALL,
         {
             "training.learning_rate": ("0.002", "0.005"),
             "training.label_smoothing": ("0.0", "0.1"),

@@ -9,7 +9,7 @@ The paper's table is after 100,000 updates. The table `two-cores` is smaller, fo
 of the updates and 32 questions per batch instead of 160, which is 4% of the questions, with the
 same shares of warm-up and of averaged updates, half the width, and no dropout, because no question
 comes twice. The table `demo` is README's first command. All are measured on the first 10,000 test
-questions.
+questions. The table `variants` is of CoDA's options on a smaller task, by validation data.
 
 A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
 holds the command that made it. Runs that are already in that file are skipped, and an interrupted
@@ -34,6 +34,23 @@ TWO_CORES = {
     "training.average_checkpoints": "2",
     "training.jit_compile": "true",
 }
+# A smaller task still: 2,000 updates of 64 sums and differences of numbers in [0, 100).
+SMALL = {
+    "data.low": "0",
+    "model.hidden_dim": "32",
+    "model.intermediate_dim": "128",
+    "model.num_heads": "2",
+    "model.num_layers": "2",
+    "training.batch_size": "64",
+    "training.steps": "2000",
+}
+# What might make CoDA learn more there, by validation data.
+VARIANTS = (
+    {},
+    {"training.clip_norm": "1.0"},
+    {"model.coda_beta": "0.25"},
+    {"model.coda_learned": "true"},
+)
 
 
 def rows() -> Iterator[Row]:
@@ -44,6 +61,8 @@ def rows() -> Iterator[Row]:
         yield Row("6", "paper", model, {}, paper)
     for model in TABLE_6:
         yield Row("two-cores", "paper", model, TWO_CORES, "")
+    for variant in VARIANTS:
+        yield Row("variants", "demo", "coda", {**SMALL, **variant}, "", "validation")
 
 
 if __name__ == "__main__":
