@@ -9,7 +9,8 @@ The paper's table is after 100,000 updates. The table `two-cores` is smaller, fo
 of the updates and 32 questions per batch instead of 160, which is 4% of the questions, with the
 same shares of warm-up and of averaged updates, half the width, and no dropout, because no question
 comes twice. The table `demo` is README's first command. All are measured on the first 10,000 test
-questions. The table `variants` is of CoDA's options on a smaller task, by validation data.
+questions. By validation data, `rates` has another rate for the demo, and `variants` has options of
+CoDA on a smaller task.
 
 A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
 holds the command that made it. Runs that are already in that file are skipped, and an interrupted
@@ -17,6 +18,7 @@ run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_
 `data`).
 """
 
+import itertools
 from collections.abc import Iterator
 
 from tables import Row, Tables
@@ -57,6 +59,9 @@ def rows() -> Iterator[Row]:
     """Every row of the tables."""
     for model in ("softmax", "coda"):
         yield Row("demo", "demo", model, {}, "")
+    for model, rate in itertools.product(("softmax", "coda"), ("0.002", "0.005")):
+        settings = {} if rate == "0.005" else {"training.learning_rate": rate}
+        yield Row("rates", "demo", model, settings, "", "validation")
     for model, paper in TABLE_6.items():
         yield Row("6", "paper", model, {}, paper)
     for model in TABLE_6:
