@@ -130,10 +130,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "demo",
         "softmax",
         SMALL,
-        {
-            "training.learning_rate": ("0.002", "0.005"),
-            "training.label_smoothing": ("0.0", "0.1"),
-        },
+        {"training.learning_rate": ("0.002", "0.005")},
         "sequence_accuracy",
     ),
     "multi30k": Experiment(

@@ -9,8 +9,8 @@ The paper's table is after 100,000 updates. The table `two-cores` is smaller, fo
 of the updates and 32 questions per batch instead of 160, which is 4% of the questions, with the
 same shares of warm-up and of averaged updates, half the width, and no dropout, because no question
 comes twice. The table `demo` is README's first command. All are measured on the first 10,000 test
-questions. By validation data, `rates` has another rate for the demo, and `variants` has options of
-CoDA on a smaller task.
+questions. By validation data, `rates` has another rate for the demo, and `smoothing` and `variants`
+have label smoothing and options of CoDA on a smaller task.
 
 A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
 holds the command that made it. Runs that are already in that file are skipped, and an interrupted
@@ -36,7 +36,7 @@ TWO_CORES = {
     "training.average_checkpoints": "2",
     "training.jit_compile": "true",
 }
-# A smaller task still: 2,000 updates of 64 sums and differences of numbers in [0, 100).
+# A smaller task still: 4,000 updates of 64 sums and differences of numbers in [0, 100).
 SMALL = {
     "data.low": "0",
     "model.hidden_dim": "32",
@@ -44,7 +44,7 @@ SMALL = {
     "model.num_heads": "2",
     "model.num_layers": "2",
     "training.batch_size": "64",
-    "training.steps": "2000",
+    "training.steps": "4000",
 }
 # What might make CoDA learn more there, by validation data.
 VARIANTS = (
@@ -66,6 +66,10 @@ def rows() -> Iterator[Row]:
         yield Row("6", "paper", model, {}, paper)
     for model in TABLE_6:
         yield Row("two-cores", "paper", model, TWO_CORES, "")
+    # `mechanism_tables.py` chooses between the rates without smoothing.
+    for model, rate in itertools.product(("softmax", "coda"), ("0.002", "0.005")):
+        settings = {"training.learning_rate": rate, "training.label_smoothing": "0.1"}
+        yield Row("smoothing", "demo", model, {**SMALL, **settings}, "", "validation")
     for variant in VARIANTS:
         yield Row("variants", "demo", "coda", {**SMALL, **variant}, "", "validation")
 
