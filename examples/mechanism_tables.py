@@ -1,17 +1,16 @@
-r"""Every attention on the same tasks, each at its own best: runs what is missing, prints it.
+r"""Every attention on the same tasks, each at its own best rate: runs what is missing, prints it.
 
     python examples/mechanism_tables.py train --tasks trec --seeds 3
     python examples/mechanism_tables.py show
     python examples/mechanism_tables.py chart
 
-For each attention, seed 0 is trained with every choice of the task's grid, such as two learning
-rates; the choice that is best on validation data is then trained with all seeds and measured on
-test data. All else is the same for all of them. A row of the results file holds the command that
-made it; rows that are already there are not made again, and an interrupted run resumes where it
-stopped. Runs are one after the other in this process. Data
+For each attention, seed 0 is trained at every rate; the rate that is best on validation data is
+then trained with all seeds and measured on test data. All else is the same for all of them. A row
+of the results file holds the command that made it; rows that are already there are not made again,
+and an interrupted run resumes where it stopped. Runs are one after the other in this process. Data
 are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 
-`show` prints a table in Markdown: mean and standard deviation over seeds, the choice, and what a
+`show` prints a table in Markdown: mean and standard deviation over seeds, the rate, and what a
 layer costs in training beside Keras' own, from `python -m benchmarks.layers`. `chart` draws
 the first task against this cost.
 """
@@ -38,10 +37,6 @@ COSTS = ROOT / "benchmarks" / "results" / "layers.json"
 SIZE = {"batch": 16, "length": 128, "width": 256, "heads": 4}
 
 
-# The values of a grid, one for each of its settings.
-Choice = tuple[str, ...]
-
-
 class Experiment(NamedTuple):
     """One task, with the same budget for every attention.
 
@@ -50,7 +45,7 @@ class Experiment(NamedTuple):
         preset: its preset.
         model: its model, which takes `model.attention`.
         settings: options that differ from the preset's.
-        grid: settings to choose from, each with its values; every combination is a choice.
+        rates: learning rates to choose from.
         figure: what is measured.
         sign: 1 if high figures are good, −1 if low ones are.
         options: options of single attentions, where the defaults are known not to fit.
@@ -60,22 +55,17 @@ class Experiment(NamedTuple):
     preset: str
     model: str
     settings: Mapping[str, str]
-    grid: Mapping[str, Sequence[str]]
+    rates: Sequence[str]
     figure: str = "accuracy"
     sign: int = 1
     options: Mapping[str, str] = {}
 
-    @property
-    def choices(self) -> list[Choice]:
-        """Every combination of the grid's values."""
-        return list(itertools.product(*self.grid.values()))
-
-    def row(self, attention: str, choice: Choice, split: str) -> Row:
-        """The row of one attention with one choice."""
+    def row(self, attention: str, rate: str, split: str) -> Row:
+        """The row of one attention at one rate."""
         settings = {
             **self.settings,
             "model.attention": attention,
-            **dict(zip(self.grid, choice, strict=True)),
+            "training.learning_rate": rate,
         }
         if attention in self.options:
             settings["model.attention_options"] = self.options[attention]
@@ -100,14 +90,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "75",
         },
-        {"training.learning_rate": ("0.002", "0.006")},
+        ("0.002", "0.006"),
     ),
     "snli": Experiment(
         "pairs",
         "snli_part",
         "decomposable",
         {**_TRAINING, "training.steps": "1680", "training.checkpoint_every": "560"},
-        {"training.learning_rate": ("0.0003", "0.001")},
+        ("0.0003", "0.001"),
         options=_PAIR_OPTIONS,
     ),
     "sst2": Experiment(
@@ -123,14 +113,14 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "60",
         },
-        {"training.learning_rate": ("0.002", "0.006")},
+        ("0.002", "0.006"),
     ),
     "arithmetic": Experiment(
         "mlu",
         "demo",
         "softmax",
         SMALL,
-        {"training.learning_rate": ("0.002", "0.005")},
+        ("0.002", "0.005"),
         "sequence_accuracy",
     ),
     "multi30k": Experiment(
@@ -138,38 +128,38 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "multi30k",
         "transformer",
         {"training.steps": "600", "training.batch_size": "1024", "training.warmup_steps": "250"},
-        {"training.learning_rate": ("0.001", "0.002", "0.004")},
+        ("0.001", "0.002", "0.004"),
         "perplexity",
         -1,
     ),
 }
 
 
-def best_choice(
+def best_rate(
     experiment: Experiment, attention: str, found: Mapping[Key, Mapping[int, Record]]
-) -> Choice | None:
-    """The choice that is best on validation data; None while one of them is missing."""
+) -> str | None:
+    """The rate that is best on validation data; None while one of them is missing."""
     figures = {}
-    for choice in experiment.choices:
-        row = experiment.row(attention, choice, "validation")
+    for rate in experiment.rates:
+        row = experiment.row(attention, rate, "validation")
         seeds = found.get(row.key(experiment.task), {})
         if 0 not in seeds:
             return None
-        figures[choice] = experiment.sign * seeds[0][experiment.figure]
-    return max(figures, key=lambda choice: figures[choice])
+        figures[rate] = experiment.sign * seeds[0][experiment.figure]
+    return max(figures, key=lambda rate: figures[rate])
 
 
 def train(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Train and measure what the results file does not have: all choices first, then the seeds."""
+    """Train and measure what the results file does not have: all rates first, then the seeds."""
     for name in chosen:
         experiment = EXPERIMENTS[name]
-        for choice, attention in itertools.product(experiment.choices, arguments.attention):
-            _run(experiment.row(attention, choice, "validation"), 0, arguments)
+        for rate, attention in itertools.product(experiment.rates, arguments.attention):
+            _run(experiment.row(attention, rate, "validation"), 0, arguments)
         for seed, attention in itertools.product(range(arguments.seeds), arguments.attention):
             found = by_key(read_records(arguments.results))
-            choice = best_choice(experiment, attention, found)
-            assert choice is not None  # all of them are above
-            _run(experiment.row(attention, choice, "test"), seed, arguments)
+            rate = best_rate(experiment, attention, found)
+            assert rate is not None  # all rates are above
+            _run(experiment.row(attention, rate, "test"), seed, arguments)
 
 
 def _run(row: Row, seed: int, arguments: argparse.Namespace) -> None:
@@ -206,17 +196,17 @@ def costs() -> dict[str, float]:
 def measured(
     name: str, records: Sequence[Record]
 ) -> Iterator[tuple[str, str, Sequence[float], float]]:
-    """Attention, choice, figures of the seeds and the validation figure, for all that were run."""
+    """Attention, rate, figures of the seeds and the validation figure, for all that were run."""
     experiment, found = EXPERIMENTS[name], by_key(records)
     for attention in sorted(MULTI_HEAD_LAYERS):
-        choice = best_choice(experiment, attention, found)
-        if choice is None:
+        rate = best_rate(experiment, attention, found)
+        if rate is None:
             continue
-        test = found.get(experiment.row(attention, choice, "test").key(experiment.task), {})
-        validation = found[experiment.row(attention, choice, "validation").key(experiment.task)]
+        test = found.get(experiment.row(attention, rate, "test").key(experiment.task), {})
+        validation = found[experiment.row(attention, rate, "validation").key(experiment.task)]
         if test:
             figures = [test[seed][experiment.figure] for seed in sorted(test)]
-            yield attention, ", ".join(choice), figures, validation[0][experiment.figure]
+            yield attention, rate, figures, validation[0][experiment.figure]
 
 
 def show(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
@@ -228,14 +218,14 @@ def show(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
             continue
         experiment = EXPERIMENTS[name]
         print(f"{name}: {experiment.figure} on test data, training step over Keras' own\n")
-        print("| attention | choice | seeds | test | validation, seed 0 | cost |")
+        print("| attention | rate | seeds | test | validation, seed 0 | cost |")
         print("|---|---|---|---|---|---|")
-        for attention, choice, figures, validation in sorted(
+        for attention, rate, figures, validation in sorted(
             rows, key=lambda row: -experiment.sign * statistics.mean(row[2])
         ):
             price = f"{cost[attention]:.2f}" if attention in cost else ""
             print(
-                f"| {attention} | {choice} | {len(figures)} | {_spread(figures)} | "
+                f"| {attention} | {rate} | {len(figures)} | {_spread(figures)} | "
                 f"{validation:.4f} | {price} |"
             )
         print()

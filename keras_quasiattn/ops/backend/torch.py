@@ -31,7 +31,16 @@ def l1_distances(x: Tensor, y: Tensor) -> Tensor:
 
 
 def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients for x and y, by the kernel that `torch.cdist` has for its own."""
+    """The gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
+
+    The kernel is that of `torch.cdist`'s own derivative. PyTorch's public ways to it would compute
+    the distances again.
+
+    Args:
+        x: (B, T, F).
+        y: (B, S, F).
+        upstream: (B, T, S).
+    """
 
     def gradient(x: Tensor, y: Tensor, upstream: Tensor) -> Tensor:
         # The last argument is the distances, which this norm does not need.
