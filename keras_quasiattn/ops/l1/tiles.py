@@ -157,8 +157,8 @@ class DistanceTiles:
 
     Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
     three. The mean of the keys is subtracted from both sides first, because a large common offset
-    would lose precision by cancellation. Where the backend has a kernel for it, that is used, unless
-    features have weights.
+    would lose precision by cancellation. Where the backend has a kernel for it, that is used,
+    unless features have weights.
 
     Args:
         x: (B, T, F), in the dtype of the computation.
