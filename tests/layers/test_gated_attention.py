@@ -47,26 +47,27 @@ def test_all_gates_open_is_soft_attention(mask, implementation):
     np.testing.assert_allclose(weights, expected[1], atol=1e-6)
 
 
-def convolution(window=3, **options):
-    return keras.layers.Conv1D(6, window, activation="relu", **options)
+def convolution(window=3, activation="relu", **options):
+    return keras.layers.Conv1D(6, window, activation=activation, **options)
 
 
 @pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("options", [{}, {"activation": None, "use_bias": False}])
 @pytest.mark.parametrize("mask", [None, MASK], ids=["plain", "masked"])
 @pytest.mark.parametrize("implementation", ["reference", "gathered"])
-def test_a_convolution_is_computed_in_the_layer(window, mask, implementation):
+def test_a_convolution_is_computed_in_the_layer(window, options, mask, implementation):
     """All gates open: soft attention to the states of the same convolution, over zeros."""
     gated = make(
         *("feed_forward", 4),
         threshold=0.0,
-        convolution=convolution(window),
+        convolution=convolution(window, **options),
         implementation=implementation,
     )
     words = normal(B, T, D)
     if mask is not None:
         words[~mask] = np.nan
     output, _, weights = arrays(gated(words, mask=mask, return_attention_scores=True))
-    before = convolution(window, padding="same")
+    before = convolution(window, padding="same", **options)
     before.build((None, None, D))
     before.set_weights(arrays([variable.value for variable in gated.convolution.variables]))
     soft = SoftAttention()
@@ -80,10 +81,10 @@ def test_a_convolution_is_computed_in_the_layer(window, mask, implementation):
 
 def test_a_convolution_computes_the_states_of_open_positions_alone(monkeypatch):
     layer = make("feed_forward", 4, convolution=convolution(), implementation="gathered")
-    seen, original = [], keras.layers.Conv1D.call
+    seen, original = [], GatedAttention._encode
     monkeypatch.setattr(
-        keras.layers.Conv1D,
-        "call",
+        GatedAttention,
+        "_encode",
         lambda self, x: (seen.append(tuple(x.shape)), original(self, x))[1],
     )
     _, gates, _ = arrays(layer(normal(B, T, D), mask=MASK, return_attention_scores=True))
