@@ -71,4 +71,4 @@ if __name__ == "__main__":
         "density": ("density", 1.0),
         "MFLOPs": ("attention_flops", 1e6),
     }
-    Tables("classify", list(rows()), figures, ("bilstm", "words")).main(__doc__)
+    Tables("classify", list(rows()), figures).main(__doc__)

@@ -76,6 +76,4 @@ def rows() -> Iterator[Row]:
 
 
 if __name__ == "__main__":
-    Tables("mlu", list(rows()), {"right answers": ("sequence_accuracy", 1.0)}, (), 10_000).main(
-        __doc__
-    )
+    Tables("mlu", list(rows()), {"right answers": ("sequence_accuracy", 1.0)}, 10_000).main(__doc__)

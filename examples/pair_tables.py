@@ -45,4 +45,4 @@ def rows() -> Iterator[Row]:
 
 if __name__ == "__main__":
     figures = {"accuracy": ("accuracy", 1.0), "cross-entropy": ("cross_entropy", 1.0)}
-    Tables("pairs", list(rows()), figures, ("decomposable", "mixture", "siamese")).main(__doc__)
+    Tables("pairs", list(rows()), figures).main(__doc__)

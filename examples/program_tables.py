@@ -33,4 +33,4 @@ def rows() -> Iterator[Row]:
 
 if __name__ == "__main__":
     figures = {"exact": ("sequence_accuracy", 1.0), "passing": ("program_accuracy", 1.0)}
-    Tables("programs", list(rows()), figures, ()).main(__doc__)
+    Tables("programs", list(rows()), figures).main(__doc__)

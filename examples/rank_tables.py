@@ -68,4 +68,4 @@ def rows() -> Iterator[Row]:
 
 if __name__ == "__main__":
     figures = {"MAP": ("map", 1.0), "MRR": ("mrr", 1.0), "R@1": ("recall_at_1", 1.0)}
-    Tables("rank", list(rows()), figures, ("decomposable", "siamese")).main(__doc__)
+    Tables("rank", list(rows()), figures).main(__doc__)

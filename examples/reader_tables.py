@@ -39,4 +39,4 @@ if __name__ == "__main__":
         "million weights": ("parameters", 1e6),
         "hours": ("seconds", 3600.0),
     }
-    Tables("read", list(rows()), figures, ("attention_flow", "decaprop")).main(__doc__)
+    Tables("read", list(rows()), figures).main(__doc__)

@@ -200,7 +200,8 @@ def _words(record: Record) -> list[str]:
         for before, word in zip(["", *words], words, strict=False)
         if "--set" not in (word, before)
     ]
-    settings = [word for setting in sorted(key_of(record)[-1]) for word in ("--set", setting)]
+    changed = sorted(setting for setting in key_of(record)[-1] if "=" in setting)  # not the notes
+    settings = [word for setting in changed for word in ("--set", setting)]
     place = kept.index("--run")
     return [*kept[:place], *settings, *kept[place:]]
 

@@ -17,6 +17,16 @@ Record = Mapping[str, Any]
 # Task, preset, model, split, and the options that differ from the preset's; the same for a row and
 # its runs.
 Key = tuple[str, str, str, str, frozenset[str]]
+# Prefixes of the names of the models whose rows are with word vectors.
+WITH_VECTORS = (
+    "attention_flow",
+    "bilstm",
+    "decaprop",
+    "decomposable",
+    "mixture",
+    "siamese",
+    "words",
+)
 
 
 class Row(NamedTuple):
@@ -61,8 +71,12 @@ def key_of(record: Record) -> Key:
     names the options it had, and is not taken for a run of today's preset.
     """
     key = _key(*(record[name] for name in ("task", "preset", "model", "split", "options")))
-    searched = shlex.split(record["command"])[1] == "tune"
-    return (*key[:4], key[4] | {"the best of `quasiattn tune`"}) if searched else key
+    notes = set()
+    if shlex.split(record["command"])[1] == "tune":
+        notes.add("the best of `quasiattn tune`")
+    if record["model"].startswith(WITH_VECTORS) and not record["options"].get("data.vectors"):
+        notes.add("without word vectors")
+    return (*key[:4], key[4] | notes)
 
 
 def _key(task: str, preset: str, model: str, split: str, options: Mapping[str, Any]) -> Key:
@@ -101,14 +115,12 @@ class Tables(NamedTuple):
         task: the task's name.
         rows: every row of every table.
         figures: the measured figures to print, by heading: the figure's name and its divisor.
-        vectors_for: prefixes of the names of the models that take word vectors.
         limit: number of examples to measure on; None for all of them.
     """
 
     task: str
     rows: Sequence[Row]
     figures: Mapping[str, tuple[str, float]]
-    vectors_for: tuple[str, ...]
     limit: int | None = None
 
     def main(self, description: str) -> None:
@@ -156,7 +168,7 @@ class Tables(NamedTuple):
                 "--seed",
                 str(seed),
             ]
-            if arguments.vectors and row.model.startswith(self.vectors_for):
+            if arguments.vectors and row.model.startswith(WITH_VECTORS):
                 command += ["--vectors", arguments.vectors]
             for setting in row.settings.items():
                 command += ["--set", "=".join(setting)]

@@ -74,4 +74,4 @@ if __name__ == "__main__":
         "on tokens": ("bleu_tokens", 1.0),
         "word perplexity": ("word_perplexity", 1.0),
     }
-    Tables("translate", list(rows()), figures, ()).main(__doc__)
+    Tables("translate", list(rows()), figures).main(__doc__)

@@ -38,6 +38,7 @@ def record(
         "steps": steps,
         "options": {
             **options,
+            "data.vectors": "glove.npz",
             **{name.replace("__", "."): value for name, value in changed.items()},
         },
         "data": {"note": "some rows held out"},
@@ -117,6 +118,16 @@ def test_runs_of_other_settings_stand_apart(results_page: ModuleType) -> None:
     )
 
 
+def test_a_run_without_word_vectors_is_no_run_of_a_row_that_has_some(
+    results_page: ModuleType,
+) -> None:
+    page = results_page.page([record("bilstm_soft", 0, 0.9, data__vectors="")])
+    assert "0.9000" not in section(page, "GA-Net, tables 2 and 3")
+    others = section(page, "Other runs on record")
+    assert "without word vectors | test | accuracy 0.9000 | 1 |" in others
+    assert "--set without" not in others
+
+
 def test_a_run_from_before_a_preset_changed_names_the_options_it_had(
     results_page: ModuleType,
 ) -> None:
@@ -186,6 +197,7 @@ def test_a_difference_in_another_option_is_marked(results_page: ModuleType) -> N
         options = get("rank").presets["wikiqa"].for_model(model).options()
         del options["model.attention_dropout"]  # as in a run from before there was one
         made = {**record("bilstm_soft", seed, 0), "task": "rank", "preset": "wikiqa", "map": figure}
+        options["data.vectors"] = "glove.npz"
         return {**made, "model": model, "options": {**options, **changed}}
 
     dropout = {"model.attention_dropout": 0.2}
