@@ -25,6 +25,7 @@ WORDS = 20_000
 CLASSIFIERS = (
     ("convolution", 1, "feed_forward", 20),
     ("convolution", 3, "feed_forward", 20),
+    ("convolution", 5, "feed_forward", 20),
     ("lstm", 1, "feed_forward", 20),
     ("lstm", 1, "bilstm", 100),
 )

@@ -10,6 +10,7 @@ run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_
 `data`).
 """
 
+import itertools
 from collections.abc import Iterator
 
 from tables import Row, Tables
@@ -55,8 +56,8 @@ def rows() -> Iterator[Row]:
     for units in (20, 40, 60, 80, 100):
         settings = {} if units == 100 else {"model.gate_units": str(units)}
         yield Row("figure5", "trec", "bilstm_gated", settings, "")
-    for model in ("words_soft", "words_gated"):
-        yield Row("words", "imdb", model, {"model.kernel_size": "3"}, "")
+    for size, model in itertools.product(("3", "5"), ("words_soft", "words_gated")):
+        yield Row("words", "imdb", model, {"model.kernel_size": size}, "")
     # The best of a search by validation data.
     settings = {"model.kernel_size": "3", "model.gate_cost": "0.02"}
     yield Row("words", "imdb", "words_gated", settings, "")

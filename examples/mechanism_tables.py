@@ -10,9 +10,9 @@ of the results file holds the command that made it; rows that are already there 
 and an interrupted run resumes where it stopped. Runs are one after the other in this process. Data
 are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 
-`show` prints a table in Markdown: mean and standard deviation over seeds, the rate, and what a
-layer costs in training beside Keras' own, from `python -m benchmarks.layers`. `chart` draws
-the first task against this cost.
+`show` prints a table in Markdown: mean and standard deviation over seeds for every task, and what a
+layer costs in training beside Keras' own, from `python -m benchmarks.layers`. `chart` draws each
+task against this cost.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import itertools
 import json
 import math
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -203,76 +203,86 @@ def costs() -> dict[str, float]:
     return {row["layer"]: row["ratio"] for row in rows if wanted.items() <= row.items()}
 
 
-def measured(
-    name: str, records: Sequence[Record]
-) -> Iterator[tuple[str, str, Sequence[float], float]]:
-    """Attention, rate, figures of the seeds and the validation figure, for all that were run."""
-    experiment, found = EXPERIMENTS[name], by_key(records)
+def measured(name: str, found: Mapping[Key, Mapping[int, Record]]) -> dict[str, list[float]]:
+    """The figures on test data of each attention's seeds, for all attentions that were run."""
+    experiment, figures = EXPERIMENTS[name], {}
     for attention in sorted(MULTI_HEAD_LAYERS):
         rate = best_rate(experiment, attention, found)
-        if rate is None:
-            continue
-        test = found.get(experiment.row(attention, rate, "test").key(experiment.task), {})
-        validation = found[experiment.row(attention, rate, "validation").key(experiment.task)]
-        if test:
-            figures = [test[seed][experiment.figure] for seed in sorted(test)]
-            yield attention, rate, figures, validation[0][experiment.figure]
+        if rate is not None:
+            runs = found.get(experiment.row(attention, rate, "test").key(experiment.task), {})
+            if runs:
+                figures[attention] = [runs[seed][experiment.figure] for seed in sorted(runs)]
+    return figures
 
 
-def show(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Print one table for each task."""
+def show(tasks: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Print one table, with the best mean rank on top."""
     cost = costs()
-    for name in chosen:
-        rows = list(measured(name, read_records(arguments.results)))
-        if not rows:
-            continue
-        experiment = EXPERIMENTS[name]
-        print(f"{name}: {experiment.figure} on test data, training step over Keras' own\n")
-        print("| attention | rate | seeds | test | validation, seed 0 | cost |")
-        print("|---|---|---|---|---|---|")
-        for attention, rate, figures, validation in sorted(
-            rows, key=lambda row: -experiment.sign * statistics.mean(row[2])
-        ):
-            price = f"{cost[attention]:.2f}" if attention in cost else ""
-            print(
-                f"| {attention} | {rate} | {len(figures)} | {_spread(figures)} | "
-                f"{validation:.4f} | {price} |"
-            )
-        print()
+    ranks: dict[str, list[int]] = {}
+    for name, figures in tasks.items():
+        sign = EXPERIMENTS[name].sign
+        order = sorted(figures, key=lambda x: -sign * statistics.mean(figures[x]))
+        for rank, attention in enumerate(order, 1):
+            ranks.setdefault(attention, []).append(rank)
+    headings = [f"{name}, {EXPERIMENTS[name].figure.replace('_', ' ')}" for name in tasks]
+    print("| attention |", " | ".join([*headings, "mean rank", "cost"]), "|")
+    print("|---" * (len(tasks) + 3) + "|")
+    for attention in sorted(ranks, key=lambda x: statistics.mean(ranks[x])):
+        cells = [_cell(figures, attention, EXPERIMENTS[name]) for name, figures in tasks.items()]
+        rank = f"{statistics.mean(ranks[attention]):.1f}"
+        price = f"{cost[attention]:.2f}" if attention in cost else ""
+        print(f"| `{attention}` |", " | ".join([*cells, rank, price]), "|")
+    for name, figures in tasks.items():
+        counts = sorted({len(seeds) for seeds in figures.values()})
+        print(f"{name}: {' or '.join(map(str, counts))} seeds")
 
 
-def _spread(figures: Sequence[float]) -> str:
-    deviation = f" ± {statistics.stdev(figures):.4f}" if len(figures) > 1 else ""
-    return f"{statistics.mean(figures):.4f}{deviation}"
+def _cell(figures: Mapping[str, Sequence[float]], attention: str, experiment: Experiment) -> str:
+    """Mean ± deviation; bold where it beats softmax by more than both deviations, italic below."""
+    if attention not in figures:
+        return ""
+    mean, deviation = _spread(figures[attention])
+    other, beside = _spread(figures["softmax"])
+    decimals = 2 if experiment.sign < 0 else 3
+    cell = f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+    lead = experiment.sign * (mean - other)
+    mark = "" if abs(lead) <= deviation + beside else "**" if lead > 0 else "*"
+    return f"{mark}{cell}{mark}"
 
 
-def chart(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Draw the first task that was run against the cost: a point an attention, with its spread."""
+def _spread(figures: Sequence[float]) -> tuple[float, float]:
+    return statistics.mean(figures), statistics.stdev(figures) if len(figures) > 1 else 0.0
+
+
+def chart(tasks: Mapping[str, Mapping[str, Sequence[float]]], output: Path) -> None:
+    """Draw every task against the cost: a point an attention, with its spread."""
     import matplotlib.pyplot as plt
 
     cost = costs()
-    for name in chosen:
-        rows = [row for row in measured(name, read_records(arguments.results)) if row[0] in cost]
-        if rows:
-            break
-    figure, axes = plt.subplots(figsize=(7, 4.5))
-    for attention, _, figures, _ in rows:
-        mean = statistics.mean(figures)
-        spread = statistics.stdev(figures) if len(figures) > 1 else math.nan
-        axes.errorbar(cost[attention], mean, yerr=spread, fmt="o", capsize=3)
-        axes.annotate(
-            attention,
-            (cost[attention], mean),
-            textcoords="offset points",
-            xytext=(5, 4),
-            fontsize=8,
-        )
-    axes.set_xscale("log")
-    axes.set_xlabel("training step of a layer over Keras' own (log)")
-    axes.set_ylabel(f"{name}: {EXPERIMENTS[name].figure}, mean and deviation of the seeds")
-    axes.grid(alpha=0.3)
+    columns = min(2, len(tasks))
+    rows = math.ceil(len(tasks) / columns)
+    figure, panels = plt.subplots(rows, columns, figsize=(6.5 * columns, 4 * rows), squeeze=False)
+    for axes in panels.flat[len(tasks) :]:
+        axes.set_axis_off()
+    for axes, (name, figures) in zip(panels.flat, tasks.items(), strict=False):
+        for attention in sorted(figures.keys() & cost.keys()):
+            mean, deviation = _spread(figures[attention])
+            axes.errorbar(cost[attention], mean, yerr=deviation, fmt="o", capsize=3)
+            axes.annotate(
+                *(attention, (cost[attention], mean)),
+                textcoords="offset points",
+                xytext=(5, 4),
+                fontsize=8,
+            )
+        axes.set_xscale("log")
+        axes.set_title(f"{name}: {EXPERIMENTS[name].figure.replace('_', ' ')}")
+        if EXPERIMENTS[name].sign < 0:
+            axes.invert_yaxis()  # the best on top
+        axes.grid(alpha=0.3)
+    figure.supxlabel("training step of a layer over Keras' own (log)")
+    figure.supylabel("mean and deviation of the seeds")
     figure.tight_layout()
-    figure.savefig(arguments.output)
+    figure.savefig(output)
 
 
 def main() -> None:
@@ -289,7 +299,15 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=ROOT / "results" / "mechanisms.jsonl")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "images" / "mechanisms.png")
     arguments = parser.parse_args()
-    {"train": train, "show": show, "chart": chart}[arguments.action](arguments.tasks, arguments)
+    if arguments.action == "train":
+        train(arguments.tasks, arguments)
+        return
+    found = by_key(read_records(arguments.results))
+    tasks = {name: figures for name in arguments.tasks if (figures := measured(name, found))}
+    if arguments.action == "show":
+        show(tasks)
+    else:
+        chart(tasks, arguments.output)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks import get
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +24,10 @@ def row(
         "model": model,
         "seed": seed,
         "split": split,
-        "options": get(task).presets[preset].for_model(model).options(),
+        "options": {
+            **get(task).presets[preset].for_model(model).options(),
+            "data.vectors": "glove.npz",
+        },
         "command": f"quasiattn train {task} --quiet",
         "data": {"version": "1"},
         **figures,
@@ -114,6 +118,53 @@ def test_every_row_is_of_options_that_there_are(
         )
 
 
+def test_every_attention_is_compared_with_options_that_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The rows of translation once asked for more checkpoints to average than there were."""
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    for experiment in importlib.import_module("mechanism_tables").EXPERIMENTS.values():
+        assert len(experiment.rates) > 1
+        for attention in MULTI_HEAD_LAYERS:
+            row = experiment.row(attention, experiment.rates[0], "test")
+            get(row.table)(
+                preset=row.preset, model=row.model, seed=0, data_dir="data", overrides=row.settings
+            )
+
+
+def test_attentions_beyond_the_spread_of_softmax_are_marked(
+    call: Callable[..., str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    tables = importlib.import_module("mechanism_tables")
+    experiment, rows = tables.EXPERIMENTS["trec"], []
+    accuracies = {"softmax": 0.80, "sigmoid": 0.805, "coda": 0.9, "relu": 0.7}
+    for attention, accuracy in accuracies.items():
+        for rate, split, seeds in (
+            ("0.002", "validation", [0.5]),
+            ("0.006", "validation", [0.4]),
+            ("0.002", "test", [accuracy, accuracy + 0.01]),
+            ("0.006", "test", [1.0, 1.0]),  # not the rate that validation data chose
+        ):
+            settings = experiment.row(attention, rate, split).settings
+            for seed, figure in enumerate(seeds):
+                record = json.loads(row("classify", "trec", "transformer", seed, split))
+                options = get("classify").presets["trec"].for_model("transformer")
+                record["options"] = options.with_overrides(settings).options()
+                rows.append(json.dumps({**record, "accuracy": figure}) + "\n")
+    results = tmp_path / "mechanisms.jsonl"
+    results.write_text("".join(rows))
+    printed = call("mechanism_tables.py", "show", "--results", str(results))
+    cells = [line.split("|")[1:3] for line in printed.splitlines() if "`" in line]
+    assert {name.strip(" `"): cell.strip() for name, cell in cells} == {
+        "coda": "**0.905 ± 0.007**",
+        "sigmoid": "0.810 ± 0.007",
+        "softmax": "0.805 ± 0.007",
+        "relu": "*0.705 ± 0.007*",
+    }
+    assert "trec: 2 seeds" in printed
+
+
 def test_own_data_stands_beside_its_baselines(call: Callable[..., str]) -> None:
     printed = call("own_data.py", "show")
     assert "majority" in printed and "decomposable_coda" in printed
@@ -127,7 +178,14 @@ def test_rows_that_are_there_are_not_trained_again(
     dropped = dropped.with_overrides({"model.attention_dropout": "0.2"})
     results.write_text(
         row("rank", "wikiqa", "decomposable", 0, map=0.5)
-        + row("rank", "wikiqa", "decomposable", 0, map=0.5, options=dropped.options())
+        + row(
+            "rank",
+            "wikiqa",
+            "decomposable",
+            0,
+            map=0.5,
+            options={**dropped.options(), "data.vectors": "glove.npz"},
+        )
         + row("rank", "wikiqa", "decomposable_coda", 0, map=0.5)
     )
     chosen = ["--tables", "2", "--datasets", "wikiqa", "--seeds", "1", "--results", str(results)]
