@@ -244,10 +244,11 @@ def _cell(figures: Mapping[str, Sequence[float]], attention: str, experiment: Ex
     mean, deviation = _spread(figures[attention])
     other, beside = _spread(figures["softmax"])
     decimals = 2 if experiment.sign < 0 else 3
-    cell = f"{mean:.{decimals}f} ± {deviation:.{decimals}f}"
+    if min(len(figures[attention]), len(figures["softmax"])) == 1:
+        return f"{mean:.{decimals}f}"  # one seed ranks nothing
     lead = experiment.sign * (mean - other)
     mark = "" if abs(lead) <= deviation + beside else "**" if lead > 0 else "*"
-    return f"{mark}{cell}{mark}"
+    return f"{mark}{mean:.{decimals}f} ± {deviation:.{decimals}f}{mark}"
 
 
 def _spread(figures: Sequence[float]) -> tuple[float, float]:
