@@ -228,7 +228,7 @@ class GatedAttention(AttentionPooling):
 
     def _encode(self, x: Tensor) -> Tensor:
         """The convolution: (N, L, E) to (N, L − window + 1, D)."""
-        layer = self.convolution
+        layer: Any = self.convolution
         if x.shape[1] != layer.kernel_size[0]:
             return layer(x)
         # For single windows a product gives the same several times faster.
