@@ -57,7 +57,7 @@ FIGURES: Mapping[str, Mapping[str, tuple[str, float, int]]] = {
         "word perplexity": ("word_perplexity", 1, 2),
     },
 }
-WITH_VECTORS = ("classify", "pairs", "rank", "read")
+TASKS_WITH_VECTORS = ("classify", "pairs", "rank", "read")
 
 HEAD = """# Results
 
@@ -226,7 +226,7 @@ def _command(task: str, row: Row) -> str:
 def _commands(task: str, commands: Sequence[str]) -> str:
     script = ""
     if task in SCRIPTS:
-        vectors = " --vectors FILE" if task in WITH_VECTORS else ""
+        vectors = " --vectors FILE" if task in TASKS_WITH_VECTORS else ""
         script = f"`python examples/{SCRIPTS[task][0]} train{vectors}` runs what is missing."
     body = "\n".join(dict.fromkeys(commands))
     return "\n\n".join(

@@ -99,6 +99,7 @@ def test_nothing_measured_prints_a_heading_alone(
     ("script", "task"),
     [
         ("ganet_tables", "classify"),
+        ("mlu_tables", "mlu"),
         ("pair_tables", "pairs"),
         ("program_tables", "programs"),
         ("rank_tables", "rank"),
