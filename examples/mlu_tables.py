@@ -47,6 +47,8 @@ SMALL = {
     "training.batch_size": "64",
     "training.steps": "4000",
 }
+# Validation data chose the same for both models.
+BEST = {"training.learning_rate": "0.005", "training.label_smoothing": "0.1"}
 # What might make CoDA learn more there, by validation data.
 VARIANTS = (
     {},
@@ -72,9 +74,8 @@ def rows() -> Iterator[Row]:
     for model, rate in itertools.product(("softmax", "coda"), ("0.002", "0.005")):
         settings = {"training.learning_rate": rate, "training.label_smoothing": "0.1"}
         yield Row("smoothing", "demo", model, {**SMALL, **settings}, "", "validation")
-    for model in ("softmax", "coda"):  # validation data chose the same for both
-        settings = {"training.learning_rate": "0.005", "training.label_smoothing": "0.1"}
-        yield Row("best", "demo", model, {**SMALL, **settings}, "")
+    for model in ("softmax", "coda"):
+        yield Row("best", "demo", model, {**SMALL, **BEST}, "")
     for variant in VARIANTS:
         yield Row("variants", "demo", "coda", {**SMALL, **variant}, "", "validation")
 

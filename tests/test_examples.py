@@ -27,6 +27,7 @@ SCRIPTS = {
     "drop_in_text.py": (SMALL, r"CoDA, by swap_attention: \d\.\d+ of 500"),
     "drop_in_time_series.py": (SMALL, r"CoDA, by swap_attention \(MultiHeadCoDA\): \d\.\d+ of 500"),
     "gated_reading.py": (SMALL, r"\+ \d\.\d+ (word|marker) \d+"),
+    "learning_by_kind.py": (("--every", "55", "--steps", "110"), r"coda \| x-x \| 55 \| 55 \| "),
     "pairs.py": (SMALL, r"coda: \d\.\d+ of 500 new pairs right"),
     "tune.py": (("--to", "here", "--trials", "1", "--steps", "6"), r'"model.units": \d+'),
     "workers.py": (("--to", "here", "--steps", "4"), r"2 workers: \d\.\d+ of the validation texts"),

@@ -1,0 +1,137 @@
+r"""Which kind of question does a model of arithmetic learn when? A callback of one's own in a run.
+
+    python examples/learning_by_kind.py --seeds 3 --record results/kinds.jsonl
+    python examples/learning_by_kind.py --show results/kinds.jsonl
+
+Trains the models softmax and CoDA on sums and differences of numbers in [0, 100), with the settings
+that validation data chose for both (the table `best` of `mlu_tables.py`), and measures the
+validation questions of each kind every 250 updates. A kind is an operator and one variable or two,
+such as x - y. Prints the first update at which at least half and nine tenths of a kind are right.
+A model and seed that the file has is not trained again. Data are made in the folder that
+QUASIATTN_DATA_DIR names (default `data`).
+"""
+
+import argparse
+import itertools
+import os
+import shlex
+import statistics
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+from mlu_tables import BEST, SMALL
+from tables import Record, read_records
+
+from keras_quasiattn import tasks
+from keras_quasiattn.text import ByteTokenizer
+from keras_quasiattn.training import append_result, result_row, train
+
+MODELS = ("softmax", "coda")
+SHARES = (0.5, 0.9)
+
+
+class RightByKind(keras.callbacks.Callback):
+    """Measures the validation questions of each kind at the end of each Keras epoch.
+
+    Args:
+        task: a task `mlu`, prepared.
+        every: updates in an epoch.
+
+    Attributes:
+        curves: by kind, pairs of the update and the share of right answers.
+    """
+
+    def __init__(self, task: Any, every: int) -> None:
+        super().__init__()
+        self.every = every
+        self.batches = list(task.validation_data())
+        texts = (ByteTokenizer().detokenize(x["source"]).numpy() for x, *_ in self.batches)
+        self.kinds = np.array([task.grammar.parse(text).kind for text in np.concatenate([*texts])])
+        self.curves: dict[str, list[tuple[int, float]]] = {
+            str(kind): [] for kind in sorted({*self.kinds})
+        }
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Predict each character from the true ones before it: an answer is right as a whole."""
+        right = []
+        for x, y, _ in self.batches:
+            ids = self.model.predict_on_batch(x).argmax(-1)  # (B, T)
+            right.append(((ids == y) | (y == 0)).numpy().all(-1))  # 0 is padding
+        for kind, curve in self.curves.items():
+            share = np.concatenate(right)[self.kinds == kind].mean()
+            curve.append(((epoch + 1) * self.every, round(float(share), 4)))
+
+
+def learned(curve: Sequence[tuple[int, float]], share: float) -> int | None:
+    """The first update from which on at least this share is right; None if it never is."""
+    reached = None
+    for step, right in curve:
+        reached = (reached or step) if right >= share else None
+    return reached
+
+
+def measure(model: str, seed: int, arguments: argparse.Namespace) -> Record:
+    """Train one model and return its row."""
+    settings = {**SMALL, **BEST, "training.checkpoint_every": arguments.every}
+    if arguments.steps:
+        settings["training.steps"] = arguments.steps
+    task = tasks.get("mlu")(
+        preset="demo",
+        model=model,
+        seed=seed,
+        data_dir=os.environ.get("QUASIATTN_DATA_DIR", "data"),
+        overrides=settings,
+    )
+    task.prepare()
+    callback = RightByKind(task, arguments.every)
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["python", "examples/learning_by_kind.py", *sys.argv[1:]]
+        run = train(task, folder, callbacks=[callback], command=[shlex.join(command)])
+        return result_row(run, "validation", {"right_by_kind": callback.curves})
+
+
+def show(rows: Sequence[Record]) -> None:
+    """Print a line a model and kind, with one figure a seed."""
+    print("| model | kind | half right from update | nine tenths from | right at the end |")
+    print("|---|---|---|---|---|")
+    rows = sorted(rows, key=lambda row: (MODELS.index(row["model"]), row["seed"]))
+    for model, kind in itertools.product(MODELS, ("x+x", "x-x", "x+y", "x-y")):
+        curves = [row["right_by_kind"][kind] for row in rows if row["model"] == model]
+        if curves:
+            steps = (
+                ", ".join(str(learned(c, share) or "never") for c in curves) for share in SHARES
+            )
+            last = statistics.mean(curve[-1][1] for curve in curves)
+            print(f"| {model} | {kind} |", " | ".join([*steps, f"{last:.3f}"]), "|")
+
+
+def main() -> None:
+    """Read the arguments, train what is missing and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="seeds 0 to this, without it")
+    parser.add_argument("--every", type=int, default=250, help="updates from one look to the next")
+    parser.add_argument("--steps", type=int, help="all updates (default as in the tables)")
+    parser.add_argument("--record", type=Path, help="a file of JSON lines that keeps the rows")
+    parser.add_argument("--show", type=Path, help="only print what this file has")
+    arguments = parser.parse_args()
+    file = arguments.show or arguments.record
+    rows = read_records(file) if file else []
+    known = {(row["model"], row["seed"]) for row in rows}
+    if not arguments.show:
+        for seed, model in itertools.product(range(arguments.seeds), MODELS):
+            if (model, seed) not in known:
+                rows.append(measure(model, seed, arguments))
+                if arguments.record:
+                    append_result(arguments.record, rows[-1])
+    show(rows)
+
+
+if __name__ == "__main__":
+    main()
