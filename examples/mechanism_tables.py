@@ -97,7 +97,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         "snli_part",
         "decomposable",
         {**_TRAINING, "training.steps": "1680", "training.checkpoint_every": "560"},
-        ("0.0003", "0.001"),
+        ("0.0003", "0.001", "0.003"),
         options=_PAIR_OPTIONS,
     ),
     "sst2": Experiment(
@@ -138,7 +138,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.checkpoint_every": "300",
             "training.average_checkpoints": "1",
         },
-        ("0.002", "0.004"),
+        ("0.002", "0.004", "0.008"),
         "perplexity",
         -1,
     ),
