@@ -7,7 +7,7 @@ r"""GA-Net's tables 2, 3 and 5 and figure 5, and CoDA's table 5: runs what is mi
 A run is one `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file
 holds the command that made it. Runs that are already in that file are skipped, and an interrupted
 run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default
-`data`).
+`data`). The table `gates` cross-validates λ and τ on TREC by two folds of its training data.
 """
 
 import itertools
@@ -43,6 +43,10 @@ CODA_TABLE_5 = {
     "transformer": {"imdb": ".826", "sst2": ".789"},
     "transformer_coda": {"imdb": ".833", "sst2": ".806"},
 }
+# Cross-validation of λ and τ on TREC: a part of the paper's grid, and a λ above it.
+COSTS = ("0.00001", "0.0001", "0.001", "0.01")
+TEMPERATURES = ("0.5", "1.0", "1.5", "2.0")
+FOLDS = ("0", "1")
 
 
 def rows() -> Iterator[Row]:
@@ -61,6 +65,13 @@ def rows() -> Iterator[Row]:
     # The best of a search by validation data.
     settings = {"model.kernel_size": "3", "model.gate_cost": "0.02"}
     yield Row("words", "imdb", "words_gated", settings, "")
+    for cost, temperature, fold in itertools.product(COSTS, TEMPERATURES, FOLDS):
+        settings = {
+            "model.gate_cost": cost,
+            "model.gate_temperature": temperature,
+            "data.validation_fold": fold,
+        }
+        yield Row("gates", "trec", "bilstm_gated", settings, "", "validation")
     for model, by_dataset in CODA_TABLE_5.items():
         for dataset, accuracy in by_dataset.items():
             yield Row("coda5", dataset, model, {}, accuracy)
