@@ -95,6 +95,21 @@ def test_nothing_measured_prints_a_heading_alone(
     ]
 
 
+def test_of_three_classes_entailment_alone_is_scitails_entails(
+    call: Callable[..., str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    transfer = importlib.import_module("transfer_tables")
+    answers = ["entailment", "contradiction", "neutral", "entailment"]
+    truth = ["entails", "entails", "neutral", "neutral"]
+    assert transfer.scores(answers, truth) == {"accuracy": 0.5, "majority_accuracy": 0.5}
+    figures = {"accuracy": 0.7, "majority_accuracy": 0.6}
+    results = tmp_path / "transfer.jsonl"
+    results.write_text(row("pairs", "snli_part", "decomposable_coda", 0, "scitail test", **figures))
+    printed = call("transfer_tables.py", "show", "--results", str(results))
+    assert "| decomposable_coda | 1 | 0.7000 |" in printed
+
+
 @pytest.mark.parametrize(
     ("script", "task"),
     [
