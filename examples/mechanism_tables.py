@@ -175,16 +175,10 @@ def train(chosen: Sequence[str], arguments: argparse.Namespace) -> None:
 def _run(row: Row, seed: int, arguments: argparse.Namespace) -> None:
     if seed in by_key(read_records(arguments.results)).get(row.key(row.table), {}):
         return
-    name = row.run(seed)
-    run = str(arguments.runs / name)
-    print(f"== {name} on {row.split} data", flush=True)
-    words = ["train", row.table, "--preset", row.preset, "--model", row.model, "--seed", str(seed)]
-    if arguments.vectors and row.table == "pairs":
-        words += ["--vectors", arguments.vectors]
-    for setting in row.settings.items():
-        words += ["--set", "=".join(setting)]
-    _call([*words, "--run", run, "--quiet"])
-    _call(["evaluate", run, "--split", row.split, "--record", str(arguments.results)])
+    run = arguments.runs / row.run(seed)
+    print(f"== {run.name} on {row.split} data", flush=True)
+    _call(row.train_command(row.table, seed, run, arguments.vectors))
+    _call(["evaluate", str(run), "--split", row.split, "--record", str(arguments.results)])
     keras.backend.clear_session()
 
 

@@ -52,6 +52,15 @@ class Row(NamedTuple):
         """Name of the run folder, the same in every table that has the row."""
         return "-".join([self.preset, self.model, *self.settings.values(), f"seed{seed}"])
 
+    def train_command(self, task: str, seed: int, run: Path, vectors: str | None) -> list[str]:
+        """The words after `quasiattn` that train one run; `vectors` if its model takes some."""
+        words = ["train", task, "--preset", self.preset, "--model", self.model, "--seed", str(seed)]
+        if vectors and self.model.startswith(WITH_VECTORS):
+            words += ["--vectors", vectors]
+        for setting in self.settings.items():
+            words += ["--set", "=".join(setting)]
+        return [*words, "--run", str(run), "--quiet"]
+
     def key(self, task: str) -> Key:
         """What the records of the row's runs have in common."""
         options = (
@@ -156,27 +165,13 @@ class Tables(NamedTuple):
         for seed, row in itertools.product(range(arguments.seeds), chosen):
             if seed in by_key(read_records(arguments.results)).get(row.key(self.task), {}):
                 continue
-            name = row.run(seed)
-            run = str(arguments.runs / name)
-            command = [
-                "train",
-                self.task,
-                "--preset",
-                row.preset,
-                "--model",
-                row.model,
-                "--seed",
-                str(seed),
-            ]
-            if arguments.vectors and row.model.startswith(WITH_VECTORS):
-                command += ["--vectors", arguments.vectors]
-            for setting in row.settings.items():
-                command += ["--set", "=".join(setting)]
-            measure = ["evaluate", run, "--split", row.split, "--record", str(arguments.results)]
+            run = arguments.runs / row.run(seed)
+            measure = ["evaluate", str(run), "--split", row.split]
+            measure += ["--record", str(arguments.results)]
             if self.limit is not None:
                 measure += ["--limit", str(self.limit)]
-            print(f"== {name}", flush=True)
-            for words in ([*command, "--run", run, "--quiet"], measure):
+            print(f"== {run.name}", flush=True)
+            for words in (row.train_command(self.task, seed, run, arguments.vectors), measure):
                 subprocess.run([sys.executable, "-m", "quasiattn", *words], check=True)
 
     def _show(self, chosen: Sequence[Row], arguments: argparse.Namespace) -> None:

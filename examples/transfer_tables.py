@@ -61,11 +61,8 @@ def train(arguments: argparse.Namespace) -> None:
         if seed in by_key(read_records(arguments.results)).get(row.key("pairs"), {}):
             continue
         run = arguments.runs / row.run(seed)
-        words = ["train", "pairs", "--preset", row.preset, "--model", row.model]
-        words += ["--seed", str(seed), "--vectors", arguments.vectors, "--run", str(run), "--quiet"]
-        for setting in row.settings.items():
-            words += ["--set", "=".join(setting)]
         print(f"== {run.name}", flush=True)
+        words = row.train_command("pairs", seed, run, arguments.vectors)
         subprocess.run([sys.executable, "-m", "quasiattn", *words], check=True)
         folder = RunFolder.open(run, finished=True)
         task = folder.task(data_dir)
