@@ -181,6 +181,15 @@ def test_attentions_beyond_the_spread_of_softmax_are_marked(
     assert "trec: 2 seeds" in printed
 
 
+def test_the_documentation_has_the_comparison_of_attentions_as_measured(
+    call: Callable[..., str],
+) -> None:
+    page = (ROOT / "docs" / "guides" / "which-layer.md").read_text(encoding="utf-8")
+    for line in call("mechanism_tables.py", "show").splitlines():
+        if line.startswith("|"):
+            assert line in page, "paste what `python examples/mechanism_tables.py show` prints"
+
+
 def test_own_data_stands_beside_its_baselines(call: Callable[..., str]) -> None:
     printed = call("own_data.py", "show")
     assert "majority" in printed and "decomposable_coda" in printed
