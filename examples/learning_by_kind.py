@@ -14,7 +14,6 @@ QUASIATTN_DATA_DIR names (default `data`).
 import argparse
 import itertools
 import os
-import shlex
 import statistics
 import sys
 import tempfile
@@ -91,7 +90,7 @@ def measure(model: str, seed: int, arguments: argparse.Namespace) -> Record:
     callback = RightByKind(task, arguments.every)
     with tempfile.TemporaryDirectory() as folder:
         command = ["python", "examples/learning_by_kind.py", *sys.argv[1:]]
-        run = train(task, folder, callbacks=[callback], command=[shlex.join(command)])
+        run = train(task, folder, callbacks=[callback], command=command)
         return result_row(run, "validation", {"right_by_kind": callback.curves})
 
 
