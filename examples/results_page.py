@@ -84,12 +84,11 @@ command that would
 
 
 def all_records(folder: Path) -> list[Record]:
-    """The rows of all results files but three, which are no rows of a paper's table.
+    """The rows of all results files but those that have no rows of a paper's table.
 
-    `tried.jsonl` has settings that were dropped; `own_data.jsonl` and `mechanisms.jsonl` have
-    comparisons of their own.
+    `tried.jsonl` has settings that were dropped; the others have comparisons of their own.
     """
-    apart = ("mechanisms.jsonl", "own_data.jsonl", "tried.jsonl")
+    apart = ("kinds.jsonl", "mechanisms.jsonl", "own_data.jsonl", "transfer.jsonl", "tried.jsonl")
     files = sorted(file for file in folder.glob("*.jsonl") if file.name not in apart)
     return [record for file in files for record in read_records(file)]
 
