@@ -76,8 +76,6 @@ class Experiment(NamedTuple):
 _TRAINING = {"training.schedule": "constant", "training.warmup_steps": "50"}
 # The scale at which CoDA's gates are open for vectors of length 1, as in `decomposable_coda`.
 _PAIR_OPTIONS = {"coda": json.dumps({"scaling": "none"})}
-# What the presets of `translate` have.
-_TRANSLATION_OPTIONS = {"coda": json.dumps({"alpha": "learned", "beta": "learned"})}
 EXPERIMENTS: Mapping[str, Experiment] = {
     "trec": Experiment(
         "classify",
@@ -92,7 +90,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "75",
         },
-        ("0.002", "0.006"),
+        ("0.002", "0.006", "0.018"),
     ),
     "snli": Experiment(
         "pairs",
@@ -115,7 +113,7 @@ EXPERIMENTS: Mapping[str, Experiment] = {
             "training.batch_size": "64",
             "training.checkpoint_every": "60",
         },
-        ("0.002", "0.006"),
+        ("0.002", "0.006", "0.018"),
     ),
     "arithmetic": Experiment(
         "mlu",
@@ -143,7 +141,6 @@ EXPERIMENTS: Mapping[str, Experiment] = {
         ("0.002", "0.004", "0.008"),
         "perplexity",
         -1,
-        _TRANSLATION_OPTIONS,
     ),
 }
 
