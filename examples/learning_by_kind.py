@@ -1,13 +1,13 @@
 r"""Which kind of question does a model of arithmetic learn when? A callback of one's own in a run.
 
+    python examples/learning_by_kind.py
     python examples/learning_by_kind.py --seeds 3 --record results/kinds.jsonl
-    python examples/learning_by_kind.py --show results/kinds.jsonl
 
 Trains the models softmax and CoDA on sums and differences of numbers in [0, 100), with the settings
 that validation data chose for both (the table `best` of `mlu_tables.py`), and measures the
 validation questions of each kind every 250 updates. A kind is an operator and one variable or two,
 such as x - y. Prints the first update at which at least half and nine tenths of a kind are right.
-A model and seed that the file has is not trained again. Data are made in the folder that
+What the file of `--record` has is printed and not trained again. Data are made in the folder that
 QUASIATTN_DATA_DIR names (default `data`).
 """
 
@@ -24,7 +24,7 @@ from typing import Any
 import keras
 import numpy as np
 from mlu_tables import BEST, SMALL
-from tables import Record, read_records
+from tables import Record, Row, by_key, read_records
 
 from keras_quasiattn import tasks
 from keras_quasiattn.text import ByteTokenizer
@@ -74,39 +74,30 @@ def learned(curve: Sequence[tuple[int, float]], share: float) -> int | None:
     return reached
 
 
-def measure(model: str, seed: int, arguments: argparse.Namespace) -> Record:
-    """Train one model and return its row."""
-    settings = {**SMALL, **BEST, "training.checkpoint_every": arguments.every}
-    if arguments.steps:
-        settings["training.steps"] = arguments.steps
+def measure(row: Row, seed: int, every: int) -> Record:
+    """Train one model and return its record."""
     task = tasks.get("mlu")(
-        preset="demo",
-        model=model,
+        preset=row.preset,
+        model=row.model,
         seed=seed,
         data_dir=os.environ.get("QUASIATTN_DATA_DIR", "data"),
-        overrides=settings,
+        overrides=row.settings,
     )
     task.prepare()
-    callback = RightByKind(task, arguments.every)
+    callback = RightByKind(task, every)
     with tempfile.TemporaryDirectory() as folder:
         command = ["python", "examples/learning_by_kind.py", *sys.argv[1:]]
         run = train(task, folder, callbacks=[callback], command=command)
-        return result_row(run, "validation", {"right_by_kind": callback.curves})
+        return result_row(run, row.split, {"right_by_kind": callback.curves})
 
 
-def show(rows: Sequence[Record]) -> None:
-    """Print a line a model and kind, with one figure a seed."""
-    print("| model | kind | half right from update | nine tenths from | right at the end |")
-    print("|---|---|---|---|---|")
-    rows = sorted(rows, key=lambda row: (MODELS.index(row["model"]), row["seed"]))
-    for model, kind in itertools.product(MODELS, ("x+x", "x-x", "x+y", "x-y")):
-        curves = [row["right_by_kind"][kind] for row in rows if row["model"] == model]
-        if curves:
-            steps = (
-                ", ".join(str(learned(c, share) or "never") for c in curves) for share in SHARES
-            )
-            last = statistics.mean(curve[-1][1] for curve in curves)
-            print(f"| {model} | {kind} |", " | ".join([*steps, f"{last:.3f}"]), "|")
+def show(model: str, records: Sequence[Record]) -> None:
+    """Print a line a kind, with one figure a seed."""
+    for kind in ("x+x", "x-x", "x+y", "x-y"):
+        curves = [record["right_by_kind"][kind] for record in records]
+        steps = (", ".join(str(learned(c, share) or "never") for c in curves) for share in SHARES)
+        last = statistics.mean(curve[-1][1] for curve in curves)
+        print(f"| {model} | {kind} |", " | ".join([*steps, f"{last:.3f}"]), "|")
 
 
 def main() -> None:
@@ -116,20 +107,26 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=1, help="seeds 0 to this, without it")
     parser.add_argument("--every", type=int, default=250, help="updates from one look to the next")
-    parser.add_argument("--steps", type=int, help="all updates (default as in the tables)")
-    parser.add_argument("--record", type=Path, help="a file of JSON lines that keeps the rows")
-    parser.add_argument("--show", type=Path, help="only print what this file has")
+    parser.add_argument("--steps", type=int, default=4000, help="all updates, as in the table")
+    parser.add_argument("--record", type=Path, help="a file of JSON lines that keeps the figures")
     arguments = parser.parse_args()
-    file = arguments.show or arguments.record
-    rows = read_records(file) if file else []
-    known = {(row["model"], row["seed"]) for row in rows}
-    if not arguments.show:
-        for seed, model in itertools.product(range(arguments.seeds), MODELS):
-            if (model, seed) not in known:
-                rows.append(measure(model, seed, arguments))
-                if arguments.record:
-                    append_result(arguments.record, rows[-1])
-    show(rows)
+    settings = {
+        "training.checkpoint_every": str(arguments.every),
+        "training.steps": arguments.steps,
+    }
+    settings = {**SMALL, **BEST, **settings}
+    known = by_key(read_records(arguments.record) if arguments.record else [])
+    rows = [Row("kinds", "demo", model, settings, "", "validation") for model in MODELS]
+    found = {row.model: dict(known.get(row.key("mlu"), {})) for row in rows}
+    for seed, row in itertools.product(range(arguments.seeds), rows):
+        if seed not in found[row.model]:
+            found[row.model][seed] = measure(row, seed, arguments.every)
+            if arguments.record:
+                append_result(arguments.record, found[row.model][seed])
+    print("| model | kind | half right from update | nine tenths from | right at the end |")
+    print("|---|---|---|---|---|")
+    for model, by_seed in found.items():
+        show(model, [by_seed[seed] for seed in range(arguments.seeds)])
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import shlex
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -125,12 +125,17 @@ class Tables(NamedTuple):
         rows: every row of every table.
         figures: the measured figures to print, by heading: the figure's name and its divisor.
         limit: number of examples to measure on; None for all of them.
+        measure: measures a run of a row and appends to a results file; None for
+            `quasiattn evaluate`.
+        results: the results file, if it is not the task's.
     """
 
     task: str
     rows: Sequence[Row]
     figures: Mapping[str, tuple[str, float]]
     limit: int | None = None
+    measure: Callable[[Path, Row, Path], None] | None = None
+    results: str | None = None
 
     def main(self, description: str) -> None:
         """Parse the arguments and train or show."""
@@ -148,7 +153,8 @@ class Tables(NamedTuple):
         )
         parser.add_argument("--vectors", help="word vectors, for the models that take some")
         parser.add_argument("--runs", type=Path, default=Path("runs/tables"))
-        parser.add_argument("--results", type=Path, default=Path(f"results/{self.task}.jsonl"))
+        results = Path("results") / (self.results or f"{self.task}.jsonl")
+        parser.add_argument("--results", type=Path, default=results)
         arguments = parser.parse_args()
         chosen = [
             row
@@ -166,13 +172,13 @@ class Tables(NamedTuple):
             if seed in by_key(read_records(arguments.results)).get(row.key(self.task), {}):
                 continue
             run = arguments.runs / row.run(seed)
-            measure = ["evaluate", str(run), "--split", row.split]
-            measure += ["--record", str(arguments.results)]
-            if self.limit is not None:
-                measure += ["--limit", str(self.limit)]
             print(f"== {run.name}", flush=True)
-            for words in (row.train_command(self.task, seed, run, arguments.vectors), measure):
-                subprocess.run([sys.executable, "-m", "quasiattn", *words], check=True)
+            _quasiattn(row.train_command(self.task, seed, run, arguments.vectors))
+            (self.measure or self._evaluate)(run, row, arguments.results)
+
+    def _evaluate(self, run: Path, row: Row, results: Path) -> None:
+        limit = [] if self.limit is None else ["--limit", str(self.limit)]
+        _quasiattn(["evaluate", str(run), "--split", row.split, "--record", str(results), *limit])
 
     def _show(self, chosen: Sequence[Row], arguments: argparse.Namespace) -> None:
         """Print the tables: mean and standard deviation over seeds, and the paper's figures."""
@@ -192,6 +198,10 @@ class Tables(NamedTuple):
             note = runs[0].get("data", {}).get("note", "published splits")
             notes.add(f"{row.preset}: {note}")
         print("\n".join(sorted(notes)))
+
+
+def _quasiattn(words: Sequence[str]) -> None:
+    subprocess.run([sys.executable, "-m", "quasiattn", *words], check=True)
 
 
 def _spread(runs: Sequence[Mapping[str, Any]], name: str, unit: float) -> str:
