@@ -110,11 +110,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4000, help="all updates, as in the table")
     parser.add_argument("--record", type=Path, help="a file of JSON lines that keeps the figures")
     arguments = parser.parse_args()
-    settings = {
-        "training.checkpoint_every": str(arguments.every),
-        "training.steps": arguments.steps,
-    }
-    settings = {**SMALL, **BEST, **settings}
+    if arguments.seeds < 1:
+        parser.error(f"--seeds is {arguments.seeds}: it must be at least 1")
+    lengths = {"training.checkpoint_every": arguments.every, "training.steps": arguments.steps}
+    settings = {**SMALL, **BEST, **{name: str(value) for name, value in lengths.items()}}
     known = by_key(read_records(arguments.record) if arguments.record else [])
     rows = [Row("kinds", "demo", model, settings, "", "validation") for model in MODELS]
     found = {row.model: dict(known.get(row.key("mlu"), {})) for row in rows}

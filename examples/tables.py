@@ -201,7 +201,9 @@ class Tables(NamedTuple):
 
 
 def _quasiattn(words: Sequence[str]) -> None:
-    subprocess.run([sys.executable, "-m", "quasiattn", *words], check=True)
+    code = subprocess.run([sys.executable, "-m", "quasiattn", *words], check=False).returncode
+    if code:
+        raise SystemExit(code)  # it has said why
 
 
 def _spread(runs: Sequence[Mapping[str, Any]], name: str, unit: float) -> str:

@@ -223,6 +223,17 @@ def test_rows_that_are_there_are_not_trained_again(
 
 
 @pytest.mark.long
+def test_a_run_that_fails_ends_the_script_without_a_traceback(
+    call: Callable[..., str], tmp_path: Path
+) -> None:
+    """The command says what is wrong in one line; the script once added its own traceback."""
+    files = ("--runs", str(tmp_path), "--results", str(tmp_path / "none.jsonl"))
+    with pytest.raises(SystemExit) as end:
+        call("transfer_tables.py", "train", "--seeds", "1", "--vectors", "no.txt", *files)
+    assert end.value.code == 1
+
+
+@pytest.mark.long
 def test_loss_curves_have_the_mean_and_the_spread_of_the_seeds(
     call: Callable[..., str], tmp_path: Path
 ) -> None:
