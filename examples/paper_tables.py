@@ -278,13 +278,13 @@ def _gated() -> Iterator[PaperTable]:
         "",
         [
             *rows_of("classify", "figure5"),
-            *_absent("IMDB, SST-1", NOT_RUN, {"bilstm_gated, gate_units=20 … 100": ""}),
+            *_absent("IMDB", NOT_RUN, {"bilstm_gated, gate_units=20 … 100": ""}),
         ],
         "The paper has a plot without numbers. Its table 1 has the sizes of the data and its "
         "table 4 two texts, which are no measurements.",
     )
 
-    title = "Gates over three words instead of a BiLSTM's states, not in the paper"
+    title = "Gates over words instead of a BiLSTM's states, not in the paper"
     yield PaperTable(title, "classify", "", rows_of("classify", "words"))
 
 

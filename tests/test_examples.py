@@ -8,8 +8,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import keras
+import numpy as np
 import pytest
 import warm
+
+import keras_quasiattn
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
@@ -17,6 +21,7 @@ NOTEBOOKS = sorted((EXAMPLES / "notebooks").glob("*.ipynb"))
 SMALL = ("--examples", "64", "--epochs", "1")
 # Arguments, and what the output has to have.
 SCRIPTS = {
+    "coda_parts.py": (("--parts", "gains", "--steps", "110"), r"\| gains \| 0\.\d+ \| 0\.\d+ \|"),
     "compositions.py": (("--length", "5"), r"similarity=sigmoid, gate=algebraic +from"),
     "conflict.py": (SMALL, r"both: \d\.\d+ of 500 new pairs right"),
     "custom_composition.py": (
@@ -79,6 +84,33 @@ def test_it_runs(script: str, tmp_path: Path) -> None:
     arguments, expected = SCRIPTS[script]
     printed = printed_by(script, arguments, tmp_path)
     assert re.search(expected, printed), printed
+
+
+def test_coda_whose_parts_change_nothing_is_coda(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same projections for N as for E, gains of 1; softmax only where the call is causal."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    parts = importlib.import_module("coda_parts")
+    query, value = keras.random.normal((2, 5, 8)), keras.random.normal((2, 7, 8))
+    mask = np.array([[1, 1, 1, 0, 0, 1, 1], [1, 1, 1, 1, 1, 1, 0]], "bool")
+    coda = keras_quasiattn.layers.MultiHeadCoDA(2, 4)
+    coda(query, value)
+    calls = {False: (query, value), True: (value, value)}
+    expected = {
+        causal: coda(*inputs, value_mask=mask, use_causal_mask=causal)
+        for causal, inputs in calls.items()
+    }
+    for layer in (parts.ProjectionsOfN(2, 4), parts.Gains(2, 4), parts.SoftmaxToThePast(2, 4)):
+        layer(query, value)
+        for name in ("query", "key", "value", "output"):
+            weights = getattr(coda, f"{name}_dense").get_weights()
+            getattr(layer, f"{name}_dense").set_weights(weights)
+            if hasattr(layer, f"{name}_of_n"):
+                getattr(layer, f"{name}_of_n").set_weights(weights)
+        for causal, inputs in calls.items():
+            got = layer(*inputs, value_mask=mask, use_causal_mask=causal)
+            differs = causal and isinstance(layer, parts.SoftmaxToThePast)
+            close = np.allclose(keras.ops.convert_to_numpy(got - expected[causal]), 0, atol=1e-5)
+            assert close != differs, (layer, causal)
 
 
 @pytest.mark.long

@@ -3,6 +3,7 @@
 import importlib
 import json
 import runpy
+import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -183,6 +184,29 @@ def test_attentions_beyond_the_spread_of_softmax_are_marked(
         "relu": "*0.705 ± 0.007*",
     }
     assert "trec: 2 seeds" in printed
+
+
+def test_both_models_of_arithmetic_are_at_their_best_by_validation_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    tables = importlib.import_module("tables")
+    mlu_tables = importlib.import_module("mlu_tables")
+    found = tables.by_key(tables.read_records(ROOT / "results" / "mlu.jsonl"))
+    means: dict[str, dict[tuple[str, ...], float]] = {"softmax": {}, "coda": {}}
+    for grid_row in mlu_tables.rows():
+        if grid_row.table == "grid":
+            runs = found[grid_row.key("mlu")]
+            # The lower rate is far below, so that one run of it is enough.
+            assert len(runs) == 3 or grid_row.settings["training.learning_rate"] == "0.002"
+            mean = statistics.mean(run["sequence_accuracy"] for run in runs.values())
+            chosen = [item for item in grid_row.settings.items() if item[0].startswith("training")]
+            means[grid_row.model][tuple(sorted(chosen))] = mean
+    for model, by_settings in means.items():
+        assert len(by_settings) == 8
+        settings = {**mlu_tables.SMALL, **mlu_tables.BEST[model]}
+        of_training = [item for item in settings.items() if item[0].startswith("training")]
+        assert max(by_settings, key=lambda x: by_settings[x]) == tuple(sorted(of_training))
 
 
 def test_the_documentation_has_the_comparison_of_attentions_as_measured(

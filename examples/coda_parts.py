@@ -1,0 +1,188 @@
+r"""What if a part of CoDA were different? Attention layers of one's own in a run of a task.
+
+    python examples/coda_parts.py
+    python examples/coda_parts.py --seeds 3 --record results/parts.jsonl
+
+Each part is a short subclass of `MultiHeadCoDA`, and the task `mlu` builds its Transformer from it.
+They learn the sums and differences of the table `best` of `mlu_tables.py`, and the share of right
+answers to the validation questions is printed, each character predicted from the true ones before
+it: `as_is` is CoDA itself, `softmax_to_the_past` has softmax in the decoder's self-attention,
+`projections_of_n` has further projections for N, so that vectors may point apart and be near, and
+`gains` learns a factor for the output of each head. What the file of `--record` has is printed and
+not trained again. Data are made in the folder that QUASIATTN_DATA_DIR names (default `data`).
+"""
+
+import argparse
+import itertools
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+from mlu_tables import BEST, SMALL
+from tables import Record, Row, key_of, read_records
+
+from keras_quasiattn.layers import MultiHeadCoDA
+from keras_quasiattn.models import Transformer
+from keras_quasiattn.ops import pairwise_l1, softmax_attention
+from keras_quasiattn.tasks.mlu import Mlu
+from keras_quasiattn.text import ByteTokenizer
+from keras_quasiattn.training import append_result, result_row, train
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable("my_project")
+class SoftmaxToThePast(MultiHeadCoDA):
+    """CoDA, but softmax where the call is causal."""
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
+        """Softmax or CoDA in each head."""
+        if not options["is_causal"]:
+            return super().attend(query, key, value, mask, **options)
+        scale = self.key_dim**-0.5
+        return softmax_attention(query, key, value, mask, scale=scale, **options)
+
+
+@keras.saving.register_keras_serializable("my_project")
+class ProjectionsOfN(MultiHeadCoDA):
+    """CoDA with α = β = 1 whose N compares other projections than E does; without dropout."""
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        """Makes the usual projections and two more."""
+        super().build(query_shape, value_shape, key_shape)
+        make, heads = self.head_projections, (self.num_heads, self.key_dim)
+        self.query_of_n = make.to_heads("query_of_n", query_shape, heads)
+        self.key_of_n = make.to_heads("key_of_n", value_shape, heads)
+
+    def project_query(self, query: Tensor, start: Any = 0) -> Tensor:
+        """Queries of E and of N beside each other, (B, T, N, 2H)."""
+        of_e = super().project_query(query, start)
+        return keras.ops.concatenate([of_e, self.query_of_n(query)], axis=-1)
+
+    def project(
+        self, value: Tensor, key: Tensor | None = None, start: Any = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Keys of E and of N beside each other, (B, S, N, 2H), and the values."""
+        of_e, values = super().project(value, key, start)
+        of_n = self.key_of_n(value if key is None else key)
+        return keras.ops.concatenate([of_e, of_n], axis=-1), values
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
+        """M = tanh(E) ⊙ 2·sigmoid(N) in each head; 0 where the mask hides a pair."""
+        (q, q_of_n), (k, k_of_n) = (keras.ops.split(x, 2, axis=-1) for x in (query, key))
+        E = keras.ops.matmul(q, keras.ops.swapaxes(k, -1, -2)) / self.key_dim  # (B, N, T, S)
+        N = -pairwise_l1(q_of_n, k_of_n) / self.key_dim
+        M = keras.ops.tanh(E) * 2 * keras.ops.sigmoid(N)
+        if mask is not None:
+            M = keras.ops.where(mask, M, 0.0)
+        if options["is_causal"]:
+            M = keras.ops.tril(M)
+        output = keras.ops.matmul(M, value)
+        return (output, M) if options["return_scores"] else output
+
+
+@keras.saving.register_keras_serializable("my_project")
+class Gains(MultiHeadCoDA):
+    """CoDA with a learned factor for the output of each head, from 1 on."""
+
+    def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
+        """Makes the projections and the factors."""
+        super().build(query_shape, value_shape, key_shape)
+        self.gain = self.add_weight(shape=(self.num_heads, 1, 1), initializer="ones", name="gain")
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
+        """A factor of the values is one of the output."""
+        return super().attend(query, key, value * self.gain, mask, **options)
+
+
+PARTS = {
+    "as_is": MultiHeadCoDA,
+    "softmax_to_the_past": SoftmaxToThePast,
+    "projections_of_n": ProjectionsOfN,
+    "gains": Gains,
+}
+
+
+class MluWithPart(Mlu):
+    """The task with a layer of one's own."""
+
+    part = "as_is"
+
+    def build_model(self) -> keras.Model:
+        """The task's Transformer, of the same size."""
+        sizes = dict(self.options.model)
+        sizes = {name: sizes[name] for name in sizes if not name.startswith("coda_")}
+        heads = sizes.pop("num_heads")
+        layer = PARTS[self.part](heads, key_dim=sizes["hidden_dim"] // heads)
+        return Transformer(ByteTokenizer.vocabulary_size, attention=layer, **sizes)
+
+
+def measure(row: Row, part: str, seed: int) -> Record:
+    """Train one model and return its record."""
+    task = MluWithPart(
+        preset=row.preset,
+        model=row.model,
+        seed=seed,
+        data_dir=os.environ.get("QUASIATTN_DATA_DIR", "data"),
+        overrides=row.settings,
+    )
+    task.part = part
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["python", "examples/coda_parts.py", *sys.argv[1:]]
+        run = train(task, folder, command=command)
+        right = run.metrics()["validation"]["sequence_accuracy"]
+        return result_row(run, row.split, {"part": part, "sequence_accuracy": right})
+
+
+def show(part: str, records: Sequence[Record]) -> None:
+    """Print a line: the figure of each seed, and their mean and spread."""
+    right = [record["sequence_accuracy"] for record in records]
+    spread = f" ± {statistics.stdev(right):.3f}" if len(right) > 1 else ""
+    figures = " | ".join(f"{figure:.3f}" for figure in right)
+    print(f"| {part} | {figures} | {statistics.mean(right):.3f}{spread} |")
+
+
+def main() -> None:
+    """Read the arguments, train what is missing and print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seeds", type=int, default=1, help="seeds 0 to this, without it")
+    parser.add_argument("--steps", type=int, default=4000, help="updates, as in the table")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--record", type=Path, help="a file of JSON lines that keeps the figures")
+    arguments = parser.parse_args()
+    if arguments.seeds < 1:
+        parser.error(f"--seeds is {arguments.seeds}: it must be at least 1")
+    settings = {**SMALL, **BEST["coda"], "training.steps": str(arguments.steps)}
+    row = Row("parts", "demo", "coda", settings, "", "validation")
+    known = read_records(arguments.record) if arguments.record else []
+    found = {
+        (record["part"], record["seed"]): record
+        for record in known
+        if key_of(record) == row.key("mlu")
+    }
+    for seed, part in itertools.product(range(arguments.seeds), arguments.parts):
+        if (part, seed) not in found:
+            found[part, seed] = measure(row, part, seed)
+            if arguments.record:
+                append_result(arguments.record, found[part, seed])
+    print("| part |", " | ".join(f"seed {seed}" for seed in range(arguments.seeds)), "| mean |")
+    print("|---" * (arguments.seeds + 2) + "|")
+    for part in arguments.parts:
+        show(part, [found[part, seed] for seed in range(arguments.seeds)])
+
+
+if __name__ == "__main__":
+    main()
