@@ -65,6 +65,7 @@ VARIANTS = (
     {},
     {"model.coda_beta": "0.25"},
     {"model.coda_learned": "true"},
+    {"model.coda_learned": "true", "training.clip_norm": "1.0"},
     {"model.coda_scaling": "paper"},
     {"model.coda_gate_range": "raw"},
 )
