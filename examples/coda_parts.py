@@ -124,7 +124,8 @@ class MluWithPart(Mlu):
         sizes = dict(self.options.model)
         sizes = {name: sizes[name] for name in sizes if not name.startswith("coda_")}
         heads = sizes.pop("num_heads")
-        layer = PARTS[self.part](heads, key_dim=sizes["hidden_dim"] // heads)
+        # Without biases, as where a block makes the layer itself from a name.
+        layer = PARTS[self.part](heads, key_dim=sizes["hidden_dim"] // heads, use_bias=False)
         return Transformer(ByteTokenizer.vocabulary_size, attention=layer, **sizes)
 
 

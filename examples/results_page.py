@@ -88,7 +88,8 @@ def all_records(folder: Path) -> list[Record]:
 
     `tried.jsonl` has settings that were dropped; the others have comparisons of their own.
     """
-    apart = ("kinds.jsonl", "mechanisms.jsonl", "own_data.jsonl", "transfer.jsonl", "tried.jsonl")
+    names = ("kinds", "mechanisms", "own_data", "parts", "transfer", "tried")
+    apart = {f"{name}.jsonl" for name in names}
     files = sorted(file for file in folder.glob("*.jsonl") if file.name not in apart)
     return [record for file in files for record in read_records(file)]
 
