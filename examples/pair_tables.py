@@ -33,7 +33,7 @@ def rows() -> Iterator[Row]:
     """Every row of every table."""
     for interaction, paper in CONFLICT_1.items():
         yield Row("conflict1", "quora_part", f"siamese_{interaction}", {}, paper)
-    for difference in ("signed", "squared"):
+    for difference in ("absolute", "signed", "squared"):
         for interaction in ("conflict", "both"):
             settings = {"model.difference": difference}
             yield Row(
