@@ -121,8 +121,8 @@ class MluWithPart(Mlu):
 
     def build_model(self) -> keras.Model:
         """The task's Transformer, of the same size."""
-        sizes = dict(self.options.model)
-        sizes = {name: sizes[name] for name in sizes if not name.startswith("coda_")}
+        options = self.options.model.items()
+        sizes = {name: value for name, value in options if not name.startswith("coda_")}
         heads = sizes.pop("num_heads")
         # Without biases, as where a block makes the layer itself from a name.
         layer = PARTS[self.part](heads, key_dim=sizes["hidden_dim"] // heads, use_bias=False)

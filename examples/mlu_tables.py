@@ -60,9 +60,9 @@ BEST = {
         "training.clip_norm": "1.0",
     },
 }
-# What might make CoDA learn more there, by validation data; then 1/√H and the gate as printed.
+# What might make CoDA learn more there than with the same rate in `grid`, by validation data; the
+# last two are 1/√H and the gate as printed.
 VARIANTS = (
-    {},
     {"model.coda_beta": "0.25"},
     {"model.coda_learned": "true"},
     {"model.coda_learned": "true", "training.clip_norm": "1.0"},
