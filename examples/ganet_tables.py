@@ -58,7 +58,7 @@ def rows() -> Iterator[Row]:
     for network, figures in TABLE_5.items():
         settings = {} if network == "bilstm" else {"model.gate_network": network}
         yield Row("5", "imdb", "bilstm_gated", settings, figures)
-    for dataset, units in itertools.product(("trec", "sst1"), (20, 40, 60, 80, 100)):
+    for dataset, units in itertools.product(("trec", "sst1", "imdb"), (20, 40, 60, 80, 100)):
         settings = {} if units == 100 else {"model.gate_units": str(units)}
         yield Row("figure5", dataset, "bilstm_gated", settings, "")
     for dataset in ("trec", "sst2"):

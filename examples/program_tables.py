@@ -3,12 +3,14 @@
     python examples/program_tables.py train --datasets generated --seeds 3
     python examples/program_tables.py show
 
-The problems here are generated, so the paper's figures are for different ones. A run is one
+The problems here are generated, so the paper's figures are for different ones. The table `grid` has
+learning rates and label smoothing for both models, by validation data. A run is one
 `quasiattn train` and one `quasiattn evaluate --record`, so a row of the results file holds the
 command that made it. Runs that are already in that file are skipped, and an interrupted run resumes
 where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 """
 
+import itertools
 from collections.abc import Iterator
 
 from tables import Row, Tables
@@ -25,10 +27,13 @@ BUDGET = {
 
 
 def rows() -> Iterator[Row]:
-    """Every row of the table."""
+    """Every row of every table."""
     for dataset in ("generated", "paper"):
         for model, paper in TABLE_7.items():
             yield Row("7", dataset, model, BUDGET if dataset == "generated" else {}, paper)
+    for rate, smoothing, model in itertools.product(("0.002", "0.005"), ("0.0", "0.1"), TABLE_7):
+        settings = {"training.learning_rate": rate, "training.label_smoothing": smoothing}
+        yield Row("grid", "generated", model, {**BUDGET, **settings}, "", "validation")
 
 
 if __name__ == "__main__":

@@ -50,7 +50,8 @@ class Row(NamedTuple):
 
     def run(self, seed: int) -> str:
         """Name of the run folder, the same in every table that has the row."""
-        return "-".join([self.preset, self.model, *self.settings.values(), f"seed{seed}"])
+        words = [self.preset, self.model, *self.settings.values(), f"seed{seed}"]
+        return "-".join(words).replace("/", "-")
 
     def train_command(self, task: str, seed: int, run: Path, vectors: str | None) -> list[str]:
         """The words after `quasiattn` that train one run; `vectors` if its model takes some."""

@@ -3,7 +3,8 @@
     python examples/translate_tables.py train --tables 4 --datasets multi30k --seeds 3
     python examples/translate_tables.py show
 
-Table 9, the eight compositions, is measured on the validation data after the first 600 updates.
+Table 9, the eight compositions, is measured on the validation data after the first 600 updates. The
+table `grid` has learning rates and label smoothing for table 4's models, by validation data.
 The table `learned` has CoDA with learned α and β at the budget and the rates of
 `mechanism_tables.py`, where α = β = 1. A run is one `quasiattn train` and one
 `quasiattn evaluate --record`, so a row of the results file holds the command that made it. Runs
@@ -11,6 +12,7 @@ that are already in that file are skipped, and an interrupted run resumes where 
 read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 """
 
+import itertools
 from collections.abc import Iterator
 
 from mechanism_tables import EXPERIMENTS
@@ -57,6 +59,9 @@ def rows() -> Iterator[Row]:
     for dataset, is_papers in DATA.items():
         for model, paper in TABLE_4.items():
             yield Row("4", dataset, model, {} if is_papers else BUDGET, paper if is_papers else "")
+    for rate, smoothing, model in itertools.product(("0.002", "0.005"), ("0.0", "0.1"), TABLE_4):
+        settings = {"training.learning_rate": rate, "training.label_smoothing": smoothing}
+        yield Row("grid", "multi30k", model, {**BUDGET, **settings}, "", "validation")
     for model in ("universal", "universal_coda"):
         yield Row("universal", "multi30k", model, BUDGET, "")
         yield Row("universal", "multi30k", model, {"model.adaptive": "true", **BUDGET}, "")

@@ -48,6 +48,7 @@ ELSEWHERE = {
     "paper_tables.py",
     "results_chart.py",
     "results_page.py",
+    "retrieved_paragraphs.py",
     "tables.py",
 }
 NEEDS = {"tune.py": "keras_tuner"}

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from keras_quasiattn.data import questions_from_files, reading_texts
+from keras_quasiattn.data.question_files import Question
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks import get
 
@@ -136,6 +138,29 @@ def test_every_row_is_of_options_that_there_are(
         get(task)(
             preset=row.preset, model=row.model, seed=0, data_dir="data", overrides=row.settings
         )
+
+
+def test_a_question_has_the_paragraphs_most_like_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    retrieved = importlib.import_module("retrieved_paragraphs")
+    paragraphs = [f"Nothing but number {word}." for word in ("one", "two", "three", "four")]
+    paragraphs += ["The river Seine is 777 km long.", "The tower beside the river is 330 m high."]
+    asked = [
+        Question("1", "How high is the tower beside the river?", "", ["300 m", "330 m"], [-1, -1]),
+        Question("2", "Which number is four?", "", ["the last"], [-1]),
+    ]
+    file = tmp_path / "train.jsonl"
+    assert retrieved.write(file, reading_texts(asked), paragraphs) == 0.5
+    assert list(tmp_path.iterdir()) == [file]
+    read = questions_from_files({"train": file})
+    assert read.dropped == {"train": 1}
+    (passages,) = read.splits["train"].passages
+    found = passages.decode().split("\n")
+    assert len(found) == retrieved.PARAGRAPHS
+    assert found[:2] == paragraphs[:-3:-1]
+    assert passages[read.splits["train"].starts[0] : read.splits["train"].ends[0]] == b"330 m"
 
 
 def test_every_attention_is_compared_with_options_that_there_are(

@@ -1,0 +1,85 @@
+"""SQuAD's questions without their paragraphs: files with the paragraphs that a search finds.
+
+    python examples/retrieved_paragraphs.py --folder data/retrieved
+    python examples/reader_tables.py train --tables retrieved --vectors glove.6B.100d.txt
+
+In CoDA's table 1 a reader answers from passages that a search engine found, on data that are not at
+hand. This is a stand-in: each question gets the paragraphs of all of SQuAD's articles of its split
+that are most like it, by the cosine of their TF-IDF vectors, and nothing says which one it was
+asked about. The questions are those of the preset `squad_part`. The script writes `train.jsonl`,
+`validation.jsonl` and `test.jsonl` for `quasiattn train read --preset own`, and prints how often an
+answer is in what was found. A reader learns from the first place where the answer occurs there,
+which may not be the right one; training questions without such a place are dropped. Data are read
+from the folder that QUASIATTN_DATA_DIR names (default `data`).
+"""
+
+import argparse
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from keras_quasiattn.data import ReadingTexts
+from keras_quasiattn.data.question_files import find_answer
+from keras_quasiattn.tasks import get
+from keras_quasiattn.tasks.read_data import load_questions
+
+PARAGRAPHS = 3  # for each question
+_TOGETHER = 500  # questions compared with all paragraphs at once, which bounds the memory
+
+
+def most_alike(questions: Sequence[str], paragraphs: Sequence[str]) -> Iterator[list[str]]:
+    """For each question the paragraphs most like it, the most alike first."""
+    vectors = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+    found = vectors.fit_transform(paragraphs).T  # (words, paragraphs), rows of length 1
+    for begin in range(0, len(questions), _TOGETHER):
+        some = vectors.transform(questions[begin : begin + _TOGETHER])
+        alike = (some @ found).toarray()  # (questions, paragraphs)
+        for row in np.argsort(-alike, axis=1, kind="stable")[:, :PARAGRAPHS]:
+            yield [paragraphs[place] for place in row]
+
+
+def write(file: Path, questions: ReadingTexts, paragraphs: Sequence[str]) -> float:
+    """Write a file of questions with what was found; the share that has an answer in it."""
+    texts = [question.decode("utf-8", "replace") for question in questions.questions]
+    answered = []
+    part = file.with_suffix(".part")
+    with part.open("w", encoding="utf-8") as stream:
+        rows = zip(texts, questions.answers, most_alike(texts, paragraphs), strict=True)
+        for question, answers, passages in rows:
+            row = {"question": question, "passages": passages, "answers": answers}
+            stream.write(json.dumps(row, ensure_ascii=False) + "\n")
+            answered.append(any(find_answer("\n".join(passages), one) >= 0 for one in answers))
+    part.rename(file)
+    return sum(answered) / len(answered)
+
+
+def main() -> None:
+    """Read the arguments, write the two files and print what was found."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--folder", type=Path, required=True, help="folder for the files")
+    arguments = parser.parse_args()
+    options = get("read").presets["squad_part"].data
+    data_dir = Path(os.environ.get("QUASIATTN_DATA_DIR", "data"))
+    whole, _ = load_questions("squad_part", {**options, "train_share": 1.0}, data_dir)
+    chosen, _ = load_questions("squad_part", options, data_dir)
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    for split, questions in chosen.splits.items():
+        articles = ("test",) if split == "test" else ("train", "validation")
+        texts = {text for name in articles for text in whole.splits[name].passages}
+        paragraphs = sorted(text.decode("utf-8", "replace") for text in texts)
+        file = arguments.folder / f"{split}.jsonl"
+        share = write(file, questions, paragraphs)
+        print(
+            f"{file}: {len(questions):,} questions, {len(paragraphs):,} paragraphs, "
+            f"an answer in the {PARAGRAPHS} most alike for {share:.1%}"
+        )
+
+
+if __name__ == "__main__":
+    main()
