@@ -63,9 +63,9 @@ HEAD = """# Results
 
 Written by `python examples/results_page.py` from the rows in `results/*.jsonl`, which runs wrote \
 with `quasiattn
-evaluate RUN --record FILE`. Only the papers' own figures are typed by hand. `results/README.md` \
-says what else was tried
-and discusses the figures.
+evaluate RUN --record FILE`. Only the papers' own figures are typed by hand. The pages in \
+`results/` say what else was
+tried and discuss the figures.
 
 - **ours** is the mean over the seeds, ± the standard deviation where there are two or more. One \
 seed ranks nothing.

@@ -22,7 +22,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
     "row_multiple": 8,
 }
 # The best temperatures differ between encoder and decoder heads: see the trials in
-# results/README.md.
+# results/translate.md.
 _CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_learned": True}
 UNIVERSAL_MODELS = ("universal", "universal_coda")
 RECURRENT_MODELS = ("seq2seq", "seq2seq_attention", "seq2seq_coda")
