@@ -40,6 +40,7 @@ FIGURES: Mapping[str, tuple[str, str, float]] = {
 }
 LEAST_SEEDS = 3
 NAME = "differences"
+_MANY = 2  # settings that fit beside a chart
 TITLE = "Difference to softmax attention"
 _ABOUT = """Points (percentage points, or BLEU) above the same model with softmax attention: the \
 mean over seeds of the
@@ -47,7 +48,8 @@ difference with the same seed, ± its standard deviation over them. The mark of 
 own difference, on its own data
 and budget. Rows have at least three seeds of both models. A hollow mark says that the two models \
 differ in another option, too,
-which the last column names, so that it says little about the attention.
+which the last column names; in a row of the table `best`, validation data chose the options of \
+each.
 """
 
 
@@ -98,7 +100,8 @@ def differences(
 ) -> list[Difference]:
     """Every row of the tables that has a counterpart beside it, once.
 
-    A model's first row on some data goes by the model's name, a later one also by its settings.
+    A model's first row on some data goes by the model's name, a later one also by its settings, or
+    by its table's name if they are many.
     """
     found: dict[Key, Difference] = {}
     named = set()
@@ -108,7 +111,9 @@ def differences(
                 continue
             key = entry.row.key(table.task)
             if key not in found and (best := _best(table, entry, runs)):
-                found[key] = best._replace(model=entry.model) if key[:4] in named else best
+                many = len(entry.row.settings) > _MANY
+                label = f"{best.model}, table {entry.row.table}" if many else entry.model
+                found[key] = best._replace(model=label) if key[:4] in named else best
                 named.add(key[:4])
     return list(found.values())
 
@@ -228,7 +233,7 @@ def _draw(figure: Any, rows: Sequence[Difference]) -> None:
     axes.plot([], [], label="another option differs", markerfacecolor="white", **ours)
     axes.plot([], [], ".", color="C0", alpha=0.5, label="a seed")
     axes.plot([], [], label="paper", **paper)
-    names = [f"{row.data}\n{row.model}, {row.figure}" for row in rows]
+    names = [f"{row.data}, {row.figure}\n{row.model}" for row in rows]
     axes.set_yticks(range(len(rows)), names, fontsize="small")
     axes.set(xlabel="points above softmax attention", ylim=(len(rows) - 0.5, -0.5))
     numbers = axes.secondary_yaxis("right")

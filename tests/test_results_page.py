@@ -2,6 +2,7 @@
 
 import importlib
 import re
+import warnings
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -170,7 +171,7 @@ def test_the_committed_chart_shows_what_the_records_make(results_page: ModuleTyp
     compared = results_page.differences(results_page.all_records(ROOT / "results"))
     svg = (ROOT / "docs" / "images" / "differences.svg").read_text(encoding="utf-8")
     shown = re.findall(r"<text[^>]*>(.*?)</text>", svg)
-    names = [line for row in compared for line in (row.data, f"{row.model}, {row.figure}")]
+    names = [line for row in compared for line in (f"{row.data}, {row.figure}", row.model)]
     numbers = []
     for row in compared:
         numbers += [row.ours, *([f"paper {row.printed}"] if row.printed else [])]
@@ -178,6 +179,15 @@ def test_the_committed_chart_shows_what_the_records_make(results_page: ModuleTyp
         first = shown.index(wanted[0])
         found = shown[first : first + len(wanted)]
         assert found == wanted, "draw it again: python examples/results_page.py"
+
+
+def test_the_names_of_the_rows_leave_room_for_the_chart(results_page: ModuleType) -> None:
+    """Matplotlib only warns, and cuts off the names, where a row's name is too long."""
+    pytest.importorskip("matplotlib")
+    compared = results_page.differences(results_page.all_records(ROOT / "results"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        assert results_page.results_chart.drawing(compared).png
 
 
 def test_a_difference_is_that_of_the_same_seeds(results_page: ModuleType) -> None:
