@@ -11,14 +11,12 @@ and an interrupted run resumes where it stopped. Runs are one after the other in
 are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 
 `show` prints a table in Markdown: mean and standard deviation over seeds for every task, and what a
-layer costs in training beside Keras' own, from `python -m benchmarks.layers`. `chart` draws each
-task against this cost.
+layer costs in training beside Keras' own, from `python -m benchmarks.layers`. `chart` draws it.
 """
 
 import argparse
 import itertools
 import json
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -209,23 +207,28 @@ def measured(name: str, found: Mapping[Key, Mapping[int, Record]]) -> dict[str, 
     return figures
 
 
-def show(tasks: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
-    """Print one table, with the best mean rank on top."""
-    cost = costs()
+def by_mean_rank(tasks: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float]:
+    """The mean over the tasks of each attention's rank, the best first."""
     ranks: dict[str, list[int]] = {}
     for name, figures in tasks.items():
         sign = EXPERIMENTS[name].sign
         order = sorted(figures, key=lambda x: -sign * statistics.mean(figures[x]))
         for rank, attention in enumerate(order, 1):
             ranks.setdefault(attention, []).append(rank)
+    means = {attention: statistics.mean(found) for attention, found in ranks.items()}
+    return dict(sorted(means.items(), key=lambda item: item[1]))
+
+
+def show(tasks: Mapping[str, Mapping[str, Sequence[float]]]) -> None:
+    """Print one table, with the best mean rank on top."""
+    cost = costs()
     headings = [f"{name}, {EXPERIMENTS[name].figure.replace('_', ' ')}" for name in tasks]
     print("| attention |", " | ".join([*headings, "mean rank", "cost"]), "|")
     print("|---" * (len(tasks) + 3) + "|")
-    for attention in sorted(ranks, key=lambda x: statistics.mean(ranks[x])):
+    for attention, rank in by_mean_rank(tasks).items():
         cells = [_cell(figures, attention, EXPERIMENTS[name]) for name, figures in tasks.items()]
-        rank = f"{statistics.mean(ranks[attention]):.1f}"
         price = f"{cost[attention]:.2f}" if attention in cost else ""
-        print(f"| `{attention}` |", " | ".join([*cells, rank, price]), "|")
+        print(f"| `{attention}` |", " | ".join([*cells, f"{rank:.1f}", price]), "|")
     for name, figures in tasks.items():
         counts = sorted({len(seeds) for seeds in figures.values()})
         print(f"{name}: {' or '.join(map(str, counts))} seeds")
@@ -250,33 +253,32 @@ def _spread(figures: Sequence[float]) -> tuple[float, float]:
 
 
 def chart(tasks: Mapping[str, Mapping[str, Sequence[float]]], output: Path) -> None:
-    """Draw every task against the cost: a point an attention, with its spread."""
+    """Draw a panel a task and one of the costs, a line an attention, as `show` orders them."""
     import matplotlib.pyplot as plt
 
-    cost = costs()
-    columns = min(2, len(tasks))
-    rows = math.ceil(len(tasks) / columns)
-    figure, panels = plt.subplots(rows, columns, figsize=(6.5 * columns, 4 * rows), squeeze=False)
-    for axes in panels.flat[len(tasks) :]:
-        axes.set_axis_off()
-    for axes, (name, figures) in zip(panels.flat, tasks.items(), strict=False):
-        for attention in sorted(figures.keys() & cost.keys()):
-            mean, deviation = _spread(figures[attention])
-            axes.errorbar(cost[attention], mean, yerr=deviation, fmt="o", capsize=3)
-            axes.annotate(
-                *(attention, (cost[attention], mean)),
-                textcoords="offset points",
-                xytext=(5, 4),
-                fontsize=8,
-            )
-        axes.set_xscale("log")
-        axes.set_title(f"{name}: {EXPERIMENTS[name].figure.replace('_', ' ')}")
+    cost, order = costs(), by_mean_rank(tasks)
+    lines = {attention: place for place, attention in enumerate(order)}
+    size = (2.2 * len(tasks) + 3.5, 0.3 * len(order) + 1)
+    figure, (*panels, last) = plt.subplots(
+        1, len(tasks) + 1, sharey=True, figsize=size, layout="constrained"
+    )
+    for axes, (name, figures) in zip(panels, tasks.items(), strict=True):
+        for attention, seeds in figures.items():
+            mean, deviation = _spread(seeds)
+            line = lines[attention]
+            axes.errorbar(mean, line, xerr=deviation, fmt="o", color="C0", markersize=4, capsize=2)
+        mean, deviation = _spread(figures["softmax"])
+        axes.axvspan(mean - deviation, mean + deviation, color="C1", alpha=0.2, linewidth=0)
+        axes.set_title(f"{name},\n{EXPERIMENTS[name].figure.replace('_', ' ')}", fontsize="medium")
         if EXPERIMENTS[name].sign < 0:
-            axes.invert_yaxis()  # the best on top
+            axes.invert_xaxis()  # the best at the right
         axes.grid(alpha=0.3)
-    figure.supxlabel("training step of a layer over Keras' own (log)")
-    figure.supylabel("mean and deviation of the seeds")
-    figure.tight_layout()
+    prices = [cost.get(attention, 0.0) for attention in order]
+    last.barh(list(lines.values()), prices, height=0.5, color="0.6")
+    last.axvline(1, color="0.3", linewidth=0.8)
+    last.set_title("cost of\na training step", fontsize="medium")
+    last.set_yticks(list(lines.values()), list(lines))
+    last.invert_yaxis()
     figure.savefig(output)
 
 

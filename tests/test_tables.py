@@ -1,7 +1,9 @@
 """The scripts of the papers' tables, on rows made up for the purpose."""
 
 import importlib
+import importlib.util
 import json
+import re
 import runpy
 import statistics
 import sys
@@ -209,6 +211,11 @@ def test_attentions_beyond_the_spread_of_softmax_are_marked(
         "relu": "*0.705 ± 0.007*",
     }
     assert "trec: 2 seeds" in printed
+    if importlib.util.find_spec("matplotlib"):
+        drawn = tmp_path / "chart.svg"
+        call("mechanism_tables.py", "chart", "--results", str(results), "--output", str(drawn))
+        shown = re.findall(r"<!-- (coda|relu|sigmoid|softmax) -->", drawn.read_text())
+        assert shown == ["coda", "sigmoid", "softmax", "relu"]
 
 
 def test_both_models_of_arithmetic_are_at_their_best_by_validation_data(
