@@ -40,6 +40,8 @@ class Rank(PairTask):
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
     weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
+    # A training batch has some of a question's candidates only.
+    measures_training: ClassVar[bool] = False
 
     @property
     def example(self) -> str:

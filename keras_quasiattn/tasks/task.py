@@ -67,6 +67,7 @@ class Task(abc.ABC):
             None for a task that makes its own data.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
+        measures_training: whether the metrics measure training batches, too.
         sources: by preset, the published data set that it reads.
         input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
             its inputs are no rows.
@@ -84,6 +85,7 @@ class Task(abc.ABC):
     presets: ClassVar[Mapping[str, Preset]]
     own_data: ClassVar[tuple[str, str] | None] = None
     weighted_metrics: ClassVar[bool] = False
+    measures_training: ClassVar[bool] = True
     sources: ClassVar[Mapping[str, Any]] = {}
     input_columns: ClassVar[tuple[str, ...]] = ()
     answer_names: ClassVar[tuple[str, ...] | None] = None

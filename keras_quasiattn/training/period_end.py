@@ -1,7 +1,8 @@
-"""The callback that saves a run at the end of every checkpoint period."""
+"""The callbacks for the end of every checkpoint period: the figures, and the saved run."""
 
 import math
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -12,6 +13,23 @@ from keras_quasiattn.training.checkpoints import Checkpoints
 from keras_quasiattn.training.curves import Curves
 from keras_quasiattn.training.run_folder import RunFolder
 from keras_quasiattn.training.selection import is_over, selected_step
+
+
+class OnlyMeasured(keras.callbacks.Callback):
+    """Removes figures of training that the metrics do not measure, for all callbacks after it.
+
+    Args:
+        unmeasured: names of the metrics.
+    """
+
+    def __init__(self, unmeasured: Iterable[str]) -> None:
+        super().__init__()
+        self.unmeasured = tuple(unmeasured)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Remove them in place: Keras gives the same dictionary to all callbacks."""
+        for name in self.unmeasured:
+            (logs or {}).pop(name, None)
 
 
 class PeriodEnd(keras.callbacks.Callback):

@@ -15,7 +15,7 @@ from keras_quasiattn.training.attention_summaries import AttentionSummaries
 from keras_quasiattn.training.checkpoints import Checkpoints
 from keras_quasiattn.training.finishing import compile_for, is_final, reopen, save_finished
 from keras_quasiattn.training.optimizers import MakeOptimizer, described, made_optimizer
-from keras_quasiattn.training.period_end import PeriodEnd
+from keras_quasiattn.training.period_end import OnlyMeasured, PeriodEnd
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.progress import Progress, StepProgress
 from keras_quasiattn.training.replicas import (
@@ -207,7 +207,10 @@ def _fit(
         )
         validation_data = task.validation_data()
         # PeriodEnd comes after the others, so that the checkpoint has what they changed.
-        called: list[keras.callbacks.Callback] = [*callbacks, period_end]
+        unmeasured = [] if task.measures_training else [one.name for one in task.metrics()]
+        called: list[keras.callbacks.Callback] = [
+            *(OnlyMeasured(unmeasured), *callbacks, period_end)
+        ]
         if shown.shown:
             called.append(StepProgress(shown, settings, start))
         if workers.is_chief:

@@ -119,6 +119,20 @@ def test_candidates_are_ranked_and_measured(
     assert figures["recall_at_2"] == pytest.approx(np.mean(np.array(places) <= 2))
 
 
+def test_a_ranking_has_no_figures_of_training_batches(
+    rank: tuple[Task, keras.Model], shared: Any
+) -> None:
+    """They hold some of a question's candidates only; the history said that their MAP was 0."""
+    task, _ = rank
+    trained = shared("rank-decomposable", lambda place: pytest.fail("it is trained already"))
+    (row, *_) = RunFolder.open(trained / "run").history()
+    names = {metric.name for metric in task.metrics()}
+    assert {name for name in row if name in names or name.startswith("val_")} == {
+        "val_loss",
+        *(f"val_{name}" for name in names),
+    }
+
+
 def test_an_answer_has_the_candidates_best_first(rank: tuple[Task, keras.Model]) -> None:
     task, model = rank
     (answer,) = task.predict(model, ["the cat\ta dog\tthe old cat\t\ta hen"])
