@@ -85,6 +85,8 @@ def rows() -> Iterator[Row]:
             # Tensor2Tensor's usual loss.
             settings = {"training.label_smoothing": "0.1"}
             yield Row("coda5", dataset, model, settings, accuracy)
+            if dataset == "sst2":
+                yield Row("coda5", dataset, model, {**settings, "data.phrases": "true"}, accuracy)
 
 
 if __name__ == "__main__":

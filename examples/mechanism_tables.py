@@ -256,9 +256,9 @@ def chart(tasks: Mapping[str, Mapping[str, Sequence[float]]], output: Path) -> N
     """Draw a panel a task and one of the costs, a line an attention, as `show` orders them."""
     import matplotlib.pyplot as plt
 
-    cost, order = costs(), by_mean_rank(tasks)
-    lines = {attention: place for place, attention in enumerate(order)}
-    size = (2.2 * len(tasks) + 3.5, 0.3 * len(order) + 1)
+    cost = costs()
+    lines = {attention: place for place, attention in enumerate(by_mean_rank(tasks))}
+    size = (2.2 * len(tasks) + 3.5, 0.3 * len(lines) + 1)
     figure, (*panels, last) = plt.subplots(
         1, len(tasks) + 1, sharey=True, figsize=size, layout="constrained"
     )
@@ -273,8 +273,8 @@ def chart(tasks: Mapping[str, Mapping[str, Sequence[float]]], output: Path) -> N
         if EXPERIMENTS[name].sign < 0:
             axes.invert_xaxis()  # the best at the right
         axes.grid(alpha=0.3)
-    prices = [cost.get(attention, 0.0) for attention in order]
-    last.barh(list(lines.values()), prices, height=0.5, color="0.6")
+    priced = {line: cost[attention] for attention, line in lines.items() if attention in cost}
+    last.barh(list(priced), list(priced.values()), height=0.5, color="0.6")
     last.axvline(1, color="0.3", linewidth=0.8)
     last.set_title("cost of\na training step", fontsize="medium")
     last.set_yticks(list(lines.values()), list(lines))

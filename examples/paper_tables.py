@@ -160,20 +160,15 @@ def _coda() -> Iterator[PaperTable]:
         ],
     )
     yield PaperTable(
-        "A stand-in for CoDA's table 1: SQuAD's questions, answered from paragraphs that a search "
-        "found",
-        "read",
-        "",
-        rows_of("read", "retrieved"),
+        "A stand-in for CoDA's table 1: SQuAD's questions over paragraphs that a search found",
+        "read", "", rows_of("read", "retrieved"),
         "`examples/retrieved_paragraphs.py` makes the data. "
         "The search finds an answer for 87.4% of the test questions.",
     )
     yield PaperTable("Readers on SQuAD v1.1", "read", "", rows_of("read", "squad"))
     yield PaperTable(
-        "CoDA, table 2: ranking",
-        "rank",
-        "MAP and MRR; on Ubuntu the share of first places",
-        rows_of("rank", "2"),
+        "CoDA, table 2: ranking", "rank",
+        "MAP and MRR; on Ubuntu the share of first places", rows_of("rank", "2"),
     )
     yield PaperTable(
         "CoDA, table 3: inference",
@@ -193,16 +188,12 @@ def _coda() -> Iterator[PaperTable]:
         "translate",
         "BLEU on IWSLT'15 English to Vietnamese",
         [
-            *_absent(
-                "IWSLT'15 English to Vietnamese, whole",
-                _QUOTED,
-                {
-                    "Luong & Manning": "23.30",
-                    "Seq2Seq with attention": "26.10",
-                    "Neural Phrase-based MT": "27.69",
-                    "Neural Phrase-based MT + LM": "28.07",
-                },
-            ),
+            *_absent("IWSLT'15 English to Vietnamese, whole", _QUOTED, {
+                "Luong & Manning": "23.30",
+                "Seq2Seq with attention": "26.10",
+                "Neural Phrase-based MT": "27.69",
+                "Neural Phrase-based MT + LM": "28.07",
+            }),
             *rows_of("translate", "4"),
         ],
         "The paper's figures are for the whole of IWSLT'15 only; "
@@ -210,20 +201,14 @@ def _coda() -> Iterator[PaperTable]:
     )
     yield PaperTable(
         "CoDA, table 5: sentiment",
-        "classify",
-        "accuracy",
-        rows_of("classify", "coda5"),
+        "classify", "accuracy", rows_of("classify", "coda5"),
         "The paper does not say which SST it means; here it is SST-2.",
     )
     yield PaperTable(
         "CoDA, table 6: arithmetic (MLU)",
         "mlu",
         "share of right answers",
-        [
-            *rows_of("mlu", "6"),
-            *rows_of("mlu", "two-cores"),
-            *rows_of("mlu", "demo"),
-        ],
+        [*rows_of("mlu", "6"), *rows_of("mlu", "two-cores"), *rows_of("mlu", "demo")],
         "Models `softmax` and `universal` are quoted by the paper from Wangperawong 2018, "
         "after 100,000 updates.",
     )
@@ -318,12 +303,8 @@ def _conflict() -> Iterator[PaperTable]:
             },
         ),
     )
-    yield PaperTable(
-        "Conflict's models on TrecQA, beside its table 2",
-        "rank",
-        "",
-        rows_of("rank", "conflict"),
-    )
+    title = "Conflict's models on TrecQA, beside its table 2"
+    yield PaperTable(title, "rank", "", rows_of("rank", "conflict"))
 
 
 def _decomposable() -> Iterator[PaperTable]:

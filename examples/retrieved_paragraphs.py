@@ -24,6 +24,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from keras_quasiattn.data import ReadingTexts
 from keras_quasiattn.data.question_files import find_answer
+from keras_quasiattn.files import atomic_file
 from keras_quasiattn.tasks import get
 from keras_quasiattn.tasks.read_data import load_questions
 
@@ -46,14 +47,12 @@ def write(file: Path, questions: ReadingTexts, paragraphs: Sequence[str]) -> flo
     """Write a file of questions with what was found; the share that has an answer in it."""
     texts = [question.decode("utf-8", "replace") for question in questions.questions]
     answered = []
-    part = file.with_suffix(".part")
-    with part.open("w", encoding="utf-8") as stream:
+    with atomic_file(file) as temporary, temporary.open("w", encoding="utf-8") as stream:
         rows = zip(texts, questions.answers, most_alike(texts, paragraphs), strict=True)
         for question, answers, passages in rows:
             row = {"question": question, "passages": passages, "answers": answers}
             stream.write(json.dumps(row, ensure_ascii=False) + "\n")
             answered.append(any(find_answer("\n".join(passages), one) >= 0 for one in answers))
-    part.rename(file)
     return sum(answered) / len(answered)
 
 
@@ -67,9 +66,9 @@ def main() -> None:
     options = get("read").presets["squad_part"].data
     data_dir = Path(os.environ.get("QUASIATTN_DATA_DIR", "data"))
     whole, _ = load_questions("squad_part", {**options, "train_share": 1.0}, data_dir)
-    chosen, _ = load_questions("squad_part", options, data_dir)
+    chosen = {**whole.splits, "train": whole.splits["train"].part(options["train_share"])}
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for split, questions in chosen.splits.items():
+    for split, questions in chosen.items():
         articles = ("test",) if split == "test" else ("train", "validation")
         texts = {text for name in articles for text in whole.splits[name].passages}
         paragraphs = sorted(text.decode("utf-8", "replace") for text in texts)

@@ -50,6 +50,7 @@ class Row(NamedTuple):
 
     def run(self, seed: int) -> str:
         """Name of the run folder, the same in every table that has the row."""
+        # A setting may be a path.
         words = [self.preset, self.model, *self.settings.values(), f"seed{seed}"]
         return "-".join(words).replace("/", "-")
 

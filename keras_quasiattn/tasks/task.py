@@ -67,7 +67,8 @@ class Task(abc.ABC):
             None for a task that makes its own data.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
-        measures_training: whether the metrics measure training batches, too.
+        measures_training: whether the metrics measure training batches, too; if not, the history
+            has their figures of validation only.
         sources: by preset, the published data set that it reads.
         input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
             its inputs are no rows.

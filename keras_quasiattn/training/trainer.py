@@ -206,11 +206,10 @@ def _fit(
             f"{settings.checkpoint_every:,}"
         )
         validation_data = task.validation_data()
-        # PeriodEnd comes after the others, so that the checkpoint has what they changed.
         unmeasured = [] if task.measures_training else [one.name for one in task.metrics()]
-        called: list[keras.callbacks.Callback] = [
-            *(OnlyMeasured(unmeasured), *callbacks, period_end)
-        ]
+        only_measured = OnlyMeasured(unmeasured)
+        # PeriodEnd comes after the others, so that the checkpoint has what they changed.
+        called: list[keras.callbacks.Callback] = [only_measured, *callbacks, period_end]
         if shown.shown:
             called.append(StepProgress(shown, settings, start))
         if workers.is_chief:

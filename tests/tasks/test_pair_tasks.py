@@ -36,16 +36,19 @@ def folders(pairs_data: Path, rank_data: Path) -> dict[str, Path]:
     return {"pairs": pairs_data, "rank": rank_data}
 
 
+def _run(folders: dict[str, Path], shared: Any, task: str, model: str) -> RunFolder:
+    made = tiny_pairs.make(folders[task], task, model, **SHORT)
+    place = shared(f"{task}-{model}", lambda place: train(made, place / "run", progress=False))
+    return RunFolder.open(place / "run", finished=True)
+
+
 def _trained(
     folders: dict[str, Path], shared: Any, task: str, model: str
 ) -> tuple[Task, keras.Model]:
-    made = tiny_pairs.make(folders[task], task, model, **SHORT)
-    path = (
-        shared(f"{task}-{model}", lambda place: train(made, place / "run", progress=False)) / "run"
-    )
-    again = RunFolder.open(path, finished=True).task(folders[task])
+    run = _run(folders, shared, task, model)
+    again = run.task(folders[task])
     again.prepare()
-    return again, RunFolder.open(path, finished=True).load_model()
+    return again, run.load_model()
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +123,11 @@ def test_candidates_are_ranked_and_measured(
 
 
 def test_a_ranking_has_no_figures_of_training_batches(
-    rank: tuple[Task, keras.Model], shared: Any
+    rank: tuple[Task, keras.Model], folders: dict[str, Path], shared: Any
 ) -> None:
     """They hold some of a question's candidates only; the history said that their MAP was 0."""
     task, _ = rank
-    trained = shared("rank-decomposable", lambda place: pytest.fail("it is trained already"))
-    (row, *_) = RunFolder.open(trained / "run").history()
+    row = _run(folders, shared, "rank", "decomposable").history()[0]
     names = {metric.name for metric in task.metrics()}
     assert {name for name in row if name in names or name.startswith("val_")} == {
         "val_loss",
