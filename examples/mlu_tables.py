@@ -22,7 +22,7 @@ run resumes where it stopped. Data are read from the folder that QUASIATTN_DATA_
 import itertools
 from collections.abc import Iterator
 
-from tables import Row, Tables
+from tables import Row, Tables, grid
 
 # The share of correct answers.
 TABLE_6 = {"softmax": ".761", "universal": ".788", "coda": ".843"}
@@ -46,6 +46,11 @@ SMALL = {
     "model.num_layers": "2",
     "training.batch_size": "64",
     "training.steps": "4000",
+}
+GRID = {
+    "training.learning_rate": ("0.002", "0.005"),
+    "training.label_smoothing": ("0.0", "0.1"),
+    "training.clip_norm": ("none", "1.0"),
 }
 # By the mean over the seeds of `grid`.
 BEST = {
@@ -83,15 +88,7 @@ def rows() -> Iterator[Row]:
         yield Row("6", "paper", model, {}, paper)
     for model in TABLE_6:
         yield Row("two-cores", "paper", model, TWO_CORES, "")
-    for rate, smoothing, clip_norm, model in itertools.product(
-        ("0.002", "0.005"), ("0.0", "0.1"), ("none", "1.0"), BEST
-    ):
-        settings = {
-            "training.learning_rate": rate,
-            "training.label_smoothing": smoothing,
-            "training.clip_norm": clip_norm,
-        }
-        yield Row("grid", "demo", model, {**SMALL, **settings}, "", "validation")
+    yield from grid("demo", BEST, SMALL, GRID)
     for model, settings in BEST.items():
         yield Row("best", "demo", model, {**SMALL, **settings}, "")
     for variant in VARIANTS:

@@ -10,10 +10,9 @@ command that made it. Runs that are already in that file are skipped, and an int
 where it stopped. Data are read from the folder that QUASIATTN_DATA_DIR names (default `data`).
 """
 
-import itertools
 from collections.abc import Iterator
 
-from tables import Row, Tables
+from tables import Row, Tables, grid
 
 # The share of exact programs.
 TABLE_7 = {"transformer": ".968", "transformer_coda": ".977"}
@@ -24,6 +23,10 @@ BUDGET = {
     "training.warmup_steps": "500",
     "training.checkpoint_every": "250",
 }
+GRID = {
+    "training.learning_rate": ("0.002", "0.005"),
+    "training.label_smoothing": ("0.0", "0.1"),
+}
 
 
 def rows() -> Iterator[Row]:
@@ -31,9 +34,7 @@ def rows() -> Iterator[Row]:
     for dataset in ("generated", "paper"):
         for model, paper in TABLE_7.items():
             yield Row("7", dataset, model, BUDGET if dataset == "generated" else {}, paper)
-    for rate, smoothing, model in itertools.product(("0.002", "0.005"), ("0.0", "0.1"), TABLE_7):
-        settings = {"training.learning_rate": rate, "training.label_smoothing": smoothing}
-        yield Row("grid", "generated", model, {**BUDGET, **settings}, "", "validation")
+    yield from grid("generated", TABLE_7, BUDGET, GRID)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import shlex
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,25 @@ class Row(NamedTuple):
             .options()
         )
         return _key(task, self.preset, self.model, self.split, options)
+
+
+def grid(
+    preset: str,
+    models: Iterable[str],
+    budget: Mapping[str, str],
+    values: Mapping[str, Sequence[str]],
+) -> Iterator[Row]:
+    """The table `grid`: every model with every combination of the options' values, by validation.
+
+    Args:
+        preset: the data set.
+        models: the models, which all get the same options.
+        budget: options that differ from the preset's in all rows.
+        values: the values of each option.
+    """
+    for chosen, model in itertools.product(itertools.product(*values.values()), models):
+        settings = {**budget, **dict(zip(values, chosen, strict=True))}
+        yield Row("grid", preset, model, settings, "", "validation")
 
 
 def key_of(record: Record) -> Key:
