@@ -218,27 +218,32 @@ def test_attentions_beyond_the_spread_of_softmax_are_marked(
         assert shown == ["coda", "sigmoid", "softmax", "relu"]
 
 
-def test_both_models_of_arithmetic_are_at_their_best_by_validation_data(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("task", "script", "figures", "seeds"),
+    [
+        ("mlu", "mlu_tables", ["sequence_accuracy"], 3),
+        ("programs", "program_tables", ["sequence_accuracy", "program_accuracy"], 1),
+    ],
+)
+def test_both_models_are_at_their_best_by_validation_data(
+    task: str, script: str, figures: list[str], seeds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(ROOT / "examples")
     tables = importlib.import_module("tables")
-    mlu_tables = importlib.import_module("mlu_tables")
-    found = tables.by_key(tables.read_records(ROOT / "results" / "mlu.jsonl"))
-    means: dict[str, dict[tuple[str, ...], float]] = {"softmax": {}, "coda": {}}
-    for grid_row in mlu_tables.rows():
-        if grid_row.table == "grid":
-            runs = found[grid_row.key("mlu")]
-            # The lower rate is far below, so that one run of it is enough.
-            assert len(runs) == 3 or grid_row.settings["training.learning_rate"] == "0.002"
-            mean = statistics.mean(run["sequence_accuracy"] for run in runs.values())
-            chosen = [item for item in grid_row.settings.items() if item[0].startswith("training")]
-            means[grid_row.model][tuple(sorted(chosen))] = mean
-    for model, by_settings in means.items():
-        assert len(by_settings) == 8
-        settings = {**mlu_tables.SMALL, **mlu_tables.BEST[model]}
-        of_training = [item for item in settings.items() if item[0].startswith("training")]
-        assert max(by_settings, key=lambda x: by_settings[x]) == tuple(sorted(of_training))
+    rows = importlib.import_module(script).rows
+    found = tables.by_key(tables.read_records(ROOT / "results" / f"{task}.jsonl"))
+    grid: dict[str, dict[frozenset[tuple[str, str]], list[float]]] = {}
+    best = {row.model: row.settings for row in rows() if row.table == "best"}
+    for grid_row in (row for row in rows() if row.table == "grid"):
+        runs = found[grid_row.key(task)].values()
+        # The lower rate is far below on arithmetic, so that one run of it is enough.
+        assert len(runs) == seeds or grid_row.settings["training.learning_rate"] == "0.002"
+        means = [statistics.mean(run[figure] for run in runs) for figure in figures]
+        grid.setdefault(grid_row.model, {})[frozenset(grid_row.settings.items())] = means
+    assert len(best) == 2
+    for model, settings in best.items():
+        by_settings = grid[model]
+        assert max(by_settings, key=lambda x: by_settings[x]) == frozenset(settings.items())
 
 
 def test_the_documentation_has_the_comparison_of_attentions_as_measured(
