@@ -24,8 +24,10 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from keras_quasiattn.data import ReadingTexts
 from keras_quasiattn.data.question_files import find_answer
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.tasks import get
+from keras_quasiattn.tasks.held_out import SPLITS
 from keras_quasiattn.tasks.read_data import load_questions
 
 PARAGRAPHS = 3  # for each question
@@ -57,7 +59,7 @@ def write(file: Path, questions: ReadingTexts, paragraphs: Sequence[str]) -> flo
 
 
 def main() -> None:
-    """Read the arguments, write the two files and print what was found."""
+    """Read the arguments, write the three files and print what was found."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -65,7 +67,13 @@ def main() -> None:
     arguments = parser.parse_args()
     options = get("read").presets["squad_part"].data
     data_dir = Path(os.environ.get("QUASIATTN_DATA_DIR", "data"))
-    whole, _ = load_questions("squad_part", {**options, "train_share": 1.0}, data_dir)
+    there = [name for name in SPLITS if (arguments.folder / f"{name}.jsonl").exists()]
+    if there:
+        parser.error(f"--folder: {arguments.folder} has a file of {', '.join(there)}; name another")
+    try:
+        whole, _ = load_questions("squad_part", {**options, "train_share": 1.0}, data_dir)
+    except UserError as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
     chosen = {**whole.splits, "train": whole.splits["train"].part(options["train_share"])}
     arguments.folder.mkdir(parents=True, exist_ok=True)
     for split, questions in chosen.items():

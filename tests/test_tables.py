@@ -165,6 +165,21 @@ def test_a_question_has_the_paragraphs_most_like_it(
     assert passages[read.splits["train"].starts[0] : read.splits["train"].ends[0]] == b"330 m"
 
 
+def test_paragraphs_that_cannot_be_found_are_an_error_of_one_line(
+    call: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("QUASIATTN_DATA_DIR", str(tmp_path / "data"))
+    for code, error in ((1, "squad11/train.jsonl is not in"), (2, "has a file of test; name")):
+        with pytest.raises(SystemExit) as stopped:
+            call("retrieved_paragraphs.py", "--folder", str(tmp_path))
+        assert stopped.value.code == code
+        assert error in capsys.readouterr().err.splitlines()[-1]
+        (tmp_path / "test.jsonl").touch()
+
+
 def test_every_attention_is_compared_with_options_that_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
