@@ -41,8 +41,10 @@ class PairTask(VocabularyTask):
     """
 
     def _training_texts(self) -> list[bytes]:
+        # A text of several pairs counts once. A reply that is also drawn as a wrong one for other
+        # questions would have no unknown words otherwise, and those would mark the right replies.
         train = self._data.splits["train"]
-        return [*train.first.tolist(), *train.second.tolist()]
+        return list(dict.fromkeys([*train.first.tolist(), *train.second.tolist()]))
 
     def _learn(self, texts: list[bytes]) -> list[str]:
         words = super()._learn(texts)

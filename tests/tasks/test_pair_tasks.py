@@ -227,6 +227,16 @@ def test_vectors_get_length_one_and_bring_words_that_training_never_saw(
     assert not table[0].any() and "[NULL]" in vocabulary
 
 
+def test_unknown_words_do_not_tell_which_replies_are_right(tmp_path: Path) -> None:
+    """Only a reply that is also drawn as a wrong one, here of "zork", is in several pairs."""
+    rows = [("how", "try zork", "1"), ("why", "try zork", "0"), ("why", "try blip", "1")]
+    for split in ("train", "validation", "test"):
+        tiny_pairs.write(tmp_path / f"{split}.tsv", "question candidate label", rows)
+    task = tiny_pairs.make(tmp_path, "rank", "decomposable", training__batch_size=3)
+    task.prepare()
+    assert set(task.tokenizer.vocabulary) == {"[PAD]", "[UNK]", "[NULL]", "try"}
+
+
 def test_unknown_words_have_ids_and_vectors_of_their_own(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
