@@ -33,7 +33,7 @@ class PairTask(VocabularyTask):
 
     Data options besides those of `VocabularyTask`: `null_token`, whether both texts start with a
     token that words without a counterpart can align to, and `unit_norm`, whether word vectors are
-    scaled to length 1.
+    scaled to length 1. For `min_count`, a text that is in several pairs counts once.
 
     The `decomposable*` models attend, compare and aggregate (`models.PairClassifier`), `mixture` is
     a mixture of several of them (`models.MixtureClassifier`), and the `siamese_*` models have

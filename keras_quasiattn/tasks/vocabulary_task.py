@@ -48,10 +48,9 @@ class VocabularyTask(Task):
 
     With `data.vectors` (a file in GloVe's text format, or an .npz), the embedding starts with the
     vectors of the words that have one; words without a vector are unknown if they occur fewer than
-    `data.min_count` times. Tasks on pairs count the words of a text that is in several pairs once.
-    If training does not change the embedding, the vocabulary also includes the file's other words,
-    for use in new texts, up to `data.vocabulary_size`. Every id has a vector of its own: that of a
-    word without one, and of an unknown word's hash, is random.
+    `data.min_count` times. If training does not change the embedding, the vocabulary also includes
+    the file's other words, for use in new texts, up to `data.vocabulary_size`. Every id has a
+    vector of its own: that of a word without one, and of an unknown word's hash, is random.
 
     Attributes:
         tokenizers: the values that `data.tokenizer` accepts.

@@ -100,6 +100,11 @@ def test_ids_are_answered_as_strings_are(name: str, tmp_path: Path) -> None:
 
     together = ask(functions[TOKEN_IDS], joined(requests))
     for row, answer in enumerate(answers):
+        if "places" in answer:  # a client leaves out what the server appended, which may rank high
+            sent = together["places"][row] < answer["places"].shape[1]
+            for key, value in answer.items():
+                assert_alike(together[key][row][sent], value[0])
+            continue
         for key, value in answer.items():
             part = together[key][(slice(row, row + 1), *(slice(size) for size in value.shape[1:]))]
             assert_alike(part, value)
