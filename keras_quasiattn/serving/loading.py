@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.serving.export import ABOUT
+from keras_quasiattn.tasks.batches import plain
 from keras_quasiattn.tasks.pair_task import split_input
-from keras_quasiattn.tasks.vocabulary_task import plain
 from keras_quasiattn.training.manifest import MANIFEST, check_hashes
 
 _GRAPH = "saved_model.pb"

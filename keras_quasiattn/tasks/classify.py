@@ -21,6 +21,7 @@ from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.baselines import accuracies, bag_of_words, below_majority
+from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, plain, weights_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, TEXT_CLASSIFIERS
@@ -29,15 +30,7 @@ from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
-from keras_quasiattn.tasks.vocabulary_task import (
-    ANSWER_NAMES,
-    VocabularyTask,
-    as_bytes,
-    as_texts,
-    in_batches,
-    plain,
-    weights_of,
-)
+from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES, VocabularyTask
 
 # Options of these models that set an argument of the attention layer, with its name there.
 _UNIT_OPTIONS = {

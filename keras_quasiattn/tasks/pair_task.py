@@ -12,15 +12,10 @@ from keras_quasiattn.data import TextPairs, evaluation_batches, fill_last_batch,
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, weights_of
 from keras_quasiattn.tasks.pair_options import INTERACTIONS, MIXTURES
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
-from keras_quasiattn.tasks.vocabulary_task import (
-    VocabularyTask,
-    as_bytes,
-    as_texts,
-    in_batches,
-    weights_of,
-)
+from keras_quasiattn.tasks.vocabulary_task import VocabularyTask
 
 NULL = "[NULL]"  # no text has this token: cleanings drop or split off brackets
 _NETWORK_OPTIONS = (

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_quasiattn.metrics import classification_figures
 from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority
+from keras_quasiattn.tasks.batches import as_bytes, in_batches, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
@@ -16,7 +17,7 @@ from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
-from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES, as_bytes, in_batches, plain
+from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES
 
 _SIDES = ("first", "second")
 

@@ -12,13 +12,13 @@ from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, Re
 from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 from keras_quasiattn.tasks.baselines import bag_of_pairs
+from keras_quasiattn.tasks.batches import as_bytes, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.rank_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.task import ServingSignature
-from keras_quasiattn.tasks.vocabulary_task import as_bytes, plain
 
 _NAMES = ("question", "candidate")
 _RECALL_AT = (1, 2, 5)

@@ -14,6 +14,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, answer_scores
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
 from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, plain, weights_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_task import split_input
 from keras_quasiattn.tasks.preset import Preset
@@ -32,14 +33,7 @@ from keras_quasiattn.tasks.read_windows import (
 from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
-from keras_quasiattn.tasks.vocabulary_task import (
-    VocabularyTask,
-    as_bytes,
-    as_texts,
-    in_batches,
-    plain,
-    weights_of,
-)
+from keras_quasiattn.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
 
 _NAMES = ("question", "passage")

@@ -28,19 +28,13 @@ from keras_quasiattn.models import (
     with_limits,
 )
 from keras_quasiattn.tasks.attention_options import attention_of
+from keras_quasiattn.tasks.batches import as_bytes, chosen_examples, counted, in_batches, plain
 from keras_quasiattn.tasks.sequence_options import (
     DECODING_OPTIONS,
     RECURRENT_MODELS,
     UNIVERSAL_MODELS,
 )
 from keras_quasiattn.tasks.task import ServingSignature, Task
-from keras_quasiattn.tasks.vocabulary_task import (
-    as_bytes,
-    chosen_examples,
-    counted,
-    in_batches,
-    plain,
-)
 from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
 
 _PIECES = "pieces.model"

@@ -3,7 +3,7 @@
 import abc
 import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_quasiattn.data import LabelledTextSet
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.batches import chosen_examples, counted
 from keras_quasiattn.tasks.task import Task
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
 from keras_quasiattn.text import (
@@ -33,7 +34,6 @@ from keras_quasiattn.text import (
 
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
-_BATCH = 100
 _COUNTS = ("max_length", "length_multiple", "min_count", "unknown_ids")
 _LEAST = {**dict.fromkeys(_COUNTS, 1), "vocabulary_size": 3}
 # An answer's values besides tokens and weights.
@@ -272,79 +272,3 @@ class VocabularyTask(Task):
     def _chosen(self, split: str, limit: int | None) -> Any:
         """The first `limit` examples of a split, or all of them."""
         return chosen_examples(self._data, split, limit)
-
-
-def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -> Any:
-    """The first `limit` examples of a split, or all of them.
-
-    Raises:
-        UserError: the split is unknown, the data has no test split, or the limit is below 1.
-    """
-    if split == "test" and split not in data.splits:
-        raise UserError(
-            "the data have no split 'test': "
-            "measure with --split validation, or train with data.test=FILE"
-        )
-    if split not in data.splits:
-        raise UserError.unknown("split", split, data.splits)
-    if limit is not None and limit < 1:
-        raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
-    examples = data.splits[split]
-    return examples.where(np.arange(len(examples)) < (limit or len(examples)))
-
-
-def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    """The `weight` of a batch's examples, the third part of what `fit` takes; none in training."""
-    return [examples["weight"]] if "weight" in examples else []
-
-
-def as_bytes(texts: Sequence[str]) -> np.ndarray:
-    """Texts as an object array of bytes; restores non-UTF-8 bytes, which arrive as surrogates."""
-    array = np.empty(len(texts), object)
-    array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
-    return array
-
-
-def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
-    """The result of `count` for each text, computed 1000 texts at a time."""
-    batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
-    return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
-
-
-def as_texts(array: np.ndarray) -> list[str]:
-    """The inverse of `as_bytes`; tabs, which would split a text, and line breaks become spaces."""
-    texts = (text.decode("utf-8", "surrogateescape") for text in array.tolist())
-    return [text.replace("\t", " ").replace("\n", " ") for text in texts]
-
-
-def in_batches(
-    answer: Callable[..., Mapping[str, tf.Tensor]],
-    columns: Sequence[np.ndarray],
-    lengths: Sequence[np.ndarray],
-) -> list[dict[str, np.ndarray]]:
-    """The answers of a function of strings, row by row; rows of similar length share a batch.
-
-    Args:
-        answer: takes one string tensor (B,) per column; returns tensors whose first axis is B.
-        columns: object arrays of bytes, all of the same length.
-        lengths: token counts of each column's texts; not used if one batch holds all rows.
-    """
-    count = len(columns[0])
-    order = np.lexsort(lengths) if count > _BATCH else np.arange(count)
-    answers: list[dict[str, np.ndarray]] = [{}] * count
-    for start in range(0, count, _BATCH):
-        rows = order[start : start + _BATCH]
-        outputs = answer(*(tf.constant(column[rows].tolist(), tf.string) for column in columns))
-        values = {name: value.numpy() for name, value in outputs.items()}
-        for place, row in enumerate(rows):
-            answers[row] = {name: value[place] for name, value in values.items()}
-    return answers
-
-
-def plain(value: Any) -> Any:
-    """An answer's value as a number, a string, or lists of them."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if isinstance(value, np.ndarray) and value.dtype == object:
-        return [plain(one) for one in value]
-    return value.tolist()

@@ -12,8 +12,8 @@ import tiny_texts
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks.batches import chosen_examples
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
-from keras_quasiattn.tasks.vocabulary_task import chosen_examples
 from keras_quasiattn.training import RunFolder
 
 
