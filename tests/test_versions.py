@@ -40,11 +40,15 @@ print(json.dumps({"keras": keras.__version__, "seconds": [middle - begun, ended 
 
 
 class Environment(NamedTuple):
-    """A Python, what is installed before the package, and the extra, which is the backend too."""
+    """A Python, what is installed before the package, and the extra, which is the backend too.
+
+    The mark says who runs it: CI, or a person before a release.
+    """
 
     python: str
     before: tuple[str, ...]
     extra: str
+    mark: pytest.MarkDecorator = pytest.mark.long
 
 
 def pinned(name: str) -> str:
@@ -55,7 +59,10 @@ def pinned(name: str) -> str:
 
 ENVIRONMENTS = {
     "oldest": Environment("3.10", ("keras==3.12.0", "tensorflow==2.19.1"), "tensorflow"),
-    "middle": Environment("3.12", ("keras==3.13.2", "tensorflow==2.20.0"), "tensorflow"),
+    # CI tests the versions on both sides of it.
+    "middle": Environment(
+        "3.12", ("keras==3.13.2", "tensorflow==2.20.0"), "tensorflow", pytest.mark.complete
+    ),
     "newest": Environment("3.13", (pinned("keras"), pinned("tensorflow")), "tensorflow"),
     "without TensorFlow": Environment("3.11", (pinned("keras"), pinned("jax")), "jax"),
 }
@@ -139,13 +146,8 @@ def install_and_try(name: str, python: str, folder: Path) -> dict[str, object]:
     }
 
 
-# Between two that pass, the middle one passes: it waits for a release.
 @pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.complete if name == "middle" else pytest.mark.long)
-        for name in ENVIRONMENTS
-    ],
+    "name", [pytest.param(name, marks=one.mark) for name, one in ENVIRONMENTS.items()]
 )
 def test_the_wheel_leaves_what_is_there_and_its_laws_hold(name: str, tmp_path: Path) -> None:
     python = interpreter(ENVIRONMENTS[name].python)

@@ -1,4 +1,4 @@
-"""What tasks share: examples of a split, texts as arrays of bytes, and answers in batches."""
+"""The examples of a split, texts as arrays of bytes, and functions of strings called in batches."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -43,16 +43,16 @@ def as_bytes(texts: Sequence[str]) -> np.ndarray:
     return array
 
 
-def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
-    """The result of `count` for each text, computed 1000 texts at a time."""
-    batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
-    return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
-
-
 def as_texts(array: np.ndarray) -> list[str]:
     """The inverse of `as_bytes`; tabs, which would split a text, and line breaks become spaces."""
     texts = (text.decode("utf-8", "surrogateescape") for text in array.tolist())
     return [text.replace("\t", " ").replace("\n", " ") for text in texts]
+
+
+def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
+    """`count` of texts (N,), an integer each, (N,); it gets at most 1000 texts at a time."""
+    batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
+    return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
 
 
 def in_batches(
