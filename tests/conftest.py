@@ -37,6 +37,10 @@ if keras.backend.backend() == "jax":
     # JAX compiles a loop's body whenever the loop is made anew. So loops run in Python, except
     # where a test asks for `jax.jit`.
     jax.config.update("jax_disable_jit", True)
+    # What one process or an earlier run has compiled serves the others.
+    jax.config.update("jax_compilation_cache_dir", str(Path(__file__).parents[1] / ".jax_cache"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # Law 8: these pass on every backend; everything else is of TensorFlow.
 ON_EVERY_BACKEND = (

@@ -67,8 +67,12 @@ def test_every_example_is_in_the_documentation() -> None:
         assert f"`examples/{name}`" in page
 
 
-# In CI the drop-in for texts stands for all three, and pairs for conflict.
-COMPLETE = ("conflict.py", "workers.py", "drop_in_image_patches.py", "drop_in_time_series.py")
+# In CI the drop-in for texts stands for all three, pairs for conflict, and the parts of CoDA for
+# what is learned when: both train models of the same task.
+COMPLETE = (
+    *("conflict.py", "workers.py", "learning_by_kind.py"),
+    *("drop_in_image_patches.py", "drop_in_time_series.py"),
+)
 
 
 @pytest.mark.long
