@@ -168,6 +168,7 @@ def test_command_is_installed() -> None:
     assert settings["options"]["py_modules"] == "quasiattn"
 
 
+@pytest.mark.long
 def test_bytes_that_are_not_utf8(mlu_run: Path) -> None:
     # In a fresh process: TensorFlow is silent while it loads, and while it runs.
     ended = tiny_mlu.quasiattn("predict", str(mlu_run), "-", b"\xff\xfe", input=b"x=1,y=2,x+y")

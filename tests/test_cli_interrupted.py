@@ -55,6 +55,7 @@ assert libc.capset(header, sets) == 0
 """
 
 
+@pytest.mark.long
 def test_full_disk(run: Path, tmp_path: Path) -> None:
     before = tiny_mlu.contents(run)
     new, data = f"--run={tmp_path}/new", f"--data-dir={tmp_path}/data"
@@ -79,6 +80,7 @@ def test_full_standard_output() -> None:
     assert (ended.returncode, ended.stderr) == (1, b"quasiattn: system: No space left on device\n")
 
 
+@pytest.mark.long
 def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path: Path) -> None:
     place = tmp_path / "place"
     run, data = shutil.copytree(mlu_run, place / "run"), shutil.copytree(mlu_data, place / "data")

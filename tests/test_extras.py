@@ -87,7 +87,7 @@ WORKS = ["from keras_quasiattn import layers, metrics, models, ops, report, trai
     [
         ("tensorflow", TASKS),
         ("jax", ["tensorflow", *TASKS]),
-        ("torch", ["tensorflow", *TASKS]),
+        pytest.param("torch", ["tensorflow", *TASKS], marks=pytest.mark.long),
     ],
 )
 def test_a_base_install_fits_models_and_names_the_extra_that_the_rest_needs(

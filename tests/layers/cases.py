@@ -344,3 +344,7 @@ def one_of_each_first(cases):
         pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
         for case in cases
     ]
+
+
+every_case = pytest.mark.parametrize("case", CASES, ids=str)
+one_case_of_each = pytest.mark.parametrize("case", one_of_each_first(CASES))

@@ -6,7 +6,7 @@ Padding never matters, and empty rows are exact zeros.
 import keras
 import numpy as np
 import pytest
-from cases import CASES, one_of_each_first
+from cases import CASES, every_case, one_case_of_each, one_of_each_first
 from keras import ops
 from layer_case import BATCH, FEATURES, randomize
 from running import assert_close, gradients, masked_outputs, outputs, plain_outputs, shared_layer
@@ -14,7 +14,6 @@ from tools import to_numpy
 
 from keras_quasiattn.layers import MaskedPooling
 
-every_case = pytest.mark.parametrize("case", CASES, ids=str)
 SEQUENCE_CASES = [case for case in CASES if case.stacks and None not in case.style.owners]
 cases_with_sequences = pytest.mark.parametrize("case", SEQUENCE_CASES, ids=str)
 
@@ -56,7 +55,7 @@ def test_a_mask_changes_something(case):
         pytest.param([1e30, -1e4], id="large", marks=pytest.mark.long),
     ],
 )
-@every_case
+@one_case_of_each
 def test_padding_content_never_matters(case, padding):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     spoiled = [x.copy() for x in sequences]
@@ -106,7 +105,7 @@ def test_a_row_with_nothing_to_attend_is_zero_and_has_no_gradient(case):
         (1, True),
     ],
 )
-@every_case
+@one_case_of_each
 def test_shortest_lengths(case, length, with_masks):
     layer = shared_layer(case)
     for shortened in range(len(case.style.lengths)):
@@ -124,7 +123,7 @@ def test_shortest_lengths(case, length, with_masks):
             assert np.isfinite(gradient).all()
 
 
-@pytest.mark.parametrize("case", one_of_each_first(CASES))
+@one_case_of_each
 def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
     layer, count = shared_layer(case), len(case.style.lengths)
     for lengths in (case.style.lengths, (0,) * count, (1, 0)[:count]):
@@ -144,7 +143,7 @@ def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
 @pytest.mark.parametrize(
     "size", [2, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 3))]
 )
-@pytest.mark.parametrize("case", one_of_each_first(CASES))
+@one_case_of_each
 def test_sizes_that_coincide_mean_nothing(case, size):
     """Heads, their size, batch and lengths may be equal without changing the result.
 
@@ -178,7 +177,7 @@ def test_nan_ahead_of_a_causal_mask_reached_earlier_rows(case, spoilt):
     assert all(np.isfinite(gradient).all() for gradient in weights)
 
 
-@every_case
+@one_case_of_each
 def test_integer_masks_are_boolean_masks(case):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     expected = masked_outputs(case)

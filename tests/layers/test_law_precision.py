@@ -5,13 +5,12 @@ import functools
 import keras
 import numpy as np
 import pytest
-from cases import CASES, one_of_each_first
+from cases import CASES, every_case, one_case_of_each, one_of_each_first
 from keras import ops
 from layer_case import FEATURES, LayerCase
 from running import as_tensor, detach, gradients, outputs, pure, shared_layer, weights
 from tools import to_numpy
 
-every_case = pytest.mark.parametrize("case", CASES, ids=str)
 # The unit roundoff of each compute dtype.
 POLICIES = {"mixed_float16": 2.0**-11, "mixed_bfloat16": 2.0**-8}
 every_policy = pytest.mark.parametrize("policy", POLICIES)
@@ -50,9 +49,9 @@ def sublayers(layer):
 
 @pytest.mark.parametrize(
     ("policy", "case"),
-    [pytest.param("mixed_float16", case, id=f"float16-{case}") for case in CASES]
-    + [
-        pytest.param("mixed_bfloat16", *one.values, id=f"bfloat16-{one.id}", marks=one.marks)
+    [
+        pytest.param(f"mixed_{name}", *one.values, id=f"{name}-{one.id}", marks=one.marks)
+        for name in ("float16", "bfloat16")
         for one in one_of_each_first(CASES)
     ],
 )
@@ -65,7 +64,7 @@ def test_error_is_that_of_rounded_inputs(case, policy):
         assert error <= FACTOR * floor, (error, floor)
 
 
-@pytest.mark.parametrize("case", one_of_each_first(CASES))
+@one_case_of_each
 def test_float64_is_computed_in_float64(case):
     layer = case.make(dtype="float64")
     recurrent = (keras.layers.LSTM, keras.layers.GRU, keras.layers.GRUCell)
@@ -96,7 +95,7 @@ def test_float64_is_computed_in_float64(case):
         np.testing.assert_allclose(one + other, 2 * middle, rtol=0, atol=2e-9 * scale)
 
 
-@pytest.mark.parametrize("case", one_of_each_first(CASES))
+@one_case_of_each
 def test_pure_float16_is_finite(case):
     layer = case.make(dtype="float16")
     for result in outputs(
@@ -124,7 +123,7 @@ def test_sublayers_carry_the_policy(case, policy):
         pytest.param("mixed_bfloat16", "small", marks=pytest.mark.complete),
     ],
 )
-@pytest.mark.parametrize("case", one_of_each_first(CASES))
+@one_case_of_each
 def test_long_and_large_inputs_stay_finite(case, policy, size, jitted):
     scale = {"small": 1e-4, "large": case.largest_input}[size]
     lengths = [case.longest // 2 + 1] * (len(case.style.lengths) - 1) + [case.longest]

@@ -240,7 +240,14 @@ def _loaded(model, data, folder):
 
 
 @compiled
-@pytest.mark.parametrize("export", [_export, _save, _archive, _function, _loaded])
+@pytest.mark.parametrize(
+    "export",
+    [
+        _export,
+        _loaded,
+        *(pytest.param(export, marks=pytest.mark.long) for export in (_save, _archive, _function)),
+    ],
+)
 def test_no_export_holds_compiled_loops_though_predict_uses_them(export, passes, tmp_path):
     model, data = model_with_long_inputs()
     expected = model.predict(data, verbose=0)
