@@ -3,8 +3,8 @@
     python examples/translate_tables.py train --tables 4 --datasets multi30k --seeds 3
     python examples/translate_tables.py show
 
-Tables 8 and 9, the compositions, are measured on the validation data after the first 600 updates;
-the paper's table 8 is of WikiQA. The table `grid` has learning rates and label smoothing for table
+Tables 8 and 9, the compositions, are measured on the validation data after the first 600 updates.
+The table `grid` has learning rates and label smoothing for table
 4's models, by validation data. The table `learned` has CoDA with learned α and β at the budget and
 the rates of `mechanism_tables.py`, where α = β = 1. A run is one `quasiattn train` and one
 `quasiattn evaluate --record`, so a row of the results file holds the command that made it. Runs
@@ -69,7 +69,10 @@ def rows() -> Iterator[Row]:
         yield Row("universal", "multi30k", model, {"model.adaptive": "true", **BUDGET}, "")
     compositions = [
         *(("9", names, (), paper) for names, paper in TABLE_9.items()),
-        *(("9", (similarity, "sigmoid"), (PLAIN,), "") for similarity in ("tanh", "sigmoid")),
+        *(
+            ("9", (similarity, "sigmoid"), (PLAIN,), TABLE_9[similarity, "sigmoid"])
+            for similarity in ("tanh", "sigmoid")
+        ),
         *(("8", ("tanh", "sigmoid"), changed, "") for changed in TABLE_8),
     ]
     for table, (similarity, gate), changed, paper in compositions:

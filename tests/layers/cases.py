@@ -347,4 +347,4 @@ def one_of_each_first(cases):
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
-one_case_of_each = pytest.mark.parametrize("case", one_of_each_first(CASES))
+every_case_in_long_tests = pytest.mark.parametrize("case", one_of_each_first(CASES))
