@@ -63,7 +63,7 @@ ON_EVERY_BACKEND = (
 )
 
 # What runs there by default: parameters of a test, and the share of the tests of whole models.
-FEW_ON_JAX, SHARE_OF_MODELS_ON_JAX = 1, 1 / 3
+FEW_ON_JAX, SHARE_OF_MODELS_ON_JAX = 1, 1 / 4
 
 
 def pytest_ignore_collect(collection_path):

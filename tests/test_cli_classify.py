@@ -153,6 +153,7 @@ def test_predict_refuses_what_it_cannot_answer(
         assert (code, len(err.splitlines())) == (2, 1) and message in err
 
 
+@pytest.mark.long
 def test_evaluate_without_a_test_file_measures_the_validation_split(
     run_cli: Any, data: Path, tmp_path: Path
 ) -> None:

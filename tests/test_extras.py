@@ -86,7 +86,7 @@ WORKS = ["from keras_quasiattn import layers, metrics, models, ops, report, trai
     ("backend", "missing"),
     [
         ("tensorflow", TASKS),
-        ("jax", ["tensorflow", *TASKS]),
+        pytest.param("jax", ["tensorflow", *TASKS], marks=pytest.mark.long),
         pytest.param("torch", ["tensorflow", *TASKS], marks=pytest.mark.long),
     ],
 )

@@ -1,7 +1,8 @@
-"""Which cases of a law are for the long tests.
+"""Which cases of a law are for the long tests, and which for a release.
 
-Some cases are so by themselves. On JAX, each law runs by default on a seeded third of the classes:
-JAX compiles every operation for every shape, which takes long.
+Some cases are long by themselves. Of a law's long cases CI runs one of each class and a seeded
+quarter of the others; each law draws its own quarter. On JAX, which compiles every operation for
+every shape, a law runs by default on a seeded quarter of the classes.
 """
 
 import random
@@ -11,6 +12,8 @@ import pytest
 from cases import ONE_OF_EACH
 from layer_case import LayerCase
 
+SHARE = 1 / 4
+
 
 @pytest.hookimpl(tryfirst=True)  # before marks are looked at
 def pytest_collection_modifyitems(items):
@@ -18,6 +21,9 @@ def pytest_collection_modifyitems(items):
     for item in items:
         case = getattr(item, "callspec", None) and item.callspec.params.get("case")
         if isinstance(case, LayerCase):
-            chosen = random.Random(f"{item.originalname} {case}").random() < 1 / 3
-            if case.in_long_tests or (on_jax and (case not in ONE_OF_EACH or not chosen)):
+            chosen = random.Random(f"{item.originalname} {case}").random() < SHARE
+            of_class = case in ONE_OF_EACH
+            if case.in_long_tests or (on_jax and not (of_class and chosen)):
                 item.add_marker(pytest.mark.long)
+            if item.get_closest_marker("long") and not (of_class or chosen):
+                item.add_marker(pytest.mark.complete)

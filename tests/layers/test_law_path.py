@@ -138,6 +138,7 @@ def test_draws_do_not_depend_on_the_path(case):
             assert_close(outputs_in_training(case, layer, sequences, masks), expected)
 
 
+@pytest.mark.long
 @random_cases
 def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
     import tensorflow as tf

@@ -50,8 +50,10 @@ def sublayers(layer):
 @pytest.mark.parametrize(
     ("policy", "case"),
     [
-        pytest.param(f"mixed_{name}", *one.values, id=f"{name}-{one.id}", marks=one.marks)
-        for name in ("float16", "bfloat16")
+        pytest.param(
+            *(f"mixed_{name}", *one.values), id=f"{name}-{one.id}", marks=[*one.marks, *marks]
+        )
+        for name, marks in (("float16", []), ("bfloat16", [pytest.mark.long]))
         for one in one_of_each_first(CASES)
     ],
 )

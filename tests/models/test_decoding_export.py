@@ -29,17 +29,14 @@ MODELS = {
     "recurrent_softmax": ("recurrent_softmax", {"num_layers": 2}),
     "recurrent_coda": ("recurrent_coda", {"dtype": "mixed_bfloat16"}),
 }
-# The ring of each; every part of those that are left to the last is in another.
-RINGS = {
-    "softmax": pytest.mark.complete,
-    "softmax_adaptive": pytest.mark.long,
-    "recurrent_softmax": pytest.mark.long,
-    "recurrent_coda": pytest.mark.long,
-    "coda_centered": pytest.mark.complete,
-    "recurrent": pytest.mark.complete,
-}
+# Every part of these is in another.
+COMPLETE = ("softmax", "coda_centered", "recurrent")
 every_model = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[RINGS[name]] if name in RINGS else []) for name in MODELS]
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.complete if name in COMPLETE else pytest.mark.long)
+        for name in MODELS
+    ],
 )
 
 

@@ -23,9 +23,9 @@ EVERY_MODEL = [
 # One model of each family. The tests of the models cover what sets the others apart, and a graph
 # trains in the runs below.
 FAMILIES = [
-    pytest.param("pairs", "mixture", marks=pytest.mark.long),
     ("pairs", "siamese_both"),
-    ("rank", "decomposable_coda"),
+    pytest.param("pairs", "mixture", marks=pytest.mark.long),
+    pytest.param("rank", "decomposable_coda", marks=pytest.mark.long),
     pytest.param("rank", "siamese_both", marks=pytest.mark.long),
 ]
 SHORT = {"training__steps": 200, "training__checkpoint_every": 100, "training__learning_rate": 0.02}
