@@ -339,7 +339,7 @@ ONE_OF_EACH = list({case.layer: case for case in reversed(CASES)}.values())
 
 
 def one_of_each_first(cases):
-    """The cases as parameters: one of each class runs by default, the others in the long tests."""
+    """The cases as parameters: one of each class runs by default, the others are long."""
     return [
         pytest.param(case, id=str(case), marks=[] if case in ONE_OF_EACH else pytest.mark.long)
         for case in cases
@@ -347,4 +347,4 @@ def one_of_each_first(cases):
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=str)
-every_case_in_long_tests = pytest.mark.parametrize("case", one_of_each_first(CASES))
+one_of_each_by_default = pytest.mark.parametrize("case", one_of_each_first(CASES))

@@ -5,7 +5,7 @@ import warnings
 import keras
 import numpy as np
 import pytest
-from cases import CASES, ONE_OF_EACH, every_case_in_long_tests
+from cases import CASES, ONE_OF_EACH, one_of_each_by_default
 from layer_case import BATCH, FEATURES, LayerCase, constructor_parameters, randomize
 from non_default import NON_DEFAULT, TOGETHER
 from running import detach, model_of, outputs, plain_outputs, shared_layer, weights
@@ -75,7 +75,7 @@ def test_keras_file_round_trip(case, tmp_path):
     assert_same_numbers(answers(loaded, inputs), answers(model, inputs))
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_build_makes_every_weight(case):
     layer = case.layer(**case.arguments)
     assert not layer.built and not layer.weights
@@ -87,7 +87,7 @@ def test_build_makes_every_weight(case):
     assert len({path for path, _ in names}) == len(names)
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_weights_file_round_trip(case, tmp_path):
     layers = [case.layer(**case.arguments) for _ in range(2)]
     models = [model_of(case, layer) for layer in layers]
@@ -113,7 +113,7 @@ def test_weights_file_round_trip(case, tmp_path):
         pytest.param(True, "mixed_bfloat16", id="known-bfloat16", marks=pytest.mark.long),
     ],
 )
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_symbolic_shapes_are_the_true_ones(case, known, dtype, with_scores):
     if with_scores and not case.has_scores:
         pytest.skip("has no scores")
@@ -167,7 +167,7 @@ class Holder(keras.layers.Layer):
         return self.run(sequences)
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_within_a_users_layer_unknown_lengths_were_an_error_on_jax(case):
     layer = shared_layer(case)
     recurrent = keras.layers.LSTM, keras.layers.GRU

@@ -6,7 +6,7 @@ Padding never matters, and empty rows are exact zeros.
 import keras
 import numpy as np
 import pytest
-from cases import CASES, every_case, every_case_in_long_tests, one_of_each_first
+from cases import CASES, every_case, one_of_each_by_default, one_of_each_first
 from keras import ops
 from layer_case import BATCH, FEATURES, randomize
 from running import assert_close, gradients, masked_outputs, outputs, plain_outputs, shared_layer
@@ -55,7 +55,7 @@ def test_a_mask_changes_something(case):
         pytest.param([1e30, -1e4], id="large", marks=pytest.mark.long),
     ],
 )
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_padding_content_never_matters(case, padding):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     spoiled = [x.copy() for x in sequences]
@@ -105,7 +105,7 @@ def test_a_row_with_nothing_to_attend_is_zero_and_has_no_gradient(case):
         (1, True),
     ],
 )
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_shortest_lengths(case, length, with_masks):
     layer = shared_layer(case)
     for shortened in range(len(case.style.lengths)):
@@ -123,7 +123,7 @@ def test_shortest_lengths(case, length, with_masks):
             assert np.isfinite(gradient).all()
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
     layer, count = shared_layer(case), len(case.style.lengths)
     for lengths in (case.style.lengths, (0,) * count, (1, 0)[:count]):
@@ -143,7 +143,7 @@ def test_an_empty_batch_has_answers_and_gradients_of_its_shape(case):
 @pytest.mark.parametrize(
     "size", [2, *(pytest.param(size, marks=pytest.mark.long) for size in (1, 3))]
 )
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_sizes_that_coincide_mean_nothing(case, size):
     """Heads, their size, batch and lengths may be equal without changing the result.
 
@@ -177,7 +177,7 @@ def test_nan_ahead_of_a_causal_mask_reached_earlier_rows(case, spoilt):
     assert all(np.isfinite(gradient).all() for gradient in weights)
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_integer_masks_are_boolean_masks(case):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     expected = masked_outputs(case)

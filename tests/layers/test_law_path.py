@@ -5,7 +5,7 @@ import random
 import keras
 import numpy as np
 import pytest
-from cases import CASES, every_case_in_long_tests, one_of_each_first
+from cases import CASES, one_of_each_by_default, one_of_each_first
 from layer_case import BATCH
 from running import (
     as_tensor,
@@ -46,7 +46,7 @@ def test_implementation(case, implementation):
     assert_close(*results)
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_jit(case):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     backend = keras.backend.backend()
@@ -82,7 +82,7 @@ def test_scores_change_nothing(case):
         assert not np.moveaxis(scores, -2, 1)[~masks[0]].any()
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_batch_size(case):
     layer, sequences, masks = shared_layer(case), case.sequences(), case.masks()
     single = [
@@ -154,7 +154,7 @@ def test_draws_do_not_depend_on_being_compiled(case, tensorflow_only):
     assert_close(to_numpy(list(compiled(*map(as_tensor, sequences)))), expected)
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_global_random_state_is_left_alone(case):
     layer = drawing(case, 5)
     python, array = random.getstate(), np.random.get_state()

@@ -5,7 +5,7 @@ import functools
 import keras
 import numpy as np
 import pytest
-from cases import CASES, every_case, every_case_in_long_tests, one_of_each_first
+from cases import CASES, every_case, one_of_each_by_default, one_of_each_first
 from keras import ops
 from layer_case import FEATURES, LayerCase
 from running import as_tensor, detach, gradients, outputs, pure, shared_layer, weights
@@ -51,7 +51,7 @@ def sublayers(layer):
     ("policy", "case"),
     [
         pytest.param(
-            *(f"mixed_{name}", *one.values), id=f"{name}-{one.id}", marks=[*one.marks, *marks]
+            f"mixed_{name}", *one.values, id=f"{name}-{one.id}", marks=[*one.marks, *marks]
         )
         for name, marks in (("float16", []), ("bfloat16", [pytest.mark.long]))
         for one in one_of_each_first(CASES)
@@ -66,7 +66,7 @@ def test_error_is_that_of_rounded_inputs(case, policy):
         assert error <= FACTOR * floor, (error, floor)
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_float64_is_computed_in_float64(case):
     layer = case.make(dtype="float64")
     recurrent = (keras.layers.LSTM, keras.layers.GRU, keras.layers.GRUCell)
@@ -97,7 +97,7 @@ def test_float64_is_computed_in_float64(case):
         np.testing.assert_allclose(one + other, 2 * middle, rtol=0, atol=2e-9 * scale)
 
 
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_pure_float16_is_finite(case):
     layer = case.make(dtype="float16")
     for result in outputs(
@@ -125,7 +125,7 @@ def test_sublayers_carry_the_policy(case, policy):
         pytest.param("mixed_bfloat16", "small", marks=pytest.mark.complete),
     ],
 )
-@every_case_in_long_tests
+@one_of_each_by_default
 def test_long_and_large_inputs_stay_finite(case, policy, size, jitted):
     scale = {"small": 1e-4, "large": case.largest_input}[size]
     lengths = [case.longest // 2 + 1] * (len(case.style.lengths) - 1) + [case.longest]
