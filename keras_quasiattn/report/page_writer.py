@@ -27,6 +27,7 @@ def page(
     *,
     facts: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
+    lead: Sequence[Section] = (),
     examples: Sequence[Example] = (),
     texts: Sequence[Mapping[str, Any]] = (),
     sections: Sequence[Section] = (),
@@ -40,6 +41,7 @@ def page(
         title: the heading.
         facts: names and values under the heading.
         notes: lines that say what is missing and why.
+        lead: sections that come first.
         examples: texts or pairs with their heat maps.
         texts: answers with `tokens`, `weights` and the name of the `model` that gave them, and
             optionally `gates`.
@@ -66,6 +68,7 @@ def page(
         matrices=matrices,
         block=block,
         texts=[_text(answer) for answer in texts],
+        lead=[_section(one) for one in lead],
         sections=[_section(one) for one in sections],
         style=_resource("page.css"),
         script=script,

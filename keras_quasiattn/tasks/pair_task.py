@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import keras
 import numpy as np
@@ -34,6 +34,9 @@ class PairTask(VocabularyTask):
     a mixture of several of them (`models.MixtureClassifier`), and the `siamese_*` models have
     recurrent encoders (`models.SiameseClassifier`).
     """
+
+    # As in the models with CoDA: see `pair_options`.
+    attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {"coda": {"scaling": "none"}}
 
     def _training_texts(self) -> list[bytes]:
         # A text of several pairs counts once. A reply that is also drawn as a wrong one for other

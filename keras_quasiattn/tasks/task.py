@@ -63,6 +63,8 @@ class Task(abc.ABC):
         summary: one line that says what the input and the answer are.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
+        attention_defaults: by attention, the options with which it suits the task's models better
+            than with its defaults.
         own_data: the preset for a user's own files, and its option that names the training file;
             None for a task that makes its own data.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
@@ -84,6 +86,7 @@ class Task(abc.ABC):
     summary: ClassVar[str]
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
+    attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     own_data: ClassVar[tuple[str, str] | None] = None
     weighted_metrics: ClassVar[bool] = False
     measures_training: ClassVar[bool] = True

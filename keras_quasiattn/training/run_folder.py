@@ -276,6 +276,11 @@ class RunFolder:
         with atomic_file(self.path / "history.jsonl") as temporary:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
+    def manifest(self) -> dict[str, str]:
+        """The hashes of the files that belong to the finished model; empty before it is finished."""
+        file = self.path / MANIFEST
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
     def metrics(self) -> dict[str, dict[str, Any]]:
         """Figures of the finished model, by split."""
         file = self.path / "metrics.json"

@@ -1,0 +1,163 @@
+"""Which runs a table needs, in which order, and what their records say."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.comparison.experiments import Row, Table, wants_vectors
+from keras_quasiattn.comparison.records import VECTORS, Key, Record, by_key, reads_words
+
+Point = Mapping[str, Any]
+# Figures of which the smallest is best.
+_SMALLEST = ("loss", "cross_entropy", "perplexity", "word_perplexity", "expected_calibration_error")
+
+
+def sign_of(figure: str) -> int:
+    """1 if a larger figure is better, −1 if a smaller one is."""
+    return -1 if figure in _SMALLEST else 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run of a row, to be trained and measured.
+
+    Args:
+        row: the row, with the options of its point of the grid.
+        point: these options.
+        seed: its seed.
+        split: what it is measured on.
+        path: its folder.
+    """
+
+    row: Row
+    point: tuple[Any, ...]
+    seed: int
+    split: str
+    path: Path
+
+
+class Plan:
+    """The runs of a table: those of the grid first, then the seeds of each row at its best.
+
+    Args:
+        table: the table.
+        records: what is recorded already.
+        path_of: the folder of a run, from its row, its point of the grid, and its seed.
+        vectors: a file of word vectors, for the rows that can start with some.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        records: Sequence[Record],
+        path_of: Callable[[Row, Point, int], Path],
+        vectors: str | None = None,
+    ) -> None:
+        self.table = table
+        self.rows = [row for row in table.rows if row.model]
+        self.failed: dict[Run, str] = {}
+        self._path_of = path_of
+        self._vectors = vectors
+        self._begun: set[Run] = set()
+        self._found = {key: dict(seeds) for key, seeds in by_key(records).items()}
+
+    def next(self) -> Run | None:
+        """A run that is missing and whose row's options are known; None if there is none now."""
+        run = next(filter(self._is_missing, self._runs()), None)
+        if run is not None:
+            self._begun.add(run)
+        return run
+
+    def done(self, run: Run, record: Record | str) -> None:
+        """Take note of a run's record, or of why it failed."""
+        if isinstance(record, str):
+            self.failed[run] = record
+        else:
+            self._found.setdefault(self._key(run.row, run.split), {})[run.seed] = record
+
+    def chosen(self, row: Row) -> Point | None:
+        """The point of the grid that is best for a row; None while one is missing.
+
+        Points whose run failed do not count. If all failed, it is the first.
+        """
+        points = self.table.points()
+        if len(points) == 1:
+            return points[0]
+        figures = []
+        for point in points:
+            run = self._run(row, point, 0, "validation")
+            record = self._found.get(self._key(run.row, run.split), {}).get(0)
+            if record is not None:
+                figures.append((sign_of(self.table.choose) * record[self.table.choose], point))
+            elif run not in self.failed:
+                return None
+        # The earlier of two equal ones, as the values are listed.
+        return max(figures, key=lambda one: one[0])[1] if figures else points[0]
+
+    def records(self, row: Row) -> dict[int, Record]:
+        """The records of a row at its best, by seed; empty while they are missing."""
+        point = self.chosen(row)
+        if point is None:
+            return {}
+        found = self._found.get(self._key(self._with(row, point), self.table.split), {})
+        return {seed: found[seed] for seed in range(self.table.seeds) if seed in found}
+
+    def run_of(self, row: Row, seed: int) -> Run:
+        """A run of a row at its best."""
+        point = self.chosen(row)
+        assert point is not None, "the row's options are not chosen yet"
+        return self._run(row, point, seed, self.table.split)
+
+    def errors(self, row: Row) -> dict[int, str]:
+        """Why runs of a row failed, by seed."""
+        return {run.seed: why for run, why in self.failed.items() if run.row.name == row.name}
+
+    def trainings(self) -> list[Row]:
+        """The rows of all trainings that are still to begin; those of later seeds are counted too."""
+        return [
+            row
+            for row, count in ((row, self._trainings(row)) for row in self.rows)
+            for _ in range(count)
+        ]
+
+    def _trainings(self, row: Row) -> int:
+        points, runs = self.table.points(), 0
+        if len(points) > 1:
+            trials = [self._run(row, point, 0, "validation") for point in points]
+            runs += sum(map(self._is_missing, trials))
+        point, first = self.chosen(row), 1 if len(points) > 1 else 0
+        if point is None:
+            return runs + self.table.seeds - first
+        seeds = range(first, self.table.seeds)
+        found = (self._run(row, point, seed, self.table.split) for seed in seeds)
+        return runs + sum(map(self._is_missing, found))
+
+    def _runs(self) -> Iterator[Run]:
+        """Every run whose options are known."""
+        points = self.table.points()
+        if len(points) > 1:
+            for point, row in itertools.product(points, self.rows):
+                yield self._run(row, point, 0, "validation")
+        for seed, row in itertools.product(range(self.table.seeds), self.rows):
+            if self.chosen(row) is not None:
+                yield self.run_of(row, seed)
+
+    def _run(self, row: Row, point: Point, seed: int, split: str) -> Run:
+        full = self._with(row, point)
+        return Run(full, tuple(point.values()), seed, split, self._path_of(row, point, seed))
+
+    def _with(self, row: Row, point: Point) -> Row:
+        vectors = {VECTORS: self._vectors} if self._vectors and wants_vectors(row) else {}
+        return row.with_settings({**point, **vectors})
+
+    def _is_missing(self, run: Run) -> bool:
+        recorded = self._found.get(self._key(run.row, run.split), {})
+        return run.seed not in recorded and run not in self._begun and run not in self.failed
+
+    def _key(self, row: Row, split: str) -> Key:
+        key = row.key(split)
+        # The recorded rows of the papers' tables have vectors wherever a model reads words.
+        without = reads_words(row.model) and not row.settings.get(VECTORS)
+        return (*key[:4], key[4] | {"without word vectors"}) if without else key

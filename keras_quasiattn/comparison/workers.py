@@ -1,0 +1,163 @@
+"""Processes that work side by side: each has its share of the threads and does one job at a time."""
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+_THREADS = (
+    "TF_NUM_INTRAOP_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
+_FIXED = {"TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_MODULE_LOADING": "LAZY"}
+_TICK = 1.0  # seconds between two looks at what is running
+
+Work = tuple[Callable[[Any], Any], Any]
+
+
+class Lost(Exception):
+    """The process of a job ended before the job did, for example for want of memory."""
+
+
+class Failed(Exception):
+    """A job raised an exception; the message is its last line."""
+
+
+def run_jobs(
+    next_job: Callable[[], Any | None],
+    work: Callable[[Any], Any],
+    done: Callable[[Any, Any], None],
+    *,
+    number: int,
+    log: Path,
+    tick: Callable[[], None] = lambda: None,
+    fresh: bool = False,
+) -> None:
+    """Do jobs in several processes, until there is none left.
+
+    A job that fails, or whose process is lost, does not stop the others. If this process ends, even
+    by a kill, the others end within seconds.
+
+    Args:
+        next_job: the next job, or None if there is none before another one is done.
+        work: does a job in one of the processes; both must be picklable.
+        done: called here with a job and its result: what `work` returned, or a `Lost` or `Failed`.
+        number: number of processes; the threads of this machine are shared out evenly.
+        log: file that collects what the processes write, with the traceback of every failure.
+        tick: called about once a second.
+        fresh: whether every job has a new process.
+    """
+    with contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(_Worker(work, number, log)) for _ in range(number)]
+        busy: dict[Any, tuple[_Worker, Any]] = {}
+        while True:
+            while idle and (job := next_job()) is not None:
+                worker = idle.pop()
+                worker.begin(job)
+                busy[worker.pipe] = worker, job
+            if not busy:
+                return
+            for pipe in multiprocessing.connection.wait(list(busy), _TICK):
+                worker, job = busy.pop(pipe)
+                result = worker.result()
+                if fresh or isinstance(result, Lost):
+                    worker.end()
+                    worker = stack.enter_context(_Worker(work, number, log))
+                idle.append(worker)
+                done(job, result)
+            tick()
+
+
+class _Worker:
+    """A process that waits for jobs; it starts with the first one."""
+
+    def __init__(self, work: Callable[[Any], Any], number: int, log: Path) -> None:
+        self._work, self._number, self._log = work, number, log
+        self._process: Any = None
+        self.pipe: Any = None
+
+    def __enter__(self) -> "_Worker":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end()
+
+    def begin(self, job: Any) -> None:
+        if self._process is None:
+            context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
+            self.pipe, there = context.Pipe()
+            self._process = context.Process(
+                target=_serve, args=(there, self._work, os.getpid(), self._log), daemon=True
+            )
+            threads = max(1, (os.cpu_count() or 1) // self._number)
+            with _environment({**_FIXED, **dict.fromkeys(_THREADS, str(threads))}):
+                self._process.start()
+            there.close()
+        self.pipe.send(job)
+
+    def result(self) -> Any:
+        try:
+            return self.pipe.recv()
+        except EOFError:
+            self._process.join()
+            code = self._process.exitcode
+            return Lost(f"its process ended with code {code}, perhaps for want of memory")
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+            self.pipe.close()
+            self._process = None
+
+
+@contextlib.contextmanager
+def _environment(variables: dict[str, str]) -> Iterator[None]:
+    """Environment variables for a process that starts in the body."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _serve(pipe: Any, work: Callable[[Any], Any], parent: int, log: Path) -> None:
+    """Answer jobs until the other end is closed; the process's main function."""
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    with open(log, "a") as file:
+        for stream in (1, 2):
+            os.dup2(file.fileno(), stream)
+    while True:
+        try:
+            job = pipe.recv()
+        except (EOFError, KeyboardInterrupt):
+            return
+        try:
+            result = work(job)
+        except KeyboardInterrupt:
+            return
+        except BaseException as error:
+            traceback.print_exc()
+            said = " ".join(str(error).split()) or type(error).__name__
+            kind = "" if type(error).__name__ == "UserError" else f"{type(error).__name__}: "
+            result = Failed(kind + said)
+        pipe.send(result)
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_TICK)
+    os._exit(1)
