@@ -5,7 +5,7 @@ import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from keras_quasiattn import tasks
 from keras_quasiattn.comparison.records import VECTORS, Key, key_of_options, reads_words
@@ -15,6 +15,31 @@ if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
+
+
+_LESS_IS_BETTER: Final = frozenset(
+    {"attention_flops", "cross_entropy", "density", "expected_calibration_error", "loss"}
+    | {"parameters", "perplexity", "seconds", "word_perplexity"}
+)
+
+
+class Figure(NamedTuple):
+    """A figure of a record, and how it is shown.
+
+    Args:
+        name: its name in the record.
+        divisor: what it is divided by.
+        digits: number of decimals.
+    """
+
+    name: str
+    divisor: float = 1.0
+    digits: int = 4
+
+    @property
+    def sign(self) -> int:
+        """1 if a larger figure is better, −1 if a smaller one is."""
+        return -1 if self.name in _LESS_IS_BETTER else 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,10 +94,11 @@ class Table:
         title: its heading.
         rows: the rows.
         records: the file of results.
-        figures: what is shown: figures of a record by heading, each with its divisor.
+        figures: what is shown, by heading; the first is what differences and verdicts are of.
         grid: values of options by dotted name. Every row is trained with seed 0 at each combination,
             and measured on the validation split; all seeds of a row then have its best combination.
         choose: the figure that chooses from the grid.
+        data: what to call the presets' data, by preset.
         seeds: number of seeds.
         split: what the figures are measured on.
         limit: number of examples to measure on; None for all.
@@ -84,9 +110,10 @@ class Table:
     title: str
     rows: Sequence[Row]
     records: Path
-    figures: Mapping[str, tuple[str, float]]
+    figures: Mapping[str, Figure]
     grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
     choose: str = ""
+    data: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seeds: int = 3
     split: str = "test"
     limit: int | None = None
@@ -101,12 +128,20 @@ class Table:
         ]
 
 
-_TABLE = {
-    *("name", "title", "task", "presets", "records", "figures", "set", "grid", "choose", "seeds"),
-    *("split", "limit", "paper", "note", "rows", "attentions", "attention_options", "model"),
-    *("against",),
+# The keys of a table and of a row, and their types.
+_TABLE: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("name", "title", "task", "records", "choose", "split", "paper", "note"), str),
+    **dict.fromkeys(("model", "against"), str),
+    **dict.fromkeys(("figures", "set", "grid", "attention_options", "data"), dict),
+    **dict.fromkeys(("presets", "rows", "attentions"), list),
+    **dict.fromkeys(("seeds", "limit"), int),
 }
-_ROW = {"name", "preset", "model", "set", "paper", "against"}
+_ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
+    **dict.fromkeys(("name", "preset", "model", "against"), str),
+    "set": dict,
+    "paper": (str, dict),
+}
+_KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "an integer"}
 
 
 def read_experiments(file: str | Path) -> list[Table]:
@@ -115,13 +150,16 @@ def read_experiments(file: str | Path) -> list[Table]:
     Keys before the first `[[table]]` are defaults of all tables. A table has:
 
     - `name`, `title`, `note`, `paper` (what the paper's figures are);
-    - `task`, `presets` (every row without a `preset` is run on each), `set` (options of all rows);
+    - `task`, `presets` (every row without a `preset` is run on each), `set` (options of all rows, as
+      `set.training.steps = 600` or `set = {"training.steps" = 600}`);
     - `rows`, each with `model`, and optionally `name`, `preset`, `set`, `against`, and `paper`, text
       or text by preset. A row without `model` shows only what the paper prints;
     - or `model`, `attentions` and `attention_options`: a row for each attention;
     - `grid`, `choose`, `seeds`, `split`, `limit`, `records`, as in `Table`; `records` is relative to
       the file;
-    - `figures`: the figures to show, by heading the figure's name, or its name and divisor.
+    - `figures`: the figures to show, by heading the figure's name, or a list of its name, divisor
+      and number of decimals;
+    - `data`: what to call the presets' data, by preset.
 
     Raises:
         UserError: the file cannot be read or is not TOML, or a key, task, preset, model, attention
@@ -137,31 +175,44 @@ def read_experiments(file: str | Path) -> list[Table]:
     listed = content.pop("table", None)
     if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
         raise UserError(f"{file} has no table: begin each with [[table]]")
-    return [_table(file, {**content, **one}) for one in listed]
+    tables = [_table(file, {**content, **one}) for one in listed]
+    names = [table.name for table in tables]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{file} has more than one table {name!r}")
+    return tables
 
 
 def _table(file: Path, given: Mapping[str, Any]) -> Table:
     where = f"{file}, table {given.get('name', '?')!r}"
-    _known(where, given, _TABLE)
+    _check(where, given, _TABLE)
     for name in ("name", "task", "records", "figures"):
-        if name not in given:
+        if not given.get(name):
             raise UserError(f"{where} has no {name!r}")
+    grid = _dotted(given.get("grid", {}))
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise UserError(f"{where}: grid of {name} is {values!r}: it must be a list of values")
+    figures = {heading: _figure(where, one) for heading, one in given["figures"].items()}
     try:
-        rows = list(_rows(where, given))
+        rows = list(_rows(where, given, {name: values[0] for name, values in grid.items()}))
     except UserError as error:
-        raise UserError(f"{where}: {error}") from None
-    figures = {
-        heading: (one, 1.0) if isinstance(one, str) else (str(one[0]), float(one[1]))
-        for heading, one in given["figures"].items()
-    }
+        raise UserError(f"{where}: {error}".replace(f"{where}: {where}", where)) from None
+    for row in rows:
+        if row.against and not any(
+            other.model and (other.name, other.preset) == (row.against, row.preset)
+            for other in rows
+        ):
+            raise UserError(f"{where}: no row {row.against!r} on {row.preset!r} to compare with")
     return Table(
         name=given["name"],
         title=given.get("title", given["name"]),
         rows=rows,
         records=file.parent / given["records"],
         figures=figures,
-        grid=given.get("grid", {}),
-        choose=given.get("choose") or next(iter(figures.values()))[0],
+        grid=grid,
+        choose=given.get("choose") or next(iter(figures.values())).name,
+        data=given.get("data", {}),
         seeds=given.get("seeds", 3),
         split=given.get("split", "test"),
         limit=given.get("limit"),
@@ -170,37 +221,69 @@ def _table(file: Path, given: Mapping[str, Any]) -> Table:
     )
 
 
-def _rows(where: str, given: Mapping[str, Any]) -> Iterator[Row]:
+def _figure(where: str, given: Any) -> Figure:
+    parts = [given] if isinstance(given, str) else given
+    if (
+        not isinstance(parts, list)
+        or not [str] == [type(one) for one in parts[:1]]
+        or not all(type(one) in (int, float) and one > 0 for one in parts[1:2])
+        or not all(type(one) is int and one >= 0 for one in parts[2:])
+        or len(parts) > 3
+    ):
+        raise UserError(
+            f"{where}: figure {given!r}: it must be a name, or a list of a name, a divisor and a "
+            "number of decimals"
+        )
+    return Figure(*parts)
+
+
+def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of a table; `first` is a combination of its grid, whose options must be known."""
     listed = [*given.get("rows", []), *_of_attentions(given)]
     for one in listed:
-        _known(f"{where}, row {one.get('name', one.get('model', '?'))!r}", one, _ROW)
+        if not isinstance(one, dict) or not (one.get("name") or one.get("model")):
+            raise UserError(f"row {one!r}: it must be a table with a `name` or a `model`")
+        _check(f"{where}, row {one.get('name') or one['model']!r}", one, _ROW)
         printed = one.get("paper", "")
         for preset in [one["preset"]] if "preset" in one else given.get("presets", [""]):
+            name, against = one.get("name") or _name(one), one.get("against", given.get("against"))
+            changed = {**_dotted(given.get("set", {})), **_dotted(one.get("set", {}))}
             row = Row(
-                name=one.get("name") or _name(one),
+                name=name,
                 task=given["task"],
                 preset=preset,
                 model=one.get("model", ""),
-                settings={**given.get("set", {}), **one.get("set", {})} if "model" in one else {},
+                settings=changed if one.get("model") else {},
                 paper=printed if isinstance(printed, str) else printed.get(preset, ""),
-                against=one.get("against", given.get("against", "")),
+                against=against if against and against != name and one.get("model") else "",
             )
             if row.model:
                 task = tasks.describe(row.task)
-                for kind, name, known in (
+                for kind, chosen, known in (
                     ("preset", row.preset, task.presets),
                     ("model", row.model, task.models),
                 ):
-                    if name not in known:
-                        raise UserError.unknown(f"{kind} of task {row.task}", name, known)
-                # The options of the grid have to be known, too.
-                first = {name: values[0] for name, values in given.get("grid", {}).items()}
+                    if chosen not in known:
+                        raise UserError.unknown(f"{kind} of task {row.task}", chosen, known)
                 row.with_settings(first).key("test")
             yield row
 
 
+def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options by dotted name, whether `model.units` is one key or TOML made two tables of it."""
+    dotted: dict[str, Any] = {}
+    for name, value in options.items():
+        within = isinstance(value, dict) and "." not in name
+        dotted.update(
+            {f"{name}.{key}": one for key, one in value.items()} if within else {name: value}
+        )
+    return dotted
+
+
 def _of_attentions(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """A row for each attention of the table."""
+    if given.get("attentions") and "model" not in given:
+        raise UserError("`attentions` need a `model`")
     options = given.get("attention_options", {})
     for attention in given.get("attentions", []):
         chosen = {"model.attention": attention}
@@ -210,14 +293,20 @@ def _of_attentions(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _name(row: Mapping[str, Any]) -> str:
-    settings = [f"{name.split('.', 1)[1]}={value}" for name, value in row.get("set", {}).items()]
-    return ", ".join([row["model"], *settings])
+    changed = _dotted(row.get("set", {})).items()
+    return ", ".join(
+        [row["model"], *(f"{name.split('.', 1)[1]}={value}" for name, value in changed)]
+    )
 
 
-def _known(where: str, given: Mapping[str, Any], known: set[str]) -> None:
-    for name in given:
+def _check(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    for name, value in given.items():
         if name not in known:
             raise UserError(f"{where}: {UserError.unknown('key', name, known)}")
+        kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
+        if type(value) not in kinds:
+            kind = " or ".join(_KINDS[one] for one in kinds)
+            raise UserError(f"{where}: {name!r} is {value!r}: it must be {kind}")
 
 
 def wants_vectors(row: Row) -> bool:

@@ -1,0 +1,34 @@
+"""Which combination of a table's grid a row has: the best one by validation data."""
+
+import statistics
+from collections.abc import Mapping
+from typing import Any
+
+from keras_quasiattn.comparison.experiments import Figure, Row, Table
+from keras_quasiattn.comparison.records import Key, Record
+
+Found = Mapping[Key, Mapping[int, Record]]
+
+
+def chosen(table: Table, row: Row, found: Found) -> dict[str, Any] | None:
+    """The combination whose mean over the recorded validation runs is best; the first of equals.
+
+    Args:
+        table: the table.
+        row: one of its rows, with a model.
+        found: the recorded runs, by key and seed.
+
+    Returns:
+        Values of the grid's options, empty without a grid; None while a combination has no run.
+    """
+    points = table.points()
+    if len(points) == 1:
+        return points[0]
+    means = []
+    for point in points:
+        runs = found.get(row.with_settings(point).key("validation"), {}).values()
+        figures = [run[table.choose] for run in runs if table.choose in run]
+        if not figures:
+            return None
+        means.append(Figure(table.choose).sign * statistics.mean(figures))
+    return points[means.index(max(means))]
