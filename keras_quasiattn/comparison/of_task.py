@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from keras_quasiattn.comparison.experiments import Row, Table
+from keras_quasiattn.comparison.experiments import Figure, Row, Table
 from keras_quasiattn.comparison.jobs import Job, do
 from keras_quasiattn.comparison.outcome import Comparison, Entry
-from keras_quasiattn.comparison.plan import Plan, Point, Run, sign_of
+from keras_quasiattn.comparison.plan import Plan, Point, Run
 from keras_quasiattn.comparison.records import read_records
 from keras_quasiattn.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.errors import UserError
@@ -100,7 +100,7 @@ def compare_task(
             for name in names
         ],
         records=folder / _RECORDS,
-        figures={task.figure: (task.figure, 1.0)},
+        figures={task.figure: Figure(task.figure)},
         grid={_RATE: rates},
         choose=task.figure,
         seeds=settings.seeds,
@@ -357,7 +357,7 @@ class _Engine:
             figure,
             entries,
             BASELINE,
-            sign_of(figure),
+            Figure(figure).sign,
             self._notes(),
             self._examples(),
         )
@@ -441,7 +441,7 @@ class _Engine:
         def validated(seed: int) -> float:
             rows = self._plan.records(row)[seed].get("validation", [])
             figures = [one[self._task.figure] for one in rows if self._task.figure in one]
-            return sign_of(self._task.figure) * max(figures, default=0.0)
+            return Figure(self._task.figure).sign * max(figures, default=0.0)
 
         run = self._plan.run_of(row, max(sorted(entry.figures), key=validated))
         link = self._folder / ".best"

@@ -6,19 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.comparison.experiments import Row, Table, wants_vectors
+from keras_quasiattn.comparison.experiments import Figure, Row, Table, wants_vectors
 from keras_quasiattn.comparison.records import VECTORS, Key, Record, by_key, reads_words
 
 Point = Mapping[str, Any]
-# Figures of which the smallest is best.
-_SMALLEST = ("loss", "cross_entropy", "perplexity", "word_perplexity", "expected_calibration_error")
-
-
-def sign_of(figure: str) -> int:
-    """1 if a larger figure is better, −1 if a smaller one is."""
-    return -1 if figure in _SMALLEST else 1
-
-
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A run of a row, to be trained and measured.
@@ -90,7 +81,7 @@ class Plan:
             run = self._run(row, point, 0, "validation")
             record = self._found.get(self._key(run.row, run.split), {}).get(0)
             if record is not None:
-                figures.append((sign_of(self.table.choose) * record[self.table.choose], point))
+                figures.append((Figure(self.table.choose).sign * record[self.table.choose], point))
             elif run not in self.failed:
                 return None
         # The earlier of two equal ones, as the values are listed.

@@ -14,6 +14,7 @@ with needs("tasks"):
     )
     from keras_quasiattn.data.algolisp.trees import ProgramError
     from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
+    from keras_quasiattn.data.counted_letters import counted_letters
     from keras_quasiattn.data.downloads import pending_download
     from keras_quasiattn.data.labelled_texts import (
         LabelledTexts,
@@ -115,4 +116,5 @@ __all__ = [
     "training_batches",
     "without_long_pairs",
     "write_table",
+    "counted_letters",
 ]

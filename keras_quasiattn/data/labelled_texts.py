@@ -90,20 +90,32 @@ class LabelledTextSet(Generic[Examples]):
         """
         if "validation" in self.splits:
             return self
+        told = f"data.validation_share is {share} and data.validation_fold {fold}"
+        return self.with_held_out("validation", fold * share, (fold + 1) * share, told)
+
+    def with_held_out(
+        self, name: str, low: float, high: float, told: str
+    ) -> "LabelledTextSet[Examples]":
+        """Returns the set with a split that takes the training texts whose hash is in a range.
+
+        Args:
+            name: the split's name.
+            low: start of the range within [0, 1].
+            high: its end, which is left out.
+            told: the options that the range comes from, for errors.
+
+        Raises:
+            UserError: one of the two splits would be empty.
+        """
         train = self.splits["train"]
         shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)
-        held_out = (fold * share <= shares) & (shares < (fold + 1) * share)
+        held_out = (low <= shares) & (shares < high)
         if not 0 < held_out.sum() < len(train):
             raise UserError(
-                f"data.validation_share is {share} and data.validation_fold {fold}: this leaves "
-                f"{held_out.sum()} of {len(train)} texts for validation; name a validation file or "
-                "change data.validation_share"
+                f"{told}: this leaves {held_out.sum()} of {len(train)} texts for {name}; "
+                f"name a {name} file or change data.{name}_share"
             )
-        splits = {
-            **self.splits,
-            "train": train.where(~held_out),
-            "validation": train.where(held_out),
-        }
+        splits = {**self.splits, "train": train.where(~held_out), name: train.where(held_out)}
         return dataclasses.replace(self, splits=splits)
 
 

@@ -2,13 +2,15 @@
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.data import (
     AgNewsPart,
+    LabelledTexts,
     LabelledTextSet,
+    counted_letters,
     StanfordSentiment,
     texts_from_files,
     texts_from_tfds,
@@ -29,6 +31,25 @@ class _Texts(Source):
         default_factory=lambda: {"train": "train", "test": "test"}
     )
 
+    def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
+        """The splits of the data set."""
+        builder = self.prepared(data_dir, "_phrases" if options.get("phrases") else "")
+        return texts_from_tfds(
+            builder, self.text_keys, self.label_key, tuple(self.splits.values())
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Generated(_Texts):
+    """Texts that a function generates."""
+
+    builder: Any = None
+    generate: Callable[[], LabelledTextSet[LabelledTexts]]
+
+    def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
+        """The generated splits."""
+        return self.generate()
+
 
 _REVIEW = "a gorgeous, witty, seductive movie ."
 _NEWS = "Stocks fall as oil prices rise - Shares fell on Wall Street after oil reached a new high."
@@ -44,6 +65,7 @@ SOURCES: Mapping[str, _Texts] = {
     "imdb": _Texts(builder="imdb_reviews", example="A gorgeous, witty film.<br />See it twice!"),
     "ag_news": _Texts(builder="ag_news_subset", example=_NEWS, text_keys=("title", "description")),
     "ag_news_part": _Texts(builder=AgNewsPart, example=_NEWS, published_rows=_AG_NEWS_ROWS),
+    "letters": _Generated(generate=counted_letters, example="b a f b c b"),
 }
 OWN_EXAMPLE = "any text"
 
@@ -64,10 +86,7 @@ def load_texts(
     notes = []
     if preset in SOURCES:
         source = SOURCES[preset]
-        builder = source.prepared(data_dir, "_phrases" if options.get("phrases") else "")
-        whole = texts_from_tfds(
-            builder, source.text_keys, source.label_key, tuple(source.splits.values())
-        )
+        whole = source.texts(options, data_dir)
         notes += source.notes(whole.splits["train"])
     else:
         whole = texts_from_files(own_files(options), options["columns"])

@@ -182,6 +182,24 @@ PRESETS: dict[str, Preset] = {
     "ag_news_part": dataclasses.replace(
         _AG_NEWS, summary="a part of AG's News, 46,248 of 120,000 training rows, from files by hand"
     ),
+    "letters": _preset(
+        "generated texts: how often is their most frequent letter in them?",
+        {"tokenizer": "words", "max_length": 16},
+        _training(600, 64, 100, patience=None),
+        window=2,
+        transformer={
+            "data.tokenizer": "words",
+            "model.num_layers": 1,
+            "model.hidden_dim": 32,
+            "model.intermediate_dim": 64,
+            "model.num_heads": 2,
+            "training.schedule": "constant",
+            "training.learning_rate": 3e-3,
+            "training.warmup_steps": 50,
+            "training.steps": 600,
+            "training.checkpoint_every": 100,
+        },
+    ),
     "own": dataclasses.replace(
         _preset(
             "your own TSV, CSV or JSONL with the columns text and label",

@@ -55,6 +55,7 @@ _DATA = {
     "stride": "words between the starts of two windows of a long passage",
     "target": "language to translate to",
     "test": "your file to measure on at the end (--test)",
+    "test_share": "share of the training texts to hold out for the end, without a test file",
     "test_problems": "number of test problems",
     "tokenizer": "how a text becomes tokens: a cleaning of words, or pieces of words",
     "train": "your file to train on (--data)",

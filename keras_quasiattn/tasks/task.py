@@ -163,7 +163,8 @@ class Task(abc.ABC):
     @property
     def measured_split(self) -> str:
         """The split to measure on: "validation" where the user's own files have no test file."""
-        return "validation" if self.options.data.get("test") == "" else "test"
+        data = self.options.data
+        return "validation" if data.get("test") == "" and not data["test_share"] else "test"
 
     @property
     def training_settings(self) -> TrainingSettings:

@@ -1,0 +1,50 @@
+"""Generated texts that ask for a count: how often is the most frequent letter in the text?"""
+
+import numpy as np
+
+from keras_quasiattn.data.labelled_texts import LabelledTexts, LabelledTextSet, text_array
+
+_LETTERS = np.array(list("abcdefghijkl"))
+_MOST = 5  # the largest count
+_LENGTHS = (6, 16)  # letters of the shortest and of the longest text
+_ROWS = {"train": 4000, "validation": 1000, "test": 2000}
+
+
+def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
+    """Generate texts such as "b a f b c b", whose class, "3", counts their most frequent letter.
+
+    A sum over equal letters is that count; an average over a text is not. No text is in two splits.
+
+    Args:
+        seed: which texts are generated.
+
+    Returns:
+        The splits "train", "validation" and "test", with every class equally often.
+
+    >>> some = counted_letters()
+    >>> some.classes, {name: len(split) for name, split in some.splits.items()}
+    (('1', '2', '3', '4', '5'), {'train': 4000, 'validation': 1000, 'test': 2000})
+    """
+    random = np.random.default_rng(seed)
+    rows: dict[bytes, int] = {}  # in the order of their classes: 0, 1, 2, 3, 4, 0, …
+    while len(rows) < sum(_ROWS.values()):
+        label = len(rows) % _MOST
+        text = _text(random, label + 1)
+        rows.setdefault(text, label)
+    texts, labels = text_array(rows), np.array(list(rows.values()), np.int64)
+    splits, start = {}, 0
+    for name, size in _ROWS.items():
+        splits[name] = LabelledTexts(texts[start : start + size], labels[start : start + size])
+        start += size
+    classes = tuple(str(count) for count in range(1, _MOST + 1))
+    return LabelledTextSet(classes, splits, f"counted letters, seed {seed}")
+
+
+def _text(random: np.random.Generator, count: int) -> bytes:
+    """A text whose most frequent letter occurs `count` times."""
+    longest = min(_LENGTHS[1], count * len(_LETTERS))
+    length = random.integers(max(_LENGTHS[0], count), longest + 1)
+    first, *others = random.permutation(len(_LETTERS))
+    # Any of the other letters as often, at most.
+    rest = random.permutation(np.repeat(others, count))[: length - count]
+    return " ".join(_LETTERS[random.permutation([*[first] * count, *rest])]).encode()
