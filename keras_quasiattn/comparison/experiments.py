@@ -95,8 +95,8 @@ class Table:
         rows: the rows.
         records: the file of results.
         figures: what is shown, by heading; the first is what differences and verdicts are of.
-        grid: values of options by dotted name. Every row is trained with seed 0 at each combination,
-            and measured on the validation split; all seeds of a row then have its best combination.
+        grid: values of options by dotted name. Each row is trained with seed 0 at each combination,
+            and measured on validation data; all seeds of a row then have its best combination.
         choose: the figure that chooses from the grid.
         data: what to call the presets' data, by preset.
         seeds: number of seeds.
@@ -150,12 +150,12 @@ def read_experiments(file: str | Path) -> list[Table]:
     Keys before the first `[[table]]` are defaults of all tables. A table has:
 
     - `name`, `title`, `note`, `paper` (what the paper's figures are);
-    - `task`, `presets` (every row without a `preset` is run on each), `set` (options of all rows, as
+    - `task`, `presets` (a row without a `preset` is run on each), `set` (options of all rows, as
       `set.training.steps = 600` or `set = {"training.steps" = 600}`);
-    - `rows`, each with `model`, and optionally `name`, `preset`, `set`, `against`, and `paper`, text
+    - `rows`, each with `model`, and perhaps `name`, `preset`, `set`, `against`, and `paper`, text
       or text by preset. A row without `model` shows only what the paper prints;
     - or `model`, `attentions` and `attention_options`: a row for each attention;
-    - `grid`, `choose`, `seeds`, `split`, `limit`, `records`, as in `Table`; `records` is relative to
+    - `grid`, `choose`, `seeds`, `split`, `limit`, `records` as in `Table`; `records` is relative to
       the file;
     - `figures`: the figures to show, by heading the figure's name, or a list of its name, divisor
       and number of decimals;
