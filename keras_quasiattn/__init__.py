@@ -4,7 +4,7 @@
 other packages are imported on first use, because they need extras.
 """
 
-from types import ModuleType
+from typing import Any
 
 from keras_quasiattn._version import __version__
 from keras_quasiattn.extras import require
@@ -24,6 +24,7 @@ except ModuleNotFoundError as error:
 
 # The extra that each package needs; none beyond a backend for models and metrics.
 _EXTRAS = {
+    "comparison": "tensorflow",
     "data": "tasks",
     "metrics": "tensorflow",
     "models": "tensorflow",
@@ -35,10 +36,12 @@ _EXTRAS = {
     "tuning": "tuning",
 }
 
-__all__ = ["__version__", "layers", "ops", *_EXTRAS]
+__all__ = ["__version__", "compare", "layers", "ops", *_EXTRAS]
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
+    if name == "compare":
+        return require("keras_quasiattn.comparison", "tensorflow").compare
     if name in _EXTRAS:
         return require(f"keras_quasiattn.{name}", _EXTRAS[name])
     raise AttributeError(f"module 'keras_quasiattn' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from keras_quasiattn.cli import run_commands  # noqa: F401 (adds its commands)
+from keras_quasiattn.cli import compare, run_commands  # noqa: F401 (add their commands)
 from keras_quasiattn.cli.commands import cli
 from keras_quasiattn.cli.interruption import interruptible
 from keras_quasiattn.errors import UserError

@@ -76,8 +76,15 @@ _OPTIONS = (
 )
 
 
-def makes_task(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select a task to a command, and pass it the task as `made`."""
+def makes_task(
+    command: Callable[..., Any], usual_model: Callable[[Any], str] = lambda task: task.models[0]
+) -> Callable[..., Any]:
+    """Add the options that select a task to a command, and pass it the task as `made`.
+
+    Args:
+        command: the command.
+        usual_model: the model without --model, from what `tasks.describe` returns.
+    """
 
     @functools.wraps(command)
     def with_task(
@@ -110,7 +117,7 @@ def makes_task(command: Callable[..., Any]) -> Callable[..., Any]:
             settings["data.vectors"] = str(vectors)
         names = {
             "preset": next(iter(described.presets)) if preset is None else preset,
-            "model": described.models[0] if model is None else model,
+            "model": usual_model(described) if model is None else model,
         }
         options = chosen_options(task, described, **names, seed=seed, overrides=settings)
         _require_files(options.data)

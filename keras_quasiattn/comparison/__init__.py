@@ -1,1 +1,14 @@
 """Compares attentions: the same model, options, rates and seeds, and a verdict with an interval."""
+
+from typing import TYPE_CHECKING
+
+from keras_quasiattn.comparison.differences import Difference, difference
+from keras_quasiattn.comparison.outcome import Comparison, Entry
+from keras_quasiattn.extras import lazy_attributes
+
+if TYPE_CHECKING:
+    from keras_quasiattn.comparison.models import compare
+
+__all__ = ["Comparison", "Difference", "Entry", "compare", "difference"]
+# Recorded results are shown without Keras.
+__getattr__ = lazy_attributes(__name__, {"compare": "models"}, extra="tensorflow")

@@ -63,13 +63,13 @@ def compare_task(
     """Train a task's model with each attention and compare them.
 
     Every attention has the same options and the same learning rates to choose from, one run each
-    with seed 0, by the validation data; then all seeds at its best rate. Runs with the same seed see
-    the same data in the same order. The same call after an interruption continues; with more seeds,
-    rates or attentions it adds to what is there.
+    with seed 0, by the validation data; then all seeds at its best rate. Runs with the same seed
+    see the same data in the same order. The same call after an interruption continues; with more
+    seeds, rates or attentions it adds to what is there.
 
     The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (a record a run),
-    `best` (a link to the best attention's run, of the seed with the best validation figure), `runs`, and
-    `items` (the scores of the test items).
+    `best` (a link to the best attention's run, of the seed with the best validation figure),
+    `runs`, and `items` (the scores of the test items).
 
     Args:
         task: the task, with a model that has the option `model.attention`.
@@ -275,9 +275,7 @@ class _Engine:
         if waiting:
             about = sum(map(self._seconds, waiting)) / number
             most = " at most" if self._task.options.training.patience else ""
-            self._shown.say(
-                f"{len(waiting)} runs, {number} at once: about {duration(about)}{most}"
-            )
+            self._shown.say(f"{len(waiting)} runs, {number} at once: about {duration(about)}{most}")
         jobs: dict[Job, Run] = {}
         self._running: dict[Run, Row] = {}
         self._began, self._said = time.monotonic(), time.monotonic()
@@ -464,7 +462,9 @@ def _share(run: Run) -> float:
 
 def _processes() -> int:
     """How many trainings the cores and the memory of this machine allow."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     except (ValueError, OSError):

@@ -128,7 +128,10 @@ class Comparison:
                 [
                     *(entry.name, entry.told, told(versus), verdict),
                     *([entry.rate] if rated else []),
-                    *(COSTS[c][1].format(entry.costs[c]) if c in entry.costs else "" for c in costs),
+                    *(
+                        COSTS[c][1].format(entry.costs[c]) if c in entry.costs else ""
+                        for c in costs
+                    ),
                 ]
             )
         return rows
@@ -157,7 +160,9 @@ class Comparison:
             notes.append("One seed ranks nothing: a verdict needs at least two, better three.")
         elif found:
             over = "seeds and test items" if all(one.items for one in found) else "seeds"
-            notes.append(f"± after a mean is the standard deviation; of a difference, 95% over {over}.")
+            notes.append(
+                f"± after a mean is the standard deviation; of a difference, 95% over {over}."
+            )
         return notes
 
     def to_html(self) -> str:

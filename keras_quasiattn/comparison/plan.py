@@ -10,20 +10,20 @@ from keras_quasiattn.comparison.experiments import Figure, Row, Table, wants_vec
 from keras_quasiattn.comparison.records import VECTORS, Key, Record, by_key, reads_words
 
 Point = Mapping[str, Any]
+
+
 @dataclasses.dataclass(frozen=True)
 class Run:
     """A run of a row, to be trained and measured.
 
     Args:
         row: the row, with the options of its point of the grid.
-        point: these options.
         seed: its seed.
         split: what it is measured on.
         path: its folder.
     """
 
-    row: Row
-    point: tuple[Any, ...]
+    row: Row = dataclasses.field(compare=False)
     seed: int
     split: str
     path: Path
@@ -96,22 +96,16 @@ class Plan:
         return {seed: found[seed] for seed in range(self.table.seeds) if seed in found}
 
     def run_of(self, row: Row, seed: int) -> Run:
-        """A run of a row at its best."""
-        point = self.chosen(row)
-        assert point is not None, "the row's options are not chosen yet"
-        return self._run(row, point, seed, self.table.split)
+        """A run of a row at its best, which must be known."""
+        return self._run(row, self.chosen(row) or {}, seed, self.table.split)
 
     def errors(self, row: Row) -> dict[int, str]:
         """Why runs of a row failed, by seed."""
         return {run.seed: why for run, why in self.failed.items() if run.row.name == row.name}
 
     def trainings(self) -> list[Row]:
-        """The rows of all trainings that are still to begin; those of later seeds are counted too."""
-        return [
-            row
-            for row, count in ((row, self._trainings(row)) for row in self.rows)
-            for _ in range(count)
-        ]
+        """For each training that is still to begin, also of later seeds, its row."""
+        return [row for row in self.rows for _ in range(self._trainings(row))]
 
     def _trainings(self, row: Row) -> int:
         points, runs = self.table.points(), 0
@@ -137,7 +131,7 @@ class Plan:
 
     def _run(self, row: Row, point: Point, seed: int, split: str) -> Run:
         full = self._with(row, point)
-        return Run(full, tuple(point.values()), seed, split, self._path_of(row, point, seed))
+        return Run(full, seed, split, self._path_of(row, point, seed))
 
     def _with(self, row: Row, point: Point) -> Row:
         vectors = {VECTORS: self._vectors} if self._vectors and wants_vectors(row) else {}

@@ -1,4 +1,4 @@
-"""Processes that work side by side: each has its share of the threads and does one job at a time."""
+"""Processes that work side by side, each with its share of the threads, one job at a time."""
 
 import contextlib
 import multiprocessing
@@ -19,8 +19,6 @@ _THREADS = (
 )
 _FIXED = {"TF_NUM_INTEROP_THREADS": "1", "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_MODULE_LOADING": "LAZY"}
 _TICK = 1.0  # seconds between two looks at what is running
-
-Work = tuple[Callable[[Any], Any], Any]
 
 
 class Lost(Exception):
@@ -95,10 +93,11 @@ class _Worker:
             context = multiprocessing.get_context("spawn")  # TensorFlow does not survive a fork
             self.pipe, there = context.Pipe()
             self._process = context.Process(
-                target=_serve, args=(there, self._work, os.getpid(), self._log), daemon=True
+                target=_serve, args=(there, self._work, os.getpid()), daemon=True
             )
             threads = max(1, (os.cpu_count() or 1) // self._number)
-            with _environment({**_FIXED, **dict.fromkeys(_THREADS, str(threads))}):
+            variables = {**_FIXED, **dict.fromkeys(_THREADS, str(threads))}
+            with _environment(variables), _output_to(self._log):
                 self._process.start()
             there.close()
         self.pipe.send(job)
@@ -134,12 +133,24 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _serve(pipe: Any, work: Callable[[Any], Any], parent: int, log: Path) -> None:
+@contextlib.contextmanager
+def _output_to(log: Path) -> Iterator[None]:
+    """A process that starts in the body writes to the file, also what its imports say."""
+    kept = [os.dup(stream) for stream in (1, 2)]
+    try:
+        with open(log, "a") as file:
+            for stream in (1, 2):
+                os.dup2(file.fileno(), stream)
+        yield
+    finally:
+        for stream, copy in zip((1, 2), kept, strict=True):
+            os.dup2(copy, stream)
+            os.close(copy)
+
+
+def _serve(pipe: Any, work: Callable[[Any], Any], parent: int) -> None:
     """Answer jobs until the other end is closed; the process's main function."""
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    with open(log, "a") as file:
-        for stream in (1, 2):
-            os.dup2(file.fileno(), stream)
     while True:
         try:
             job = pipe.recv()

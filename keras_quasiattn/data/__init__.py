@@ -87,6 +87,7 @@ __all__ = [
     "ReadingTexts",
     "StanfordSentiment",
     "TextPairs",
+    "counted_letters",
     "evaluation_batches",
     "evaluation_token_batches",
     "fill_last_batch",
@@ -116,5 +117,4 @@ __all__ = [
     "training_batches",
     "without_long_pairs",
     "write_table",
-    "counted_letters",
 ]

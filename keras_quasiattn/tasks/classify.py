@@ -57,6 +57,7 @@ class Classify(VocabularyTask):
     """
 
     name: ClassVar[str] = "classify"
+    figure = "accuracy"  # SHIM
     summary: ClassVar[str] = CATALOGUE["classify"].summary
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS

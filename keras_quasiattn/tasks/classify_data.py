@@ -10,8 +10,8 @@ from keras_quasiattn.data import (
     AgNewsPart,
     LabelledTexts,
     LabelledTextSet,
-    counted_letters,
     StanfordSentiment,
+    counted_letters,
     texts_from_files,
     texts_from_tfds,
 )
@@ -34,9 +34,7 @@ class _Texts(Source):
     def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
         """The splits of the data set."""
         builder = self.prepared(data_dir, "_phrases" if options.get("phrases") else "")
-        return texts_from_tfds(
-            builder, self.text_keys, self.label_key, tuple(self.splits.values())
-        )
+        return texts_from_tfds(builder, self.text_keys, self.label_key, tuple(self.splits.values()))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -25,7 +25,7 @@ class Source:
         note: a note on the data; ignored if `published_rows` is given.
     """
 
-    builder: str | type[tfds.core.DatasetBuilder]
+    builder: Any
     config: str | None = None
     example: str = ""
     splits: Mapping[str, str] = dataclasses.field(

@@ -277,7 +277,7 @@ class RunFolder:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
     def manifest(self) -> dict[str, str]:
-        """The hashes of the files that belong to the finished model; empty before it is finished."""
+        """The hashes of the finished model and of what belongs to it; empty before."""
         file = self.path / MANIFEST
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
