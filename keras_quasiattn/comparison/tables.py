@@ -16,7 +16,7 @@ def markdown(table: Table, lines: Sequence[Line]) -> str:
     text = "\n".join(
         f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows
     )
-    return text + (f"\n\n{FEW}" if _few(lines) else "")
+    return text + (f"\n\n{FEW}" if few(lines) else "")
 
 
 def terminal(table: Table, recorded: Recorded) -> str:
@@ -29,14 +29,15 @@ def terminal(table: Table, recorded: Recorded) -> str:
             "figures of validation data" if table.split == "validation" else "",
             table.note,
             _columns(_cells(table, lines)),
-            FEW.removeprefix("\\") if _few(lines) else "",
+            FEW.removeprefix("\\") if few(lines) else "",
             *_chosen(table, recorded),
         )
         if part
     )
 
 
-def _few(lines: Sequence[Line]) -> bool:
+def few(lines: Sequence[Line]) -> bool:
+    """Whether a line has runs, and too few to rank anything."""
     return any(0 < len(line.runs) < ENOUGH for line in lines)
 
 
@@ -46,7 +47,7 @@ def _cells(table: Table, lines: Sequence[Line]) -> list[list[str]]:
     over = f" over {compared.pop()}" if len(compared) == 1 else ""
     columns = {
         "data": [table.data.get(line.row.preset, line.row.preset) for line in lines],
-        "row": [line.row.name for line in lines],
+        "model": [line.row.name for line in lines],
         f"paper: {table.paper}": [", ".join(line.row.paper.split()) for line in lines],
         **{
             heading: [_figure(line, heading, figure) for line in lines]

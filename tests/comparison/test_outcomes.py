@@ -97,7 +97,7 @@ def test_markdown_has_the_interval_the_verdict_and_the_baselines(tmp_path: Path)
     (table,) = read_experiments(tmp_path / "table.toml")
     cells = markdown(table, list(found.values())).splitlines()
     assert cells[0] == (
-        "| row | paper: accuracy | accuracy | bag of words | majority | seeds | "
+        "| model | paper: accuracy | accuracy | bag of words | majority | seeds | "
         "difference over soft, 95% interval | verdict |"
     )
     assert cells[3] == (
