@@ -50,6 +50,7 @@ HEAVY = ("keras", "tensorflow", "numpy", "tensorflow_datasets", "tensorflow_text
         (["train", "mlu", "--set", "model.with=3", "--run", "x"], {}, 1, "unknown option"),
         (["train", "classify", "--data", "none.tsv", "--run", "x"], {}, 1, "none.tsv"),
         (["predict", "runs/nope", "text"], {}, 1, "runs/nope does not exist"),
+        (["compare", "nope.toml", "--show"], {}, 1, "cannot read nope.toml"),
         ([], {"COMP_WORDS": "quasiattn tr", "COMP_CWORD": "1"}, 0, "plain,train"),
         (
             [],

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -141,7 +142,8 @@ _ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
     "set": dict,
     "paper": (str, dict),
 }
-_KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "an integer"}
+_KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "a positive integer"}
+_OF_TEXTS: Final = {"presets", "attentions", "data", "paper"}
 
 
 def read_experiments(file: str | Path) -> list[Table]:
@@ -198,6 +200,8 @@ def _table(file: Path, given: Mapping[str, Any]) -> Table:
         rows = list(_rows(where, given, {name: values[0] for name, values in grid.items()}))
     except UserError as error:
         raise UserError(f"{where}: {error}".replace(f"{where}: {where}", where)) from None
+    if not rows:
+        raise UserError(f"{where} has no row")
     for row in rows:
         if row.against and not any(
             other.model and (other.name, other.preset) == (row.against, row.preset)
@@ -226,7 +230,7 @@ def _figure(where: str, given: Any) -> Figure:
     if (
         not isinstance(parts, list)
         or not [str] == [type(one) for one in parts[:1]]
-        or not all(type(one) in (int, float) and one > 0 for one in parts[1:2])
+        or not all(type(one) in (int, float) and 0 < one < math.inf for one in parts[1:2])
         or not all(type(one) is int and one >= 0 for one in parts[2:])
         or len(parts) > 3
     ):
@@ -304,9 +308,12 @@ def _check(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> No
         if name not in known:
             raise UserError(f"{where}: {UserError.unknown('key', name, known)}")
         kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
-        if type(value) not in kinds:
+        if type(value) not in kinds or (type(value) is int and value < 1):
             kind = " or ".join(_KINDS[one] for one in kinds)
             raise UserError(f"{where}: {name!r} is {value!r}: it must be {kind}")
+        listed = value.values() if isinstance(value, dict) else value
+        if name in _OF_TEXTS and not all(isinstance(one, str) for one in listed):
+            raise UserError(f"{where}: {name!r} is {value!r}: each of its values must be text")
 
 
 def wants_vectors(row: Row) -> bool:

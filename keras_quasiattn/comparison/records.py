@@ -74,7 +74,7 @@ def read_records(file: Path) -> list[Record]:
     """
     if not file.exists():
         return []
-    rows = []
+    rows: list[Record] = []
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except OSError as error:

@@ -1,0 +1,214 @@
+"""Writes the tables and charts of the results pages from `examples/papers` and `results`.
+
+`python docs/tooling/results.py` rewrites what stands between the marks of a page and leaves the
+text. The chart needs Matplotlib (`pip install 'keras-quasiattn[report]'`).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from keras_quasiattn.comparison.experiments import Table, read_experiments
+from keras_quasiattn.comparison.outcomes import Line, Recorded, outcome
+from keras_quasiattn.comparison.tables import FEW, few, markdown
+from keras_quasiattn.report.figures import Drawing
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAPERS = ROOT / "examples" / "papers"
+# A table's heading, note and rows, on the page of its file; all of them, in the summary.
+BLOCK = re.compile(r"(?<=<!-- table: )(\S+)( -->\n).*?(?=<!-- end of table -->)", re.DOTALL)
+SUMMARY = re.compile(r"(?<=<!-- summary -->\n).*?(?=<!-- end of summary -->)", re.DOTALL)
+# The tables that compare on test data, in the order of the summary.
+COMPARED: Mapping[str, Sequence[str]] = {
+    "coda": (
+        *("2-wikiqa", "2-wikiqa-words", "2-trecqa", "2-ubuntu-best", "3", "1-squad", "1-retrieved"),
+        *("4", "5", "5-phrases", "6-demo", "6-best", "6-two-cores", "7"),
+    ),
+    "ganet": ("2", "words"),
+    "conflict": ("1", "trecqa"),
+}
+TASKS = {
+    "classify": "texts",
+    "mlu": "arithmetic",
+    "pairs": "pairs",
+    "programs": "programs",
+    "rank": "ranking",
+    "read": "reading",
+    "translate": "translation",
+}
+
+
+class Compared(NamedTuple):
+    """A row of the summary.
+
+    Args:
+        line: the model.
+        softmax: the row that it is compared with.
+        table: their table.
+        heading: the figure's name.
+    """
+
+    line: Line
+    softmax: Line
+    table: Table
+    heading: str
+
+    @property
+    def data(self) -> str:
+        """What the data are called, without their size."""
+        return self.table.data[self.line.row.preset].split(",")[0]
+
+    def points(self, value: float) -> float:
+        """A difference of the figure in points: of 100, or BLEU."""
+        return value * (1 if self.heading == "BLEU" else 100)
+
+    def beside(self, name: str) -> float | None:
+        """A baseline's difference to softmax, in points."""
+        value = self.line.baselines.get(name)
+        mean = self.softmax.figures[self.heading].mean
+        return None if value is None else self.points(value - mean)
+
+    @property
+    def paper(self) -> float | None:
+        """The paper's own difference, in points; None if it prints none."""
+        printed = [line.row.paper.split() for line in (self.line, self.softmax)]
+        return self.points(float(printed[0][0]) - float(printed[1][0])) if all(printed) else None
+
+
+@cache
+def tables(paper: str) -> Mapping[str, Table]:
+    """The tables of a paper, by name."""
+    return {table.name: table for table in read_experiments(PAPERS / f"{paper}.toml")}
+
+
+@cache
+def recorded(file: Path) -> Recorded:
+    """The records of a file, read once."""
+    return Recorded(file)
+
+
+def lines(table: Table) -> list[Line]:
+    """The lines of a table."""
+    return outcome(table, recorded(table.records))
+
+
+def section(table: Table) -> str:
+    """A table with its heading and its note."""
+    note = f"{table.note}\n\n" if table.note else ""
+    validation = "Figures of validation data.\n\n" if table.split == "validation" else ""
+    return f"## {table.title}\n\n{note}{validation}{markdown(table, lines(table))}\n"
+
+
+def page(paper: str) -> str:
+    """The page of a paper with its tables as the records have them."""
+    text = (DOCS / "results" / f"{paper}.md").read_text(encoding="utf-8")
+    return BLOCK.sub(lambda found: found[1] + found[2] + section(tables(paper)[found[1]]), text)
+
+
+def compared() -> Iterator[Compared]:
+    """The rows of the summary: all that are compared with two seeds or more."""
+    for paper, names in COMPARED.items():
+        for name in names:
+            table = tables(paper)[name]
+            found = lines(table)
+            for line in found:
+                if line.difference and line.difference.half is not None:
+                    other = next(
+                        one
+                        for one in found
+                        if (one.row.name, one.row.preset) == (line.row.against, line.row.preset)
+                    )
+                    yield Compared(line, other, table, next(iter(table.figures)))
+
+
+def summary() -> str:
+    """All comparisons on test data in one table."""
+    headings = ["task", "data", "figure", "softmax at its better setting", "ours", "bag of words"]
+    headings += ["seeds", "difference, 95% interval", "verdict"]
+    rows = [headings, ["---"] * len(headings)]
+    some = list(compared())
+    for one in some:
+        digits = one.table.figures[one.heading].digits
+        bag = one.line.baselines.get("bag of words")
+        difference = one.line.difference
+        assert difference is not None and difference.half is not None
+        mark = "\\*" if difference.seeds < 3 else ""
+        rows.append(
+            [
+                TASKS[one.line.row.task],
+                one.data,
+                one.heading,
+                one.softmax.figures[one.heading].text(digits),
+                f"{one.line.row.name} {one.line.figures[one.heading].text(digits)}",
+                "" if bag is None else f"{bag:.{digits}f}",
+                f"{difference.seeds}{mark}",
+                f"{signed(one.points(difference.mean))} ± {one.points(difference.half):.2f}",
+                difference.verdict,
+            ]
+        )
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return table + (f"\n\n{FEW}" if few([one.line for one in some]) else "") + "\n"
+
+
+def overview() -> str:
+    """The page with the summary."""
+    text = (DOCS / "results.md").read_text(encoding="utf-8")
+    return SUMMARY.sub(lambda _: summary(), text)
+
+
+def drawing() -> Drawing:
+    """The summary as a chart."""
+    rows = list(compared())
+    size = (7.6, 0.42 * len(rows) + 1.2)
+    title = "Points above softmax attention"
+    return Drawing("differences", title, title, lambda figure: _draw(figure, rows), size)
+
+
+def _draw(figure: Any, rows: Sequence[Compared]) -> None:
+    axes = figure.subplots()
+    axes.axvline(0, color="0.5", linewidth=0.8)
+    ours: dict[str, Any] = {"color": "C0", "marker": "o"}
+    marks: dict[str, dict[str, Any]] = {
+        "paper": {"color": "C1", "marker": "D", "markersize": 5, "linestyle": "none"},
+        "bag of words": {"color": "0.4", "marker": "x", "markersize": 5, "linestyle": "none"},
+    }
+    for place, row in enumerate(rows):
+        difference = row.line.difference
+        assert difference is not None and difference.half is not None
+        half = row.points(difference.half)
+        axes.errorbar(row.points(difference.mean), place, xerr=half, **ours)
+        for name, value in (("paper", row.paper), ("bag of words", row.beside("bag of words"))):
+            if value is not None:
+                axes.plot(value, place + 0.22, **marks[name])
+    axes.plot([], [], label="ours, with its 95% interval", **ours)
+    for name, mark in marks.items():
+        axes.plot([], [], label=name, **mark)
+    axes.set_yticks(range(len(rows)), [label(row) for row in rows], fontsize="small")
+    axes.set(xlabel="points above softmax attention", ylim=(len(rows) - 0.5, -0.6), xlim=(-9, 9))
+    axes.grid(axis="x", alpha=0.3)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
+
+
+def label(row: Compared) -> str:
+    """What the chart calls a row."""
+    return f"{row.data}, {row.heading}: {row.line.row.name}"
+
+
+def signed(points: float) -> str:
+    """Points with a sign."""
+    return f"{points:+.2f}".replace("-", "−")
+
+
+def main() -> None:
+    """Write all pages and the chart."""
+    (DOCS / "results.md").write_text(overview(), encoding="utf-8")
+    for file in sorted((DOCS / "results").glob("*.md")):
+        file.write_text(page(file.stem), encoding="utf-8")
+    (DOCS / "images" / "differences.svg").write_bytes(drawing().light)
+
+
+if __name__ == "__main__":
+    main()

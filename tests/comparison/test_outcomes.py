@@ -1,0 +1,159 @@
+"""Tables of made-up records: means, spreads, baselines, differences, and what chose a setting."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.comparison.experiments import read_experiments
+from keras_quasiattn.comparison.outcomes import Line, Recorded, outcome
+from keras_quasiattn.comparison.tables import markdown, terminal
+from keras_quasiattn.tasks import describe
+
+FILE = """
+task = "classify"
+presets = ["trec"]
+records = "runs.jsonl"
+figures = { accuracy = "accuracy" }
+[data]
+trec = "TREC"
+[[table]]
+name = "one"
+title = "Gates"
+paper = "accuracy"
+note = "Six kinds of questions."
+rows = [
+  { name = "soft", model = "bilstm_soft", paper = ".9008 1.4M" },
+  { name = "gated", model = "bilstm_gated", against = "soft" },
+  { name = "quoted", paper = ".9" },
+]
+"""
+
+
+def record(model: str, seed: int, accuracy: float, split: str = "test", **changed: Any) -> dict:
+    options = describe("classify").presets["trec"].for_model(model).options()
+    options |= {"data.vectors": "glove.npz", **changed.pop("options", {})}
+    command = f"quasiattn train classify --preset trec --model {model} --seed {seed} --run runs/x"
+    return {
+        **{"task": "classify", "preset": "trec", "model": model, "seed": seed, "split": split},
+        **{"accuracy": accuracy, "options": options, "command": command},
+        **changed,
+    }
+
+
+def lines(folder: Path, records: list[dict], text: str = FILE) -> dict[str, Line]:
+    (folder / "table.toml").write_text(text, encoding="utf-8")
+    written = "".join(json.dumps(one) + "\n" for one in records)
+    (folder / "runs.jsonl").write_text(written, encoding="utf-8")
+    (table,) = read_experiments(folder / "table.toml")
+    return {line.row.name: line for line in outcome(table, Recorded(table.records))}
+
+
+def pairs(*figures: tuple[float, float]) -> list[dict]:
+    return [
+        record(model, seed, value)
+        for seed, both in enumerate(figures)
+        for model, value in zip(("bilstm_soft", "bilstm_gated"), both, strict=True)
+    ]
+
+
+def test_the_difference_is_that_of_the_same_seeds(tmp_path: Path) -> None:
+    records = pairs((0.5, 0.52), (0.8, 0.81), (0.2, 0.23))
+    found = lines(tmp_path, [*records, record("bilstm_soft", 3, 0.9)])["gated"].difference
+    assert found is not None and found.seeds == 3
+    assert found.mean == pytest.approx(0.02) and found.half == pytest.approx(0.0248, abs=1e-4)
+    assert found.verdict == "no difference shown"
+
+
+def test_the_later_of_two_runs_with_a_seed_counts(tmp_path: Path) -> None:
+    records = [record("bilstm_soft", 0, 0.1), *pairs((0.9, 0.9), (0.92, 0.9))]
+    soft = lines(tmp_path, records)["soft"].figures["accuracy"]
+    assert soft.text(4) == "0.9100 ± 0.0141" and soft.seeds == 2
+
+
+def test_a_table_says_what_was_not_run_and_which_rows_have_few_seeds(tmp_path: Path) -> None:
+    lines(tmp_path, pairs((0.5, 0.52))[:1])
+    (table,) = read_experiments(tmp_path / "table.toml")
+    shown = terminal(table, Recorded(table.records)).splitlines()
+    assert shown[:2] == ["one: Gates", "Six kinds of questions."]
+    rows = [line.split() for line in shown[3:6]]
+    assert rows == [
+        ["soft", ".9008,", "1.4M", "0.5000", "1*"],
+        ["gated", "not", "run"],
+        ["quoted", ".9"],
+    ]
+    assert shown[6] == "* fewer than three seeds, which rank nothing."
+
+
+def test_markdown_has_the_interval_the_verdict_and_the_baselines(tmp_path: Path) -> None:
+    records = [
+        {**one, "bag_of_words_accuracy": 0.4, "majority_accuracy": 0.1}
+        for one in pairs((0.5, 0.61), (0.5, 0.62), (0.5, 0.63))
+    ]
+    found = lines(tmp_path, records)
+    (table,) = read_experiments(tmp_path / "table.toml")
+    cells = markdown(table, list(found.values())).splitlines()
+    assert cells[0] == (
+        "| model | paper: accuracy | accuracy | bag of words | majority | seeds | "
+        "difference over soft, 95% interval | verdict |"
+    )
+    assert cells[3] == (
+        "| gated |  | 0.6200 ± 0.0100 | 0.4000 | 0.1000 | 3 | +0.1200 ± 0.0248 | ahead |"
+    )
+
+
+def test_baselines_of_the_data_stand_beside_runs_that_have_none(tmp_path: Path) -> None:
+    of_data = {"task": "classify", "preset": "trec", "bag_of_words_accuracy": 0.8}
+    (tmp_path / "baselines.jsonl").write_text(
+        json.dumps({**of_data, "split": "test"})
+        + "\n"
+        + json.dumps({**of_data, "split": "validation", "bag_of_words_accuracy": 0.1})
+        + "\n"
+    )
+    found = lines(tmp_path, pairs((0.5, 0.6)))
+    assert found["soft"].baselines == {"bag of words": 0.8}
+    assert found["quoted"].baselines == {}
+
+
+def test_validation_data_choose_from_the_grid(tmp_path: Path) -> None:
+    """The runs of another combination are better on test data, and were not chosen."""
+    rates = "[[table]]\ngrid.training.learning_rate = [0.1, 0.2]\n"
+    text = FILE.replace("[[table]]\n", rates)
+    rated = {rate: {"options": {"training.learning_rate": rate}} for rate in (0.1, 0.2)}
+    records = [
+        record("bilstm_soft", 0, 0.8, "validation", **rated[0.1]),
+        record("bilstm_soft", 0, 0.7, "validation", **rated[0.2]),
+        record("bilstm_soft", 0, 0.5, **rated[0.1]),
+        record("bilstm_soft", 0, 0.9, **rated[0.2]),
+        record("bilstm_gated", 0, 0.9, "validation", **rated[0.1]),
+        record("bilstm_gated", 0, 0.9, **rated[0.1]),
+    ]
+    found = lines(tmp_path, records, text)
+    assert found["soft"].settings == {"training.learning_rate": 0.1}
+    assert found["soft"].figures["accuracy"].mean == 0.5
+    # A combination is missing, so that nothing is chosen yet.
+    assert found["gated"].settings is None and not found["gated"].figures
+    (table,) = read_experiments(tmp_path / "table.toml")
+    shown = [line.split() for line in terminal(table, Recorded(table.records)).splitlines()]
+    assert ["soft", "trec", "learning_rate=0.1", "0.8000", "1", "chosen"] in shown
+    assert ["gated", "trec", "learning_rate=0.2", "not", "run"] in shown
+
+
+def test_runs_of_other_options_are_not_of_the_row(tmp_path: Path) -> None:
+    changed = record("bilstm_soft", 0, 0.9, options={"model.dropout": 0.1})
+    no_vectors = record("bilstm_soft", 1, 0.9, options={"data.vectors": ""})
+    tuned = record("bilstm_soft", 2, 0.9)
+    tuned["command"] = tuned["command"].replace(" train ", " tune ")
+    assert not lines(tmp_path, [changed, no_vectors, tuned])["soft"].runs
+
+
+def test_the_command_shows_the_named_tables(tmp_path: Path) -> None:
+    lines(tmp_path, pairs((0.5, 0.6)))
+    file = str(tmp_path / "table.toml")
+    done = CliRunner().invoke(cli, ["compare", file, "--show", "--tables", "one"])
+    assert done.exit_code == 0 and "0.6000" in done.output
+    wrong = CliRunner().invoke(cli, ["compare", file, "--show", "--tables", "ona"])
+    assert "did you mean 'one'" in str(wrong.exception)
