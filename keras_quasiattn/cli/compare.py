@@ -9,6 +9,7 @@ import click
 
 from keras_quasiattn.cli.arguments import POLICY, QUIET, TensorFlowPath
 from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.cli.experiments import compare_files
 from keras_quasiattn.cli.layout import TaskCommand
 from keras_quasiattn.cli.task_options import makes_task
 from keras_quasiattn.errors import UserError
@@ -22,6 +23,14 @@ _ALL = "all"
 
 class CompareCommand(TaskCommand):
     """A command some of whose options take several values: `--attention softmax coda`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> click.Context:
+        """Leave TOML files to the command for them."""
+        if any(one.endswith(".toml") and not one.startswith("-") for one in args):
+            return compare_files.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Repeat the option before each of its values."""
@@ -52,6 +61,7 @@ def _model_with_attention(task: Any) -> str:
     "quasiattn compare classify --data my.tsv --test my-test.tsv --to comparisons/mine\n"
     "quasiattn compare pairs --data my.tsv --attention all --seeds 5\n"
     "quasiattn compare rank --preset wikiqa --vectors glove.6B.100d.txt --rates 0.0003 0.001\n"
+    "quasiattn compare examples/papers/coda.toml --show   # --help explains files of tables\n"
     "\n"
     "Started again after an interruption, the same command continues. With more seeds, rates or\n"
     "attentions, it adds to what is there.",

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from keras_quasiattn.comparison.compared import Comparison, Entry
 from keras_quasiattn.comparison.differences import Difference, difference
-from keras_quasiattn.comparison.outcome import Comparison, Entry
 from keras_quasiattn.extras import lazy_attributes
 
 if TYPE_CHECKING:

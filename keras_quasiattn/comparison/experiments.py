@@ -9,7 +9,13 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from keras_quasiattn import tasks
-from keras_quasiattn.comparison.records import VECTORS, Key, key_of_options, reads_words
+from keras_quasiattn.comparison.records import (
+    VECTORS,
+    WITHOUT_VECTORS,
+    Key,
+    key_of_options,
+    reads_words,
+)
 from keras_quasiattn.errors import UserError
 
 if sys.version_info >= (3, 11):
@@ -73,7 +79,10 @@ class Row:
         """
         preset = tasks.describe(self.task).presets[self.preset].for_model(self.model)
         options = preset.with_overrides(self.settings).options()
-        return key_of_options(self.task, self.preset, self.model, split, options)
+        key = key_of_options(self.task, self.preset, self.model, split, options)
+        # Rows of a file that do not mention vectors have some wherever their models read words.
+        without = reads_words(self.model) and self.settings.get(VECTORS) == ""
+        return (*key[:4], key[4] | {WITHOUT_VECTORS}) if without else key
 
     def run(self, seed: int) -> str:
         """Name of the run folder; the same in every table that has the row."""

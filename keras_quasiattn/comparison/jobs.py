@@ -1,7 +1,6 @@
 """What a process of a comparison does: measure costs, train and measure, or show matrices."""
 
 import dataclasses
-import io
 import statistics
 import time
 from collections.abc import Mapping
@@ -14,9 +13,10 @@ import tensorflow as tf
 
 from keras_quasiattn import tasks
 from keras_quasiattn.comparison.experiments import Row
+from keras_quasiattn.comparison.items import write_items
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.files import atomic_file
 from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks.task import Measured
 from keras_quasiattn.training import result_row, train
 from keras_quasiattn.training.finishing import compile_for
 from keras_quasiattn.training.optimizers import made_optimizer
@@ -79,25 +79,18 @@ def _run(job: Job) -> dict[str, Any]:
     task = task_of(job.row, job.seed, job.data_dir)
     folder = train(task, job.path, policy=job.policy, progress=False, command=job.command)
     task.prepare()
-    # SHIM
-    import types
-
-    measured = types.SimpleNamespace(
-        figures=task.evaluate(folder.load_model(), job.split, job.limit), items=None
-    )
+    measured = task.measure(folder.load_model(), job.split, job.limit)
     folder.write_metrics(job.split, measured.figures)
     if measured.items is not None:
-        with atomic_file(job.items) as temporary, io.BytesIO() as content:
-            np.save(content, np.asarray(measured.items, np.float32))
-            temporary.write_bytes(content.getvalue())
+        write_items(job.items, measured.items)
     return result_row(folder, job.split, measured.figures)
 
 
-def _baselines(job: Job) -> Mapping[str, Any]:
-    """The figures of simple methods on the same examples."""
+def _baselines(job: Job) -> Mapping[str, Measured]:
+    """What simple methods reach on the same examples."""
     task = task_of(job.row, job.seed, job.data_dir)
     task.prepare()
-    return {"preset": job.row.preset, **task.baselines(job.split, job.limit)}
+    return task.measure_baselines(job.split, job.limit)
 
 
 def _cost(job: Job) -> dict[str, float]:

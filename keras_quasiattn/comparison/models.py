@@ -2,18 +2,18 @@
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import keras
 import numpy as np
 
-from keras_quasiattn.comparison.outcome import Comparison, Entry
+from keras_quasiattn.comparison.compared import Comparison, Entry
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.models import swap_attention
 from keras_quasiattn.ops.checks import check_choice
 
-_ANSWERS = 7  # timed answers to a batch
+_TIMED = 8  # calls whose time is measured
 _DEFAULT_BATCH = 32
 _SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
 Metric = str | Callable[[Any, Any], Any]
@@ -39,7 +39,8 @@ def compare(
     For every attention and seed s: `keras.utils.set_random_seed(s)`, a new model, `fit`, and the
     metric on the test data. So all attentions see the same data in the same order. Differences to
     the baseline are paired by seed and, where the metric scores single examples, by example; see
-    `comparison.differences`. A run that fails is an error of its entry and does not stop the others.
+    `comparison.difference`. A run that fails is an error of its entry and does not stop the
+    others.
 
     Masks, precision and losses are those of the model.
 
@@ -116,8 +117,13 @@ def compare(
         entry.rate = "" if rate is None else f"{rate:g}"
         for seed in range(seeds):
             try:
-                model, step = trial.fitted(name, seed, rate)
+                model = trial.fitted(name, seed, rate)
                 figure, items = trial.measured(model, test_data)
+                costs["answer"].append(_time(model.predict_on_batch, _one_batch(test_data)[0]))
+                # The last thing that is done with the model, because it changes the weights.
+                batch = _one_batch(fit_data, fit_options.get("batch_size") or _DEFAULT_BATCH)
+                costs["step"].append(_time(model.train_on_batch, *batch))
+                costs["weights"].append(model.count_params())
             except Exception as error:
                 entry.errors[seed] = _said(error)
                 say(f"{name}, seed {seed}: failed: {entry.errors[seed]}")
@@ -125,9 +131,6 @@ def compare(
             entry.figures[seed] = figure
             if items is not None:
                 entry.items[seed] = items
-            costs["step"].append(step)
-            costs["answer"].append(_answer_time(model, test_data))
-            costs["weights"].append(model.count_params())
             say(f"{name}, seed {seed}: {trial.figure} {figure:.4f}")
         entry.costs = {cost: statistics.median(found) for cost, found in costs.items() if found}
     title = f"{', '.join(names)}: {trial.figure or 'no figure'}"
@@ -166,28 +169,26 @@ class _Trial:
             return rates[0] if rates else None
         figures = []
         for rate in rates:
-            model, _ = self.fitted(name, 0, rate)
+            model = self.fitted(name, 0, rate)
             figure, _ = self.measured(model, self._validation_data)
             figures.append(self.sign(larger_is_better) * figure)
             say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
         return rates[int(np.argmax(figures))]
 
-    def fitted(self, name: str, seed: int, rate: float | None) -> tuple[keras.Model, float]:
-        """A trained model, and the median time of its updates in milliseconds."""
+    def fitted(self, name: str, seed: int, rate: float | None) -> keras.Model:
+        """A trained model."""
         keras.utils.set_random_seed(seed)
         model = self._made(name)
         if not getattr(model, "compiled", False):
             raise ValueError("`build` must return a compiled model. Received: one not compiled")
         if rate is not None:
             model.optimizer.learning_rate = rate
-        clock = _Clock()
         options = {"verbose": 0, **self._fit_options}
-        options["callbacks"] = [*options.get("callbacks", ()), clock]
         if self._validation_data is not None:
             options.setdefault("validation_data", self._validation_data)
         data = self._fit_data
         model.fit(*(data if isinstance(data, tuple) else (data,)), **options)
-        return model, clock.median
+        return model
 
     def _made(self, name: str) -> keras.Model:
         if not isinstance(self._build, keras.Model):
@@ -223,7 +224,9 @@ class _Trial:
             figures = model.evaluate(data, return_dict=True, **arguments)
         if metric not in figures:
             known = ", ".join(sorted(figures))
-            raise ValueError(f"`metric` must be one of {known}, or a function. Received: {metric!r}")
+            raise ValueError(
+                f"`metric` must be one of {known}, or a function. Received: {metric!r}"
+            )
         return float(figures[metric]), None
 
 
@@ -241,30 +244,6 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
     return copy
 
 
-class _Clock(keras.callbacks.Callback):
-    """The times between the beginnings of updates."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._times: list[float] = []
-        self._began: float | None = None
-
-    @property
-    def median(self) -> float:
-        """In milliseconds, without the first update, which is compiled; NaN for a single update."""
-        times = self._times[1:] or self._times
-        return 1e3 * statistics.median(times) if times else float("nan")
-
-    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        self._began = None
-
-    def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        now = time.perf_counter()
-        if self._began is not None:
-            self._times.append(now - self._began)
-        self._began = now
-
-
 def _has_accuracy(model: keras.Model) -> bool:
     # Metrics are known once the model has been trained.
     return "accuracy" in {name for one in model.metrics for name in _names(one)}
@@ -275,7 +254,7 @@ def _names(metric: Any) -> list[str]:
 
 
 def _name(metric: Any) -> str:
-    return getattr(metric, "__name__", None) or getattr(metric, "name", "metric")
+    return str(getattr(metric, "__name__", None) or getattr(metric, "name", "metric"))
 
 
 def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]:
@@ -313,17 +292,17 @@ def _batches(data: Any) -> Iterable[Any]:
     return iter(data)
 
 
-def _answer_time(model: keras.Model, data: Any) -> float:
-    """The median time of an answer to one batch, in milliseconds."""
+def _one_batch(data: Any, size: int = _DEFAULT_BATCH) -> Any:
     if isinstance(data, tuple):
-        x = keras.tree.map_structure(lambda one: np.asarray(one)[:_DEFAULT_BATCH], data[0])
-    else:
-        x = next(iter(_batches(data)))[0]
+        return keras.tree.map_structure(lambda one: np.asarray(one)[:size], data)
+    return next(iter(_batches(data)))
+
+
+def _time(call: Callable[..., Any], *arguments: Any) -> float:
+    """The median time of a call, in milliseconds, without the first, which may compile."""
     times = []
-    for _ in range(_ANSWERS):
+    for _ in range(_TIMED):
         began = time.perf_counter()
-        model.predict_on_batch(x)
+        call(*arguments)
         times.append(time.perf_counter() - began)
     return 1e3 * statistics.median(times[1:])
-
-

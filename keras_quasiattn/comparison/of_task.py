@@ -2,17 +2,16 @@
 
 import dataclasses
 import json
-import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from keras_quasiattn.comparison.compared import Comparison, Entry
+from keras_quasiattn.comparison.engine import Engine, usual_processes
 from keras_quasiattn.comparison.experiments import Figure, Row, Table
+from keras_quasiattn.comparison.items import read_items, write_items
 from keras_quasiattn.comparison.jobs import Job, do
-from keras_quasiattn.comparison.outcome import Comparison, Entry
+from keras_quasiattn.comparison.page import side_by_side
 from keras_quasiattn.comparison.plan import Plan, Point, Run
 from keras_quasiattn.comparison.records import read_records
 from keras_quasiattn.comparison.workers import Failed, Lost, run_jobs
@@ -20,14 +19,11 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file, write_json
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import append_result
-from keras_quasiattn.training.progress import Progress, duration
+from keras_quasiattn.training.progress import Progress
 
 BASELINE = "softmax"
 _ABOUT, _RECORDS, _COSTS, _SIMPLE = "compared.json", "comparison.jsonl", "costs.json", "simple.json"
 _RATE = "training.learning_rate"
-_MEMORY = 2.5  # GiB that a training may need
-_SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +104,11 @@ def compare_task(
         limit=settings.limit,
     )
     with Progress(progress) as shown:
-        engine = _Engine(task, table, folder, settings, shown, command)
-        engine.measure_costs()
-        engine.train()
-        comparison = engine.outcome()
-        engine.write(comparison)
+        work = _Work(task, table, folder, settings, shown, command)
+        work.measure_costs()
+        work.train()
+        comparison = work.outcome()
+        work.write(comparison)
     return comparison
 
 
@@ -194,8 +190,8 @@ def _begin(folder: Path, task: Task, split: str) -> None:
     write_json(file, about)
 
 
-class _Engine:
-    """Does the work of a comparison in several processes."""
+class _Work:
+    """The work of a comparison, in several processes."""
 
     def __init__(
         self,
@@ -211,7 +207,8 @@ class _Engine:
         self._plan = Plan(table, read_records(table.records), self._path)
         self._costs: dict[str, dict[str, float]] = _read(folder / _COSTS)
         self._simple: dict[str, Any] = _read(folder / _SIMPLE)
-        self._processes = settings.processes or _processes()
+        self._processes = settings.processes or usual_processes()
+        self._log = folder / "processes.log"
 
     def _path(self, row: Row, point: Point, seed: int) -> Path:
         values = [row.name, *map(str, point.values()), f"seed{seed}"]
@@ -239,7 +236,7 @@ class _Engine:
                 do,
                 done,
                 number=min(self._processes, len(waiting)),
-                log=self._folder / "processes.log",
+                log=self._log,
                 **others,
             )
 
@@ -258,7 +255,10 @@ class _Engine:
             if job.kind == "cost":
                 self._costs[job.row.name] = result
             else:
-                self._simple = dict(result)
+                self._simple = {name: dict(one.figures) for name, one in result.items()}
+                for name, one in result.items():
+                    if one.items is not None:
+                        write_items(self._folder / "items" / f"{name}.npy", one.items)
 
         if jobs:
             self._shown.say(f"{self._table.title}: measuring costs")
@@ -270,86 +270,34 @@ class _Engine:
 
     def train(self) -> None:
         """Train and measure what is missing."""
-        waiting = self._plan.trainings()
-        number = max(1, min(self._processes, len(self._plan.rows) * len(self._table.points())))
-        if waiting:
-            about = sum(map(self._seconds, waiting)) / number
-            most = " at most" if self._task.options.training.patience else ""
-            self._shown.say(f"{len(waiting)} runs, {number} at once: about {duration(about)}{most}")
-        jobs: dict[Job, Run] = {}
-        self._running: dict[Run, Row] = {}
-        self._began, self._said = time.monotonic(), time.monotonic()
-        self._all = sum(map(self._seconds, waiting))
 
-        def next_job() -> Job | None:
-            run = self._plan.next()
-            if run is None:
-                return None
-            job = self._job(
-                "run",
-                run.row,
-                seed=run.seed,
-                split=run.split,
-                path=run.path,
-                items=self._items(run),
-            )
-            jobs[job] = run
-            self._running[run] = run.row
-            return job
+        def job_of(run: Run) -> Job:
+            where = {"path": run.path, "items": self._items(run)}
+            return self._job("run", run.row, seed=run.seed, split=run.split, **where)
 
-        def done(job: Job, result: Any) -> None:
-            run = jobs[job]
-            del self._running[run]
-            if isinstance(result, (Lost, Failed)):
-                self._plan.done(run, str(result))
-                self._shown.say(f"{run.path.name}: failed: {result}")
-                return
-            append_result(self._table.records, result)
-            self._plan.done(run, result)
-            figure = self._table.choose
-            self._shown.say(
-                f"{run.path.name}: {run.split} {figure} {result[figure]:.4f}{self._left()}"
-            )
+        def seconds(row: Row) -> float | None:
+            cost = self._costs.get(row.name)
+            return cost["overhead"] + cost["updates"] * cost["step"] / 1e3 if cost else None
 
-        run_jobs(
-            next_job,
-            do,
-            done,
-            number=number,
-            log=self._folder / "processes.log",
-            tick=self._tick,
-        )
-
-    def _seconds(self, row: Row) -> float:
-        """How long a run takes, as far as its first updates tell."""
-        cost = self._costs.get(row.name)
-        return cost["overhead"] + cost["updates"] * cost["step"] / 1e3 if cost else 60.0
-
-    def _tick(self) -> None:
-        now = time.monotonic()
-        if self._running and now - self._said >= _SAID_EVERY[self._shown.terminal]:
-            self._said = now
-            names = ", ".join(run.path.name for run in self._running)
-            self._shown.replace(f"training {names}{self._left()}")
-
-    def _left(self) -> str:
-        """The time left, from how fast the runs have been so far."""
-        ahead = sum(map(self._seconds, self._plan.trainings()))
-        ahead += sum((1 - _share(run)) * self._seconds(run.row) for run in self._running)
-        passed, done = time.monotonic() - self._began, self._all - ahead
-        if done <= 0.02 * self._all:
-            return ""
-        return f"; about {duration(passed * ahead / done)} left" if ahead > 0 else ""
+        Engine(
+            [self._plan],
+            job_of,
+            seconds,
+            processes=self._processes,
+            log=self._log,
+            shown=self._shown,
+            at_most=self._task.options.training.patience is not None,
+        ).run()
 
     def outcome(self) -> Comparison:
         """The comparison, from the records."""
         entries = [self._entry(row) for row in self._plan.rows]
         figure = self._task.figure
-        prefixes = {"bag of words": "bag_of_words_", "majority": "majority_"}
-        for name, prefix in prefixes.items():
-            if f"{prefix}{figure}" in self._simple:
-                value = float(self._simple[f"{prefix}{figure}"])
-                entries.append(Entry(name, {0: value}, simple=True))
+        for name, figures in self._simple.items():
+            if name != "error":
+                items = read_items([(0, self._folder / "items" / f"{name}.npy")])
+                told = name.replace("_", " ")
+                entries.append(Entry(told, {0: float(figures[figure])}, items, simple=True))
         return Comparison(
             self._table.title,
             figure,
@@ -362,16 +310,12 @@ class _Engine:
 
     def _entry(self, row: Row) -> Entry:
         records = self._plan.records(row)
-        items = {}
-        for seed in records:
-            file = self._items(self._plan.run_of(row, seed))
-            if file.exists():
-                items[seed] = np.load(file)
+        files = [(seed, self._items(self._plan.run_of(row, seed))) for seed in records]
         point = self._plan.chosen(row) or {}
         return Entry(
             row.name,
             {seed: float(record[self._task.figure]) for seed, record in records.items()},
-            items,
+            read_items(files),
             rate=f"{point[_RATE]:g}" if point and records else "",
             costs=self._costs.get(row.name, {}),
             errors=self._plan.errors(row),
@@ -379,10 +323,10 @@ class _Engine:
 
     def _notes(self) -> list[str]:
         data = self._task.describe_data()
-        notes = [f"data: {'; '.join(data.values())}"] if data else []
+        notes = [f"Data: {'; '.join(data.values())}."] if data else []
         rates = ", ".join(f"{rate:g}" for rate in self._table.grid[_RATE])
         notes.append(
-            f"rate: each attention's best of {rates} on the validation data, by one run each."
+            f"Rate: each attention's best of {rates} on the validation data, by one run each."
         )
         if self._table.split != "test":
             notes.append(
@@ -390,16 +334,16 @@ class _Engine:
                 "rates and checkpoints. Give --test FILE."
             )
         if "error" in self._simple:
-            notes.append(f"simple methods could not be measured: {self._simple['error']}")
+            notes.append(f"Simple methods could not be measured: {self._simple['error']}.")
         if any(self._costs):
             notes.append(
-                "costs: a mean update, a median answer to one text, and the memory of a training "
-                f"process, {self._processes} at once."
+                "Costs are a mean update, a median answer to one text, and the memory of a "
+                f"training process, with {self._processes} at once."
             )
         return notes
 
     def _examples(self) -> list[Any]:
-        """One text under every attention."""
+        """One text under every attention: the matrices of a layer side by side."""
         try:
             text = self._task.texts(self._table.split, 1)[0]
         except UserError:
@@ -411,14 +355,16 @@ class _Engine:
             for row in self._plan.rows
             if (records := self._plan.records(row))
         ]
-        found: dict[str, list[Any]] = {}
+        found: dict[str, Any] = {}
 
         def done(job: Job, result: Any) -> None:
-            found[job.row.name] = [] if isinstance(result, (Lost, Failed)) else result
+            if isinstance(result, list) and result:
+                found[job.row.name] = result[0]
 
         with self._shown.busy("drawing the matrices"):
             self._do(jobs, done)
-        return [example for row in self._plan.rows for example in found.get(row.name, [])]
+        ordered = {row.name: found[row.name] for row in self._plan.rows if row.name in found}
+        return [side_by_side(text, ordered)] if ordered else []
 
     def write(self, comparison: Comparison) -> None:
         """Write the tables, the page and the best run."""
@@ -446,30 +392,6 @@ class _Engine:
         link.unlink(missing_ok=True)
         link.symlink_to(run.path.relative_to(self._folder))
         link.replace(self._folder / "best")
-
-
-def _share(run: Run) -> float:
-    """The share of a run's updates that are done, as its history says."""
-    from keras_quasiattn.training import RunFolder
-
-    try:
-        folder = RunFolder.open(run.path)
-        last = folder.history()[-1]["step"]
-        return min(1.0, last / (folder.steps or last))
-    except (UserError, IndexError):
-        return 0.0
-
-
-def _processes() -> int:
-    """How many trainings the cores and the memory of this machine allow."""
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
-    try:
-        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
-    except (ValueError, OSError):
-        return cores
-    return max(1, min(cores, int(free / _MEMORY)))
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -1,15 +1,18 @@
 """The HTML page of a comparison, and its picture in a notebook."""
 
+import dataclasses
 import html
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from keras_quasiattn.comparison.differences import NONE_SHOWN
 from keras_quasiattn.extras import MissingPackageError
 from keras_quasiattn.report.figures import Drawing
+from keras_quasiattn.report.heat_maps import Example, HeatMap
 from keras_quasiattn.report.page_writer import Section, page
 
 if TYPE_CHECKING:
-    from keras_quasiattn.comparison.outcome import Comparison
+    from keras_quasiattn.comparison.compared import Comparison
 
 
 def html_of(comparison: "Comparison") -> str:
@@ -17,10 +20,32 @@ def html_of(comparison: "Comparison") -> str:
     drawn = [differences(comparison)]
     if any("step" in entry.costs for entry in comparison.entries):
         drawn.append(against_cost(comparison))
-    lead = Section("What was found", drawn, table=comparison.rows())
-    return page(
-        comparison.title, notes=comparison._told(), lead=[lead], examples=comparison.examples
-    )
+    found = Section("What was found", table=comparison.rows(), text=" ".join(comparison.told()))
+    lead = [found, Section("Differences and costs", drawn)]
+    return page(comparison.title, lead=lead, examples=comparison.examples)
+
+
+def side_by_side(text: str, examples: Mapping[str, Example]) -> Example:
+    """One text under several attentions: of every layer, the weights of each attention.
+
+    Args:
+        text: the text.
+        examples: the text's heat maps under each attention, by its name; of a map, the last matrix
+            is that of the weights.
+    """
+    layers = zip(*(one.maps for one in examples.values()), strict=False)
+    maps = [
+        HeatMap(
+            maps[0].name.partition(" (")[0],
+            [
+                dataclasses.replace(one.panels[-1], title=name)
+                for name, one in zip(examples, maps, strict=True)
+            ],
+        )
+        for maps in layers
+    ]
+    answers = "; ".join(f"{name}: {one.answer}" for name, one in examples.items())
+    return Example(text, answers, maps)
 
 
 def fragment_of(comparison: "Comparison") -> str:
@@ -30,7 +55,7 @@ def fragment_of(comparison: "Comparison") -> str:
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows
     )
-    notes = "".join(f"<p>{html.escape(note)}</p>" for note in comparison._told())
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in comparison.told())
     try:
         picture = differences(comparison).light.decode()
         picture = picture[picture.index("<svg") :]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.comparison.experiments import Figure, Row, Table, wants_vectors
-from keras_quasiattn.comparison.records import VECTORS, Key, Record, by_key, reads_words
+from keras_quasiattn.comparison.choices import chosen
+from keras_quasiattn.comparison.experiments import Row, Table, wants_vectors
+from keras_quasiattn.comparison.records import VECTORS, Record, by_key
 
 Point = Mapping[str, Any]
 
@@ -21,12 +22,14 @@ class Run:
         seed: its seed.
         split: what it is measured on.
         path: its folder.
+        limit: number of examples to measure on; None for all.
     """
 
     row: Row = dataclasses.field(compare=False)
     seed: int
     split: str
     path: Path
+    limit: int | None = None
 
 
 class Plan:
@@ -66,33 +69,21 @@ class Plan:
         if isinstance(record, str):
             self.failed[run] = record
         else:
-            self._found.setdefault(self._key(run.row, run.split), {})[run.seed] = record
+            self._found.setdefault(run.row.key(run.split), {})[run.seed] = record
 
     def chosen(self, row: Row) -> Point | None:
-        """The point of the grid that is best for a row; None while one is missing.
-
-        Points whose run failed do not count. If all failed, it is the first.
-        """
-        points = self.table.points()
-        if len(points) == 1:
-            return points[0]
-        figures = []
-        for point in points:
-            run = self._run(row, point, 0, "validation")
-            record = self._found.get(self._key(run.row, run.split), {}).get(0)
-            if record is not None:
-                figures.append((Figure(self.table.choose).sign * record[self.table.choose], point))
-            elif run not in self.failed:
-                return None
-        # The earlier of two equal ones, as the values are listed.
-        return max(figures, key=lambda one: one[0])[1] if figures else points[0]
+        """The point of the grid that is best for a row; None while one is missing."""
+        full = self._with(row, {})
+        trials = ((point, self._run(row, point, 0, "validation")) for point in self.table.points())
+        failed = [point for point, run in trials if run in self.failed]
+        return chosen(self.table, full, self._found, failed)
 
     def records(self, row: Row) -> dict[int, Record]:
         """The records of a row at its best, by seed; empty while they are missing."""
         point = self.chosen(row)
         if point is None:
             return {}
-        found = self._found.get(self._key(self._with(row, point), self.table.split), {})
+        found = self._found.get(self._with(row, point).key(self.table.split), {})
         return {seed: found[seed] for seed in range(self.table.seeds) if seed in found}
 
     def run_of(self, row: Row, seed: int) -> Run:
@@ -131,18 +122,12 @@ class Plan:
 
     def _run(self, row: Row, point: Point, seed: int, split: str) -> Run:
         full = self._with(row, point)
-        return Run(full, seed, split, self._path_of(row, point, seed))
+        return Run(full, seed, split, self._path_of(row, point, seed), self.table.limit)
 
     def _with(self, row: Row, point: Point) -> Row:
         vectors = {VECTORS: self._vectors} if self._vectors and wants_vectors(row) else {}
         return row.with_settings({**point, **vectors})
 
     def _is_missing(self, run: Run) -> bool:
-        recorded = self._found.get(self._key(run.row, run.split), {})
+        recorded = self._found.get(run.row.key(run.split), {})
         return run.seed not in recorded and run not in self._begun and run not in self.failed
-
-    def _key(self, row: Row, split: str) -> Key:
-        key = row.key(split)
-        # The recorded rows of the papers' tables have vectors wherever a model reads words.
-        without = reads_words(row.model) and not row.settings.get(VECTORS)
-        return (*key[:4], key[4] | {"without word vectors"}) if without else key

@@ -14,6 +14,7 @@ Record = Mapping[str, Any]
 # its runs.
 Key = tuple[str, str, str, str, frozenset[str]]
 VECTORS = "data.vectors"
+WITHOUT_VECTORS = "without word vectors"
 # Models whose recorded rows have word vectors; those without are rows of their own.
 _READ_WORDS = (
     "attention_flow",
@@ -62,7 +63,7 @@ def key_of(record: Record) -> Key:
     if shlex.split(record["command"])[1:2] == ["tune"]:
         notes.add("the best of `quasiattn tune`")
     if reads_words(record["model"]) and not record["options"].get(VECTORS):
-        notes.add("without word vectors")
+        notes.add(WITHOUT_VECTORS)
     return (*key[:4], key[4] | notes)
 
 

@@ -5,11 +5,15 @@ from keras_quasiattn.metrics.answers import (
     answer_f1,
     answer_scores,
     normalized_answer,
+    scores_by_question,
 )
 from keras_quasiattn.metrics.attention_flops import attention_flops, auxiliary_flops
 from keras_quasiattn.metrics.bleu import bleu
 from keras_quasiattn.metrics.classification import classification_figures
-from keras_quasiattn.metrics.mean_average_precision import MeanAveragePrecision
+from keras_quasiattn.metrics.mean_average_precision import (
+    MeanAveragePrecision,
+    average_precisions,
+)
 from keras_quasiattn.metrics.mean_reciprocal_rank import MeanReciprocalRank
 from keras_quasiattn.metrics.perplexity import perplexity
 from keras_quasiattn.metrics.program_accuracy import program_accuracy
@@ -33,10 +37,12 @@ __all__ = [
     "answer_scores",
     "attention_flops",
     "auxiliary_flops",
+    "average_precisions",
     "bleu",
     "classification_figures",
     "exact_match",
     "normalized_answer",
     "perplexity",
     "program_accuracy",
+    "scores_by_question",
 ]

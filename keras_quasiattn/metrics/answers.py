@@ -69,6 +69,29 @@ def answer_scores(
 
     Source: Rajpurkar et al. 2016, "SQuAD", §6.1, and its evaluate-v1.1.py.
     """
+    scores = scores_by_question(predictions, references)
+    return {name: sum(values) / len(values) for name, values in scores.items()}
+
+
+def scores_by_question(
+    predictions: Sequence[str], references: Sequence[Sequence[str]]
+) -> dict[str, list[float]]:
+    """Returns the exact match and the F1 of every question, each by its best reference.
+
+    Args:
+        predictions: one answer per question.
+        references: for each question its right answers, at least one.
+
+    Returns:
+        `exact_match` and `f1`, each a list of as many numbers in [0, 1].
+
+    Raises:
+        ValueError: if there are unequal numbers of predictions and references, or none, or a
+            question without references.
+
+    >>> scores_by_question(["big cat"], [["a cat", "cats"]])
+    {'exact_match': [0.0], 'f1': [0.6666666666666666]}
+    """
     if len(predictions) != len(references) or not predictions:
         raise ValueError(
             "predictions and references must have the same length, at least 1; "
@@ -77,11 +100,10 @@ def answer_scores(
     if not all(references):
         raise ValueError("references must have at least one answer for every question; got []")
 
-    def mean(score: Callable[[str, str], float]) -> float:
-        best = [
+    def best(score: Callable[[str, str], float]) -> list[float]:
+        return [
             max(score(prediction, reference) for reference in right)
             for prediction, right in zip(predictions, references, strict=True)
         ]
-        return sum(best) / len(best)
 
-    return {"exact_match": mean(answer_exact_match), "f1": mean(answer_f1)}
+    return {"exact_match": best(answer_exact_match), "f1": best(answer_f1)}

@@ -12,6 +12,7 @@ import numpy as np
 
 from keras_quasiattn.data import LabelledTexts, TextPairs
 from keras_quasiattn.extras import require
+from keras_quasiattn.tasks.task import Measured
 
 _WORD = r"\w+|[^\w\s]"
 _MOST = 30_000  # training examples, so that it takes seconds
@@ -41,12 +42,21 @@ def below_majority(accuracy: float, splits: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def accuracies(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, float]:
+def accuracies(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, Measured]:
     """The accuracies of the majority and of a regression that gave these probabilities."""
+    usual = examples.labels == np.bincount(train.labels).argmax()
     return {
-        "majority_accuracy": majority(train.labels, examples.labels),
-        "bag_of_words_accuracy": float(np.mean(probabilities.argmax(axis=1) == examples.labels)),
+        name: Measured({"accuracy": float(np.mean(right))}, right.astype(np.float64))
+        for name, right in (
+            ("majority", usual),
+            ("bag_of_words", rights(examples, probabilities) == 1),
+        )
     }
+
+
+def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
+    """(examples,): 1 where the most probable class is the right one, otherwise 0."""
+    return (probabilities.argmax(axis=1) == examples.labels).astype(np.float64)
 
 
 def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np.ndarray:

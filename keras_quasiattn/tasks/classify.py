@@ -20,7 +20,7 @@ from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
-from keras_quasiattn.tasks.baselines import accuracies, bag_of_words, below_majority
+from keras_quasiattn.tasks.baselines import accuracies, bag_of_words, below_majority, rights
 from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, plain, weights_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
@@ -28,7 +28,7 @@ from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, TEXT_CLASSIF
 from keras_quasiattn.tasks.faithfulness import faithfulness
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sources import Source
-from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.task import Measured, ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES, VocabularyTask
 
@@ -57,8 +57,8 @@ class Classify(VocabularyTask):
     """
 
     name: ClassVar[str] = "classify"
-    figure = "accuracy"  # SHIM
     summary: ClassVar[str] = CATALOGUE["classify"].summary
+    figure: ClassVar[str] = "accuracy"
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["classify"].own_data
@@ -138,9 +138,9 @@ class Classify(VocabularyTask):
         target = tf.one_hot(examples["label"], len(self._classes))
         return self._ids(examples["text"]), target, *weights_of(examples)
 
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, Any]:
+    ) -> Measured:
         """The figures of `classification_figures`; where counted, attention FLOPs.
 
         With gates also the share of open ones, and what the open words carry, see `faithfulness`.
@@ -166,14 +166,16 @@ class Classify(VocabularyTask):
             if opened is not None:
                 figures["density"] = sum(opened) / max(sum(lengths), 1)
                 figures |= faithfulness(answers, functools.partial(self._probabilities, answer_ids))
-        return figures
+        return Measured(figures, rights(chosen, probabilities))
 
     def _probabilities(self, answer_ids: Any, texts: list[list[str]]) -> np.ndarray:
         """The class probabilities of texts that are given as tokens."""
         tokens = tf.ragged.constant(texts, tf.string, ragged_rank=1)
         return answer_ids(self.tokenizer.pad(tokens)[1])["probabilities"].numpy()
 
-    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def measure_baselines(
+        self, split: str = "test", limit: int | None = None
+    ) -> dict[str, Measured]:
         """The accuracies of the most frequent class and of a regression on bags of words."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
         return accuracies(train, chosen, bag_of_words(train, chosen, len(self._classes)))

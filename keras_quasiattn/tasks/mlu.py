@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.data import (
@@ -17,7 +18,7 @@ from keras_quasiattn.data import (
     training_batches,
 )
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.metrics import SequenceAccuracy, exact_match
+from keras_quasiattn.metrics import SequenceAccuracy
 from keras_quasiattn.models import (
     SequenceCrossentropy,
     Transformer,
@@ -27,7 +28,7 @@ from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.mlu_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.task import ServingSignature, Task
+from keras_quasiattn.tasks.task import Measured, ServingSignature, Task
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.text import ByteTokenizer
 
@@ -53,6 +54,7 @@ class Mlu(Task):
 
     name: ClassVar[str] = "mlu"
     summary: ClassVar[str] = CATALOGUE["mlu"].summary
+    figure: ClassVar[str] = "sequence_accuracy"
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
 
@@ -137,9 +139,9 @@ class Mlu(Task):
             examples.take(batches * size), batch_size=size, encode=self._encode()
         )
 
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, Any]:
+    ) -> Measured:
         """The share of questions whose decoded answer is right, and the number of questions.
 
         `by_kind` has the same share for each kind of question: an operator, and one variable or
@@ -158,20 +160,16 @@ class Mlu(Task):
             kinds.extend(self.grammar.parse(text).kind for text in batch["expression"].numpy())
             predictions.extend(answer(batch["expression"])["answer"].numpy())
             references.extend(batch["answer"].numpy())
-        rows_of = {
-            kind: [row for row, other in enumerate(kinds) if other == kind]
-            for kind in sorted(set(kinds))
-        }
-        return {
-            "sequence_accuracy": exact_match(predictions, references),
+        right = np.array(predictions, object) == np.array(references, object)  # (questions,)
+        kind_of = np.array(kinds)
+        figures = {
+            "sequence_accuracy": float(np.mean(right)),
             "by_kind": {
-                kind: exact_match(
-                    [predictions[row] for row in rows], [references[row] for row in rows]
-                )
-                for kind, rows in rows_of.items()
+                kind: float(np.mean(right[kind_of == kind])) for kind in sorted(set(kinds))
             },
             "questions": len(references),
         }
+        return Measured(figures, right.astype(np.float64))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """The answer to each question, with its log-probability."""

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.metrics import classification_figures
-from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority
+from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority, rights
 from keras_quasiattn.tasks.batches import as_bytes, in_batches, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs
@@ -16,7 +16,7 @@ from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sources import Source
-from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.task import Measured, ServingSignature
 from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES
 
 _SIDES = ("first", "second")
@@ -31,6 +31,7 @@ class Pairs(PairTask):
 
     name: ClassVar[str] = "pairs"
     summary: ClassVar[str] = CATALOGUE["pairs"].summary
+    figure: ClassVar[str] = "accuracy"
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["pairs"].own_data
@@ -49,18 +50,18 @@ class Pairs(PairTask):
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.one_hot(examples["label"], len(self._classes))
 
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, Any]:
+    ) -> Measured:
         """The figures of `classification_figures`."""
         chosen = self._chosen(split, limit)
         probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
-        return {
-            **classification_figures(chosen.labels, probabilities, self._classes),
-            "pairs": len(chosen),
-        }
+        figures = classification_figures(chosen.labels, probabilities, self._classes)
+        return Measured({**figures, "pairs": len(chosen)}, rights(chosen, probabilities))
 
-    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def measure_baselines(
+        self, split: str = "test", limit: int | None = None
+    ) -> dict[str, Measured]:
         """The accuracies of the most frequent class and of a regression on bags of words."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
         return accuracies(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))

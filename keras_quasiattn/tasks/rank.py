@@ -8,7 +8,12 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.metrics import MeanAveragePrecision, MeanReciprocalRank, RecallAtK
+from keras_quasiattn.metrics import (
+    MeanAveragePrecision,
+    MeanReciprocalRank,
+    RecallAtK,
+    average_precisions,
+)
 from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 from keras_quasiattn.tasks.baselines import bag_of_pairs
@@ -18,7 +23,7 @@ from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.rank_presets import MODELS, PRESETS
-from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.task import Measured, ServingSignature
 
 _NAMES = ("question", "candidate")
 _RECALL_AT = (1, 2, 5)
@@ -36,6 +41,7 @@ class Rank(PairTask):
 
     name: ClassVar[str] = "rank"
     summary: ClassVar[str] = CATALOGUE["rank"].summary
+    figure: ClassVar[str] = "map"
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
@@ -77,33 +83,40 @@ class Rank(PairTask):
             *(RecallAtK(k, **common, name=f"recall_at_{k}") for k in recall_at),
         ]
 
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, float]:
+    ) -> Measured:
         """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
         chosen = self._chosen(split, limit)
-        return {
-            **self._ranked(chosen, self._logits(model, chosen)),
-            "questions": _counted(chosen, self.options.data["questions"]),
-            "pairs": len(chosen),
-        }
+        ranked = self._ranked(chosen, self._logits(model, chosen))
+        assert ranked.items is not None  # noqa: S101 (for the type checker)
+        counts = {"questions": len(ranked.items), "pairs": len(chosen)}
+        return Measured({**ranked.figures, **counts}, ranked.items)
 
-    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+    def measure_baselines(
+        self, split: str = "test", limit: int | None = None
+    ) -> dict[str, Measured]:
         """The same figures of a regression on bags of words."""
         chosen = self._chosen(split, limit)
         probabilities = bag_of_pairs(self._data.splits["train"], chosen, 2)
-        ranked = self._ranked(chosen, np.log(probabilities + np.finfo(np.float32).tiny))
-        return {f"bag_of_words_{name}": value for name, value in ranked.items()}
+        logits = np.log(probabilities + np.finfo(np.float32).tiny)
+        return {"bag_of_words": self._ranked(chosen, logits)}
 
-    def _ranked(self, chosen: Any, logits: np.ndarray) -> dict[str, float]:
-        """The ranking metrics of the logits (pairs, 2)."""
+    def _ranked(self, chosen: Any, logits: np.ndarray) -> Measured:
+        """The ranking metrics of the logits (pairs, 2), and each question's average precision."""
         # (pairs, 3)
         targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
         figures = {}
         for metric in self._ranking_metrics(len(chosen), _RECALL_AT):
             metric.update_state(targets, logits)
             figures[metric.name] = float(metric.result())
-        return figures
+        precisions = average_precisions(
+            chosen.labels,
+            chosen.groups,
+            logits[:, 1] - logits[:, 0],
+            self.options.data["questions"],
+        )
+        return Measured(figures, precisions)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question: its candidates, best first, with their scores and input places."""
@@ -191,13 +204,3 @@ _SIGNATURE = [
     tf.TensorSpec((None,), tf.string, name="question"),
     tf.TensorSpec((None, None), tf.string, name="candidates"),
 ]
-
-
-def _counted(pairs: Any, questions: str) -> int:
-    """The number of questions that the metrics average over."""
-    positive = set(pairs.groups[pairs.labels == 1].tolist())
-    return len(
-        positive & set(pairs.groups[pairs.labels == 0].tolist())
-        if questions == "both"
-        else positive
-    )

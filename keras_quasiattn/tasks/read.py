@@ -11,7 +11,7 @@ import tensorflow as tf
 from keras_quasiattn.data import ReadingTexts, evaluation_batches, fill_last_batch, training_batches
 from keras_quasiattn.data.labelled_texts import text_array
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.metrics import SpanAccuracy, SpanF1, answer_scores
+from keras_quasiattn.metrics import SpanAccuracy, SpanF1, scores_by_question
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, plain, weights_of
@@ -31,7 +31,7 @@ from keras_quasiattn.tasks.read_windows import (
     words_in,
 )
 from keras_quasiattn.tasks.sources import Source
-from keras_quasiattn.tasks.task import ServingSignature
+from keras_quasiattn.tasks.task import Measured, ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
@@ -57,6 +57,7 @@ class Read(VocabularyTask):
 
     name: ClassVar[str] = "read"
     summary: ClassVar[str] = CATALOGUE["read"].summary
+    figure: ClassVar[str] = "f1"
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[Mapping[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["read"].own_data
@@ -209,9 +210,9 @@ class Read(VocabularyTask):
         }
         return TokenizedTexts(inputs, tokens)
 
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, float]:
+    ) -> Measured:
         """Exact match and F1 over all questions, for each the best over its right answers."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
@@ -221,7 +222,9 @@ class Read(VocabularyTask):
             [self._lengths(chosen.questions), self._lengths(chosen.passages)],
         )
         found = [plain(row["answer"]) for row in answers]
-        return {**answer_scores(found, chosen.answers.tolist()), "questions": len(chosen)}
+        scores = scores_by_question(found, chosen.answers.tolist())
+        figures = {name: float(np.mean(one)) for name, one in scores.items()}
+        return Measured({**figures, "questions": len(chosen)}, np.array(scores["f1"]))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question: its answer, score, passage, and start and end in characters."""

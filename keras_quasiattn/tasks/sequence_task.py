@@ -2,7 +2,7 @@
 
 import abc
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from keras_quasiattn.data import (
     without_long_pairs,
 )
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.metrics import SequenceAccuracy, SequencePerplexity, exact_match, perplexity
+from keras_quasiattn.metrics import SequenceAccuracy, SequencePerplexity, perplexity
 from keras_quasiattn.models import (
     Seq2Seq,
     SequenceCrossentropy,
@@ -34,7 +34,7 @@ from keras_quasiattn.tasks.sequence_options import (
     RECURRENT_MODELS,
     UNIVERSAL_MODELS,
 )
-from keras_quasiattn.tasks.task import ServingSignature, Task
+from keras_quasiattn.tasks.task import Measured, ServingSignature, Task
 from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
 
 _PIECES = "pieces.model"
@@ -194,22 +194,25 @@ class SequenceTask(Task):
 
         return count
 
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Mapping[str, float | str]:
+    ) -> Measured:
         """The task's metrics, exact-match share, and target perplexity per piece and per word."""
         chosen = chosen_examples(self._data, split, limit)
         answers = [answer["answer"] for answer in self._answers(model, chosen.source)]
         measured = self._measured(model, chosen)
         words = sum(len(target.split()) + 1 for target in chosen.target)  # 1 for the end
         targets = self.tokenizer.normalize(tf.constant(chosen.target.tolist(), tf.string)).numpy()
-        return {
+        right = np.array(answers, object) == targets  # (examples,): both have single blanks
+        figures = {
             **self._figures(answers, chosen),
-            "sequence_accuracy": exact_match(answers, targets.tolist()),  # both have single blanks
+            "sequence_accuracy": float(np.mean(right)),
             "perplexity": float(measured.result()),
             "word_perplexity": perplexity(float(measured.total), words),
             "examples": len(chosen),
         }
+        items = right.astype(np.float64) if self.figure == "sequence_accuracy" else None
+        return Measured(figures, items)
 
     @abc.abstractmethod
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
@@ -43,6 +44,21 @@ class ServingSignature(NamedTuple):
     longest: int | None = None
 
 
+class Measured(NamedTuple):
+    """What a model reached on some examples.
+
+    Args:
+        figures: the metrics by name. A string among them says how a metric was measured, and a
+            dictionary has figures of the same kind by name, such as those of each class. All are
+            JSON-serialisable.
+        items: (examples,), the scores of the single examples (in `rank` of the questions) whose
+            mean is the task's main figure; None if that is no mean over examples.
+    """
+
+    figures: Mapping[str, Any]
+    items: np.ndarray | None = None
+
+
 class Task(abc.ABC):
     """One problem with its data, models, metrics and presets.
 
@@ -61,6 +77,7 @@ class Task(abc.ABC):
     Attributes:
         name: the task's name on the command line.
         summary: one line that says what the input and the answer are.
+        figure: the name of the main metric, by which models are compared.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
         attention_defaults: by attention, the options with which it suits the task's models better
@@ -84,6 +101,7 @@ class Task(abc.ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    figure: ClassVar[str]
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
     attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -267,13 +285,10 @@ class Task(abc.ABC):
         """
 
     @abc.abstractmethod
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> Mapping[str, Any]:
+    ) -> Measured:
         """The task's own metrics, from answers decoded as in `predict`, without teacher forcing.
-
-        A string among the values says how a metric was measured, and a dictionary has figures of
-        the same kind by name, such as those of each class. All are JSON-serialisable.
 
         Args:
             model: a trained model of this task.
@@ -284,12 +299,28 @@ class Task(abc.ABC):
             UserError: the split is unknown, or the limit is below 1.
         """
 
-    def baselines(self, split: str = "test", limit: int | None = None) -> Mapping[str, float]:
-        """What simple methods without attention reach on the same examples, in seconds.
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Mapping[str, Any]:
+        """The figures of `measure`."""
+        return self.measure(model, split, limit).figures
 
-        The arguments and errors are those of `evaluate`. The default has none.
+    def measure_baselines(
+        self, split: str = "test", limit: int | None = None
+    ) -> Mapping[str, Measured]:
+        """What simple methods without attention reach on the same examples, in seconds, by name.
+
+        The arguments and errors are those of `measure`. The default has none.
         """
         return {}
+
+    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """The figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
+        return {
+            f"{name}_{figure}": value
+            for name, measured in self.measure_baselines(split, limit).items()
+            for figure, value in measured.figures.items()
+        }
 
     @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:

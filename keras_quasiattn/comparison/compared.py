@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_quasiattn.comparison.differences import Difference, difference
+from keras_quasiattn.comparison import differences
+from keras_quasiattn.comparison.differences import Difference
 
 # Heading and format of each cost.
 COSTS: Mapping[str, tuple[str, str]] = {
@@ -52,7 +53,7 @@ class Entry:
         return statistics.stdev(self.figures.values()) if len(self.figures) > 1 else None
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """Mean and standard deviation."""
         if not self.figures:
             return "–"
@@ -104,8 +105,9 @@ class Comparison:
             scores.append((items, [one.figures[place] for place in places]))
         whole = all(len(items) == len(seeds) for items, _ in scores)
         if whole and len({len(item) for items, _ in scores for item in items}) == 1:
-            return difference(*(np.stack(items) for items, _ in scores), self.sign)
-        return difference(*(np.array(figures) for _, figures in scores), self.sign)
+            return differences.difference(np.stack(scores[0][0]), np.stack(scores[1][0]), self.sign)
+        ours, theirs = (np.array(figures) for _, figures in scores)
+        return differences.difference(ours, theirs, self.sign)
 
     def rows(self) -> list[list[str]]:
         """The table as text: a row of headings, then a row for each entry."""
@@ -126,7 +128,7 @@ class Comparison:
                 verdict = versus.verdict if versus else ""
             rows.append(
                 [
-                    *(entry.name, entry.told, told(versus), verdict),
+                    *(entry.name, entry.text, text_of(versus), verdict),
                     *([entry.rate] if rated else []),
                     *(
                         COSTS[c][1].format(entry.costs[c]) if c in entry.costs else ""
@@ -144,16 +146,16 @@ class Comparison:
             "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
         ]
-        return "\n".join([self.title, "", *lines, "", *self._told()])
+        return "\n".join([self.title, "", *lines, "", *self.told()])
 
     def markdown(self) -> str:
         """The table in Markdown, with a heading and the notes."""
         head, *rows = [[cell.replace("|", "\\|") for cell in row] for row in self.rows()]
         lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
-        return "\n".join([f"# {self.title}", "", *lines, "", *(f"- {one}" for one in self._told())])
+        return "\n".join([f"# {self.title}", "", *lines, "", *(f"- {one}" for one in self.told())])
 
-    def _told(self) -> list[str]:
-        """The notes, with what the intervals mean."""
+    def told(self) -> list[str]:
+        """The notes, with what the intervals mean, as sentences."""
         found = [one for one in map(self.difference, self.entries) if one is not None]
         notes = list(self.notes)
         if any(one.half is None for one in found):
@@ -161,7 +163,8 @@ class Comparison:
         elif found:
             over = "seeds and test items" if all(one.items for one in found) else "seeds"
             notes.append(
-                f"± after a mean is the standard deviation; of a difference, 95% over {over}."
+                f"± after a mean is the standard deviation, and after a difference a 95% interval "
+                f"over {over}."
             )
         return notes
 
@@ -181,7 +184,7 @@ class Comparison:
         return fragment_of(self)
 
 
-def told(one: Difference | None) -> str:
+def text_of(one: Difference | None) -> str:
     """A difference with its interval as text; empty for none."""
     if one is None:
         return ""
