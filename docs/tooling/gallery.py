@@ -1,7 +1,7 @@
 r"""Photographs report pages of real runs: the pictures in the guide on reports.
 
-Needs Chromium (Debian: apt-get install chromium) and playwright. `examples/own_data.py` trains the
-runs.
+Needs Chromium (Debian: apt-get install chromium) and playwright. `quasiattn compare
+examples/papers/own_data.toml` trains the runs.
 
 quasiattn report runs/own/quora_part_4000-decomposable_coda-seed0 --to pairs.html \
     --input $'How do I learn French quickly?\tWhat is the best way to learn French?'

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_quasiattn.comparison.differences import Difference
+from keras_quasiattn.comparison.differences import AHEAD, BEHIND, Difference
 from keras_quasiattn.comparison.experiments import Table, read_experiments
 from keras_quasiattn.comparison.outcomes import ENOUGH, Line, Recorded, outcome
 from keras_quasiattn.comparison.tables import FEW, markdown
@@ -168,7 +168,7 @@ def overview() -> str:
 def drawing() -> Drawing:
     """The summary as a chart."""
     rows = list(compared())
-    size = (7.6, 0.42 * len(rows) + 1.2)
+    size = (7.6, 0.34 * len(rows) + 1.2)
     title = "Points above softmax attention"
     return Drawing("differences", title, title, lambda figure: _draw(figure, rows), size)
 
@@ -183,17 +183,19 @@ def _draw(figure: Any, rows: Sequence[Compared]) -> None:
     }
     for place, row in enumerate(rows):
         mean, half = row.points(row.difference.mean), row.points(row.half)
-        axes.errorbar(mean, place, xerr=half, **ours)
+        shown = row.difference.verdict in (AHEAD, BEHIND)
+        axes.errorbar(mean, place, xerr=half, markerfacecolor="C0" if shown else "white", **ours)
         for name, value in (("paper", row.paper), ("bag of words", row.beside("bag of words"))):
             if value is not None:
                 axes.plot(value, place + 0.22, **marks[name])
-    axes.plot([], [], label="ours, with its 95% interval", **ours)
+    axes.plot([], [], label="ours, 95% interval", **ours)
+    axes.plot([], [], label="no difference shown", markerfacecolor="white", **ours)
     for name, mark in marks.items():
         axes.plot([], [], label=name, **mark)
     axes.set_yticks(range(len(rows)), [label(row) for row in rows], fontsize="small")
-    axes.set(xlabel="points above softmax attention", ylim=(len(rows) - 0.5, -0.6), xlim=(-9, 9))
+    axes.set(xlabel="points above softmax attention", ylim=(len(rows) - 0.5, -0.6))
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
+    axes.legend(loc="lower right", bbox_to_anchor=(1.02, 1), ncols=4, fontsize="small")
 
 
 def label(row: Compared) -> str:
