@@ -144,6 +144,23 @@ def test_validation_data_choose_from_the_grid(tmp_path: Path) -> None:
     assert ["gated", "trec", "learning_rate=0.2", "not", "run"] in shown
 
 
+@pytest.mark.parametrize("diverged", [0.1, 0.2])
+def test_a_combination_whose_run_diverged_is_not_chosen(diverged: float, tmp_path: Path) -> None:
+    text = FILE.replace("[[table]]\n", "[[table]]\ngrid.training.learning_rate = [0.1, 0.2]\n")
+    records = [
+        record(
+            "bilstm_soft",
+            0,
+            float("nan") if rate == diverged else 0.5,
+            "validation",
+            options={"training.learning_rate": rate},
+        )
+        for rate in (0.1, 0.2)
+    ]
+    chosen = lines(tmp_path, records, text)["soft"].settings
+    assert chosen is not None and chosen["training.learning_rate"] != diverged
+
+
 def test_runs_of_other_options_are_not_of_the_row(tmp_path: Path) -> None:
     changed = record("bilstm_soft", 0, 0.9, options={"model.dropout": 0.1})
     no_vectors = record("bilstm_soft", 1, 0.9, options={"data.vectors": ""})
