@@ -1,7 +1,7 @@
 """SQuAD's questions without their paragraphs: files with the paragraphs that a search finds.
 
     python examples/retrieved_paragraphs.py --folder data/retrieved
-    python examples/reader_tables.py train --tables retrieved --vectors glove.6B.100d.txt
+    quasiattn compare examples/papers/coda.toml --tables 1-retrieved
 
 In CoDA's table 1 a reader answers from passages that a search engine found, on data that are not at
 hand. This is a stand-in: each question gets the paragraphs of all of SQuAD's articles of its split

@@ -1,11 +1,15 @@
 r"""Photographs report pages of real runs: the pictures in the guide on reports.
 
-Needs Chromium (Debian: apt-get install chromium) and playwright. `examples/own_data.py` trains the
-runs.
+Needs Chromium (Debian: apt-get install chromium) and playwright.
 
-quasiattn report runs/own/quora_part_4000-decomposable_coda-seed0 --to pairs.html \
+python examples/own_tables.py pairs quora_part own --rows 4000
+python examples/own_tables.py classify sst2 own
+quasiattn train pairs --data own/quora_part_4000_train.tsv --vectors FILE --run runs/pairs
+quasiattn train classify --data own/sst2_all_train.tsv --model words_gated --vectors FILE \
+    --run runs/words
+quasiattn report runs/pairs --to pairs.html \
     --input $'How do I learn French quickly?\tWhat is the best way to learn French?'
-quasiattn report runs/own/sst2_all-words_gated-seed0 --to words.html \
+quasiattn report runs/words --to words.html \
     --input 'the acting is superb , but the story falls flat'
 python docs/tooling/gallery.py pairs.html words.html
 """

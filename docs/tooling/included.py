@@ -1,27 +1,29 @@
-"""Inserts a table of the results page wherever a page names it.
+"""Inserts a table of a results page wherever a page names it.
 
-`<!-- measured: CoDA, table 2: ranking -->` is replaced by that table.
+`<!-- measured: coda 2-wikiqa -->` is replaced by the table of that name on the page
+`results/coda.md`.
 """
 
 import re
 from pathlib import Path
 from typing import Any
 
-_RESULTS = Path(__file__).parents[1] / "results.md"
-_NAMED = re.compile(r"<!-- measured: (.+?) -->")
+_RESULTS = Path(__file__).parents[1] / "results"
+_NAMED = re.compile(r"<!-- measured: (\S+) (\S+) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs with the Markdown of each page."""
-    return _NAMED.sub(lambda found: table(found[1]), markdown)
+    return _NAMED.sub(lambda found: table(found[1], found[2]), markdown)
 
 
-def table(title: str) -> str:
-    """The table below a heading of the results page.
+def table(page: str, name: str) -> str:
+    """The rows of a table of a results page.
 
     Raises:
-        KeyError: there is no such heading.
+        ValueError: the page has no such table.
     """
-    parts = re.split(r"^##+ (.+)\n", _RESULTS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
-    sections = dict(zip(parts[::2], parts[1::2], strict=True))
-    return "\n".join(line for line in sections[title].splitlines() if line.startswith("|"))
+    text = (_RESULTS / f"{page}.md").read_text(encoding="utf-8")
+    start = text.index(f"<!-- table: {name} -->")
+    section = text[start : text.index("<!-- end of table -->", start)]
+    return "\n".join(line for line in section.splitlines() if line.startswith("|"))

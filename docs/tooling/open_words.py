@@ -1,6 +1,6 @@
 r"""Draws texts with the words that a gated run opens: the picture in the README.
 
-python examples/own_data.py train --vectors FILE    # writes own/sst2_all_train.tsv
+python examples/own_tables.py classify sst2 own    # writes own/sst2_all_train.tsv
 quasiattn train classify --data own/sst2_all_train.tsv --model words_gated --vectors FILE \
     --run runs/sst2
 python docs/tooling/open_words.py runs/sst2 'a moving and important film' \

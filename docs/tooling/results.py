@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from keras_quasiattn.comparison.differences import AHEAD, BEHIND, Difference
 from keras_quasiattn.comparison.experiments import Table, read_experiments
-from keras_quasiattn.comparison.outcomes import Line, Recorded, outcome
-from keras_quasiattn.comparison.tables import FEW, few, markdown
+from keras_quasiattn.comparison.outcomes import ENOUGH, Line, Recorded, outcome
+from keras_quasiattn.comparison.tables import FEW, markdown
 from keras_quasiattn.report.figures import Drawing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,12 +50,16 @@ class Compared(NamedTuple):
         softmax: the row that it is compared with.
         table: their table.
         heading: the figure's name.
+        difference: how far they are apart.
+        half: half the width of its interval.
     """
 
     line: Line
     softmax: Line
     table: Table
     heading: str
+    difference: Difference
+    half: float
 
     @property
     def data(self) -> str:
@@ -115,13 +120,15 @@ def compared() -> Iterator[Compared]:
             table = tables(paper)[name]
             found = lines(table)
             for line in found:
-                if line.difference and line.difference.half is not None:
+                difference = line.difference
+                if difference and difference.half is not None:
                     other = next(
                         one
                         for one in found
                         if (one.row.name, one.row.preset) == (line.row.against, line.row.preset)
                     )
-                    yield Compared(line, other, table, next(iter(table.figures)))
+                    heading = next(iter(table.figures))
+                    yield Compared(line, other, table, heading, difference, difference.half)
 
 
 def summary() -> str:
@@ -133,9 +140,7 @@ def summary() -> str:
     for one in some:
         digits = one.table.figures[one.heading].digits
         bag = one.line.baselines.get("bag of words")
-        difference = one.line.difference
-        assert difference is not None and difference.half is not None
-        mark = "\\*" if difference.seeds < 3 else ""
+        mark = "\\*" if one.difference.seeds < ENOUGH else ""
         rows.append(
             [
                 TASKS[one.line.row.task],
@@ -144,13 +149,14 @@ def summary() -> str:
                 one.softmax.figures[one.heading].text(digits),
                 f"{one.line.row.name} {one.line.figures[one.heading].text(digits)}",
                 "" if bag is None else f"{bag:.{digits}f}",
-                f"{difference.seeds}{mark}",
-                f"{signed(one.points(difference.mean))} ± {one.points(difference.half):.2f}",
-                difference.verdict,
+                f"{one.difference.seeds}{mark}",
+                f"{signed(one.points(one.difference.mean))} ± {one.points(one.half):.2f}",
+                one.difference.verdict,
             ]
         )
     table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return table + (f"\n\n{FEW}" if few([one.line for one in some]) else "") + "\n"
+    marked = any(one.difference.seeds < ENOUGH for one in some)
+    return f"{table}\n" + (f"\n{FEW}\n" if marked else "")
 
 
 def overview() -> str:
@@ -162,7 +168,7 @@ def overview() -> str:
 def drawing() -> Drawing:
     """The summary as a chart."""
     rows = list(compared())
-    size = (7.6, 0.42 * len(rows) + 1.2)
+    size = (7.6, 0.34 * len(rows) + 1.2)
     title = "Points above softmax attention"
     return Drawing("differences", title, title, lambda figure: _draw(figure, rows), size)
 
@@ -176,20 +182,20 @@ def _draw(figure: Any, rows: Sequence[Compared]) -> None:
         "bag of words": {"color": "0.4", "marker": "x", "markersize": 5, "linestyle": "none"},
     }
     for place, row in enumerate(rows):
-        difference = row.line.difference
-        assert difference is not None and difference.half is not None
-        half = row.points(difference.half)
-        axes.errorbar(row.points(difference.mean), place, xerr=half, **ours)
+        mean, half = row.points(row.difference.mean), row.points(row.half)
+        shown = row.difference.verdict in (AHEAD, BEHIND)
+        axes.errorbar(mean, place, xerr=half, markerfacecolor="C0" if shown else "white", **ours)
         for name, value in (("paper", row.paper), ("bag of words", row.beside("bag of words"))):
             if value is not None:
                 axes.plot(value, place + 0.22, **marks[name])
-    axes.plot([], [], label="ours, with its 95% interval", **ours)
+    axes.plot([], [], label="ours, 95% interval", **ours)
+    axes.plot([], [], label="no difference shown", markerfacecolor="white", **ours)
     for name, mark in marks.items():
         axes.plot([], [], label=name, **mark)
     axes.set_yticks(range(len(rows)), [label(row) for row in rows], fontsize="small")
-    axes.set(xlabel="points above softmax attention", ylim=(len(rows) - 0.5, -0.6), xlim=(-9, 9))
+    axes.set(xlabel="points above softmax attention", ylim=(len(rows) - 0.5, -0.6))
     axes.grid(axis="x", alpha=0.3)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize="small")
+    axes.legend(loc="lower right", bbox_to_anchor=(1.02, 1), ncols=4, fontsize="small")
 
 
 def label(row: Compared) -> str:

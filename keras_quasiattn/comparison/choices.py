@@ -1,5 +1,6 @@
 """Which combination of a table's grid a row has: the best one by validation data."""
 
+import math
 import statistics
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -34,5 +35,6 @@ def chosen(
         figures = [run[table.choose] for run in runs if table.choose in run]
         if not figures:
             return None
-        means.append(Figure(table.choose).sign * statistics.mean(figures))
+        mean = Figure(table.choose).sign * statistics.fmean(figures)
+        means.append(mean if math.isfinite(mean) else -math.inf)  # training diverged
     return points[means.index(max(means))]

@@ -1,6 +1,7 @@
 """What the records say of a table: a line a row, with spreads, baselines and a difference."""
 
 import dataclasses
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -8,13 +9,19 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from keras_quasiattn.comparison.choices import Found, chosen
 from keras_quasiattn.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.comparison.records import Record, by_key, read_records
+from keras_quasiattn.comparison.records import Record, by_key, key_of, read_records
+from keras_quasiattn.errors import UserError
 
 if TYPE_CHECKING:
     from keras_quasiattn.comparison.differences import Difference
 
 # What stands beside a model, and how a record names its figures.
 BASELINES: Final = {"bag of words": "bag_of_words", "majority": "majority"}
+_OF_BASELINES: Final[Mapping[str, type]] = dict.fromkeys(("task", "preset", "split"), str)
+_OF_RUNS: Final[Mapping[str, type]] = {
+    **_OF_BASELINES,
+    **{"model": str, "seed": int, "options": dict, "command": str},
+}
 ENOUGH: Final = 3  # seeds; fewer rank nothing
 
 
@@ -59,15 +66,36 @@ class Line:
 
 
 class Recorded:
-    """The records of a results file and the baselines beside it, `baselines.jsonl`."""
+    """The records of a results file and the baselines beside it, `baselines.jsonl`.
+
+    Raises:
+        UserError: a file cannot be read, or a line is no record of a run or a baseline; the message
+            names both.
+    """
 
     def __init__(self, file: Path) -> None:
-        self.found: Found = by_key(read_records(file))
-        self.baselines = read_records(file.parent / "baselines.jsonl")
+        self.found: Found = by_key(_checked(file, _OF_RUNS))
+        self.baselines = _checked(file.parent / "baselines.jsonl", _OF_BASELINES)
+
+
+def _checked(file: Path, known: Mapping[str, type]) -> list[Record]:
+    records = read_records(file)
+    for number, record in enumerate(records, 1):
+        wrong = [name for name, kind in known.items() if type(record.get(name)) is not kind]
+        if wrong:
+            raise UserError(f"{file}, line {number}: no record, since {wrong[0]!r} is missing")
+        try:
+            if "command" in known:
+                key_of(record)
+        except (KeyError, ValueError, UserError) as error:
+            raise UserError(f"{file}, line {number}: no record of a run: {error}") from None
+    return records
 
 
 def outcome(table: Table, recorded: Recorded) -> list[Line]:
     """A line for each row of the table, measured or not; those on the same data together."""
+    import numpy as np
+
     from keras_quasiattn.comparison.differences import difference
 
     figure = next(iter(table.figures.values()))
@@ -81,10 +109,11 @@ def outcome(table: Table, recorded: Recorded) -> list[Line]:
             seeds = [
                 seed
                 for seed in sorted(line.runs.keys() & other.runs.keys())
-                if figure.name in line.runs[seed] and figure.name in other.runs[seed]
+                if _measured(line.runs[seed], figure) and _measured(other.runs[seed], figure)
             ]
-            if seeds:
-                ours, theirs = (_scores(one.runs, seeds, figure) for one in (line, other))
+            ours, theirs = (_scores(one.runs, seeds, figure) for one in (line, other))
+            # Training may have diverged: leaving out that seed would say too much.
+            if seeds and bool(np.isfinite([ours, theirs]).all()):
                 found = difference(ours, theirs, figure.sign)
                 lines[place] = dataclasses.replace(line, difference=found)
     return lines
@@ -132,10 +161,16 @@ def _baselines(
     return found
 
 
+def _measured(run: Record, figure: Figure) -> bool:
+    return type(run.get(figure.name)) in (int, float)
+
+
 def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
-    values = [run[figure.name] / figure.divisor for run in runs if figure.name in run]
+    values = [run[figure.name] / figure.divisor for run in runs if _measured(run, figure)]
     if not values:
         return None
+    if not all(map(math.isfinite, values)):  # training diverged
+        return Spread(math.nan, math.nan, len(values))
     deviation = statistics.stdev(values) if len(values) > 1 else None
     return Spread(statistics.mean(values), deviation, len(values))
 

@@ -71,7 +71,7 @@ MIXTURES = ("mixture",)
 
 
 # For data of a user's own, often a few thousand rows: a smaller network that reads differences too,
-# trained until the validation loss rises. results/own_data.md has what else was tried.
+# trained until the validation loss rises. docs/results/own_data.md has what was tried.
 OWN_MODEL: Mapping[str, Any] = {
     "train_embedding": True,
     "units": 100,

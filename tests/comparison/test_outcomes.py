@@ -8,9 +8,11 @@ import pytest
 from click.testing import CliRunner
 
 from keras_quasiattn.cli.commands import cli
+from keras_quasiattn.comparison.baselines import record_baselines
 from keras_quasiattn.comparison.experiments import read_experiments
 from keras_quasiattn.comparison.outcomes import Line, Recorded, outcome
 from keras_quasiattn.comparison.tables import markdown, terminal
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import describe
 
 FILE = """
@@ -142,6 +144,23 @@ def test_validation_data_choose_from_the_grid(tmp_path: Path) -> None:
     assert ["gated", "trec", "learning_rate=0.2", "not", "run"] in shown
 
 
+@pytest.mark.parametrize("diverged", [0.1, 0.2])
+def test_a_combination_whose_run_diverged_is_not_chosen(diverged: float, tmp_path: Path) -> None:
+    text = FILE.replace("[[table]]\n", "[[table]]\ngrid.training.learning_rate = [0.1, 0.2]\n")
+    records = [
+        record(
+            "bilstm_soft",
+            0,
+            float("nan") if rate == diverged else 0.5,
+            "validation",
+            options={"training.learning_rate": rate},
+        )
+        for rate in (0.1, 0.2)
+    ]
+    chosen = lines(tmp_path, records, text)["soft"].settings
+    assert chosen is not None and chosen["training.learning_rate"] != diverged
+
+
 def test_runs_of_other_options_are_not_of_the_row(tmp_path: Path) -> None:
     changed = record("bilstm_soft", 0, 0.9, options={"model.dropout": 0.1})
     no_vectors = record("bilstm_soft", 1, 0.9, options={"data.vectors": ""})
@@ -157,3 +176,51 @@ def test_the_command_shows_the_named_tables(tmp_path: Path) -> None:
     assert done.exit_code == 0 and "0.6000" in done.output
     wrong = CliRunner().invoke(cli, ["compare", file, "--show", "--tables", "ona"])
     assert "did you mean 'one'" in str(wrong.exception)
+
+
+def test_a_run_that_diverged_has_no_verdict_and_stays_in_the_mean(tmp_path: Path) -> None:
+    found = lines(tmp_path, pairs((0.5, 0.6), (0.5, float("nan")), (0.5, 0.6)))["gated"]
+    assert found.difference is None and found.figures["accuracy"].text(4) == "nan ± nan"
+
+
+@pytest.mark.parametrize("name", ["task", "preset", "model", "seed", "split", "options", "command"])
+def test_a_line_that_is_no_record_is_named(name: str, tmp_path: Path) -> None:
+    damaged = record("bilstm_soft", 0, 0.5)
+    del damaged[name]
+    with pytest.raises(UserError, match=rf"runs\.jsonl, line 2: .*'{name}' is missing"):
+        lines(tmp_path, [record("bilstm_soft", 0, 0.5), damaged])
+
+
+@pytest.mark.parametrize(
+    "changed", [{"task": "none"}, {"preset": "none"}, {"command": "quasiattn 'train"}]
+)
+def test_a_record_of_what_there_is_not_is_named(changed: dict, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"runs\.jsonl, line 1: no record of a run"):
+        lines(tmp_path, [{**record("bilstm_soft", 0, 0.5), **changed}])
+
+
+class Measured:
+    """What measuring the baselines of a task needs."""
+
+    name, preset = "classify", "trec"
+    prepared = False
+
+    def prepare(self) -> None:
+        self.prepared = True
+
+    def baselines(self, split: str) -> dict[str, float]:
+        assert self.prepared
+        return {"bag_of_words_accuracy": 0.75 if split == "test" else 0.5}
+
+    def describe_data(self) -> dict[str, str]:
+        return {"version": "trec/1.0.0"}
+
+
+def test_measured_baselines_stand_beside_the_runs(tmp_path: Path) -> None:
+    task: Any = Measured()
+    for split in ("test", "validation"):
+        record_baselines(task, split, tmp_path, "abc1234")
+    written = (tmp_path / "baselines.jsonl").read_text().splitlines()
+    assert json.loads(written[0])["commit"] == "abc1234" and len(written) == 2
+    found = lines(tmp_path, pairs((0.5, 0.6)))
+    assert found["gated"].baselines == {"bag of words": 0.75}

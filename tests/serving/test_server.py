@@ -23,6 +23,7 @@ import tiny_mlu
 from keras_quasiattn.serving.warm_up import RecordedRequest, read_warm_up
 
 EXAMPLES = tiny_mlu.ROOT / "examples" / "serving"
+BENCHMARKS = tiny_mlu.ROOT / "benchmarks" / "serving"
 sys.path.insert(0, str(EXAMPLES))
 from ask_grpc import GrpcClient  # noqa: E402
 from ask_rest import RestClient  # noqa: E402
@@ -54,7 +55,7 @@ def server(mlu_saved_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         command += [f"--batching_parameters_file={folder / 'batching_parameters.txt'}"]
         command += [f"--model_name={name}", f"--model_base_path={folder / name}"]
     else:
-        command = [sys.executable, str(EXAMPLES / "server_double.py"), str(folder)]
+        command = [sys.executable, str(BENCHMARKS / "server_double.py"), str(folder)]
         command += [f"--port={port}", f"--rest-port={rest_port}", "--enable-batching"]
     with log.open("w") as output:
         process = subprocess.Popen(
@@ -171,7 +172,7 @@ def test_client_without_a_server_ends_in_one_line() -> None:
 
 
 def test_load_with_hostile_requests_disturbs_no_other(server: Server) -> None:
-    command = [sys.executable, str(EXAMPLES / "load_test.py"), "run", f"--server={server.grpc}"]
+    command = [sys.executable, str(BENCHMARKS / "load.py"), "run", f"--server={server.grpc}"]
     command += ["--requests=400", "--hostile=0.2", f"--pid={server.pid}", "--timeout=60"]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=540)
     assert ended.returncode == 0, ended.stdout + ended.stderr[-1000:]

@@ -1,6 +1,6 @@
 """Load-test a model server.
 
-    python examples/serving/load_test.py trec --requests 10000 --clients 8 --pid 1234
+    python benchmarks/serving/load.py trec --requests 10000 --clients 8 --pid 1234
 
 Each client sends its next request as soon as the last is answered. Requests are drawn from a pool:
 half of it are strings of 0 to 2000 characters, half token ids, as many. One request in a hundred is
@@ -26,8 +26,10 @@ from typing import Any, NamedTuple
 import grpc
 import numpy as np
 import tensorflow as tf
-from ask_grpc import GrpcClient
 from tensorflow_serving.apis import get_model_metadata_pb2
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "serving"))
+from ask_grpc import GrpcClient
 
 _REFUSALS = ("INVALID_ARGUMENT", "NOT_FOUND", "FAILED_PRECONDITION")
 _LARGEST_ID = 100_000

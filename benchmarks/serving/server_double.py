@@ -1,6 +1,6 @@
 """A stand-in for tensorflow_model_server in tests.
 
-    python examples/serving/server_double.py saved_models --port 8500
+    python benchmarks/serving/server_double.py saved_models --port 8500
 
 It serves the newest version of every model in a folder through the public API, made from the
 messages of the package tensorflow-serving-api: gRPC `Predict`, `GetModelMetadata` and

@@ -1,0 +1,72 @@
+"""The examples that write files of data: found paragraphs, and a set as a table of one's own."""
+
+import importlib
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keras_quasiattn.data import LabelledTexts, questions_from_files, reading_texts
+from keras_quasiattn.data.question_files import Question
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def call(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    def run(script: str, *arguments: str) -> None:
+        path = ROOT / "examples" / script
+        monkeypatch.syspath_prepend(path.parent)
+        monkeypatch.setattr(sys, "argv", [str(path), *arguments])
+        runpy.run_path(str(path), run_name="__main__")
+
+    return run
+
+
+def test_a_question_has_the_paragraphs_most_like_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    retrieved = importlib.import_module("retrieved_paragraphs")
+    paragraphs = [f"Nothing but number {word}." for word in ("one", "two", "three", "four")]
+    paragraphs += ["The river Seine is 777 km long.", "The tower beside the river is 330 m high."]
+    asked = [
+        Question("1", "How high is the tower beside the river?", "", ["300 m", "330 m"], [-1, -1]),
+        Question("2", "Which number is four?", "", ["the last"], [-1]),
+    ]
+    file = tmp_path / "train.jsonl"
+    assert retrieved.write(file, reading_texts(asked), paragraphs) == 0.5
+    assert list(tmp_path.iterdir()) == [file]
+    read = questions_from_files({"train": file})
+    assert read.dropped == {"train": 1}
+    (passages,) = read.splits["train"].passages
+    found = passages.decode().split("\n")
+    assert len(found) == retrieved.PARAGRAPHS
+    assert found[:2] == paragraphs[:-3:-1]
+    assert passages[read.splits["train"].starts[0] : read.splits["train"].ends[0]] == b"330 m"
+
+
+def test_paragraphs_that_cannot_be_found_are_an_error_of_one_line(
+    call: Callable[..., None],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("QUASIATTN_DATA_DIR", str(tmp_path / "data"))
+    for code, error in ((1, "squad11/train.jsonl is not in"), (2, "has a file of test; name")):
+        with pytest.raises(SystemExit) as stopped:
+            call("retrieved_paragraphs.py", "--folder", str(tmp_path))
+        assert stopped.value.code == code
+        assert error in capsys.readouterr().err.splitlines()[-1]
+        (tmp_path / "test.jsonl").touch()
+
+
+def test_a_text_is_one_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    own = importlib.import_module("own_tables")
+    texts = LabelledTexts(np.array([b"one\ttwo", b"three\nfour "], object), np.array([1, 0]))
+    rows = list(own.rows_of("classify", texts, ["no", "yes"]))
+    assert rows == [("one two", "yes"), ("three four", "no")]
