@@ -10,7 +10,6 @@ import click
 from keras_quasiattn._version import __version__
 from keras_quasiattn.cli.arguments import DATA_DIR, POLICY, QUIET, RUN, TensorFlowPath, assignments
 from keras_quasiattn.cli.completion import names
-from keras_quasiattn.cli.experiments import compare
 from keras_quasiattn.cli.layout import Group, TaskCommand
 from keras_quasiattn.cli.loading import load
 from keras_quasiattn.cli.task_list import list_tasks
@@ -36,7 +35,6 @@ def cli() -> None:
 
 
 cli.add_command(list_tasks)
-cli.add_command(compare)
 
 
 @cli.command(

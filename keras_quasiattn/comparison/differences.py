@@ -73,12 +73,12 @@ def difference(model: np.ndarray, other: np.ndarray, sign: int = 1) -> Differenc
     Source: Searle, Casella, McCulloch 1992, "Variance Components", §4.7; Satterthwaite 1946, "An
     approximate distribution of estimates of variance components".
     """
-    d = np.asarray(model, np.float64) - np.asarray(other, np.float64)
-    if np.shape(model) != np.shape(other) or d.ndim not in (1, 2) or not d.size:
+    if np.shape(model) != np.shape(other) or np.ndim(model) not in (1, 2) or not np.size(model):
         raise ValueError(
             "`model` and `other` must have the same shape, (seeds,) or (seeds, items). "
             f"Received: {np.shape(model)} and {np.shape(other)}"
         )
+    d = np.asarray(model, np.float64) - np.asarray(other, np.float64)
     if not np.isfinite(d).all():
         raise ValueError("`model` and `other` must be finite. Received: NaN or infinite scores")
     seeds, items = d.shape[0], d.shape[1] if d.ndim == 2 else 0

@@ -110,6 +110,7 @@ class Table:
         choose: the figure that chooses from the grid.
         data: what to call the presets' data, by preset.
         seeds: number of seeds.
+        first_seed: the first of them.
         split: what the figures are measured on.
         limit: number of examples to measure on; None for all.
         paper: what the papers' figures are.
@@ -125,6 +126,7 @@ class Table:
     choose: str = ""
     data: Mapping[str, str] = dataclasses.field(default_factory=dict)
     seeds: int = 3
+    first_seed: int = 0
     split: str = "test"
     limit: int | None = None
     paper: str = ""

@@ -268,7 +268,8 @@ def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]
 
 def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarray:
     """The score of each example: the mean over what else the metric keeps apart."""
-    found = keras.ops.convert_to_numpy(metric(y, output))
+    tensors = (keras.ops.convert_to_tensor(one) for one in (y, output))
+    found = keras.ops.convert_to_numpy(metric(*tensors))
     if found.ndim == 0 or len(found) != len(output):
         raise ValueError(
             "`metric` must score every example, (batch,) or more. Received: a function that "

@@ -32,7 +32,7 @@ class Settings:
 
     Args:
         attentions: names; softmax comes first if it is not among them.
-        seeds: number of seeds.
+        seeds: number of seeds, from the task's on.
         rates: learning rates to choose from, for each attention by its own validation figure; by
             default a third of the preset's, the preset's, and three times that.
         limit: number of examples to measure on; None for all.
@@ -100,6 +100,7 @@ def compare_task(
         grid={_RATE: rates},
         choose=task.figure,
         seeds=settings.seeds,
+        first_seed=task.seed,
         split=split,
         limit=settings.limit,
     )

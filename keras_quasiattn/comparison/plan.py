@@ -55,6 +55,7 @@ class Plan:
         self._path_of = path_of
         self._vectors = vectors
         self._begun: set[Run] = set()
+        self._seeds = range(table.first_seed, table.first_seed + table.seeds)
         self._found = {key: dict(seeds) for key, seeds in by_key(records).items()}
 
     def next(self) -> Run | None:
@@ -74,7 +75,10 @@ class Plan:
     def chosen(self, row: Row) -> Point | None:
         """The point of the grid that is best for a row; None while one is missing."""
         full = self._with(row, {})
-        trials = ((point, self._run(row, point, 0, "validation")) for point in self.table.points())
+        trials = (
+            (point, self._run(row, point, self.table.first_seed, "validation"))
+            for point in self.table.points()
+        )
         failed = [point for point, run in trials if run in self.failed]
         return chosen(self.table, full, self._found, failed)
 
@@ -84,15 +88,19 @@ class Plan:
         if point is None:
             return {}
         found = self._found.get(self._with(row, point).key(self.table.split), {})
-        return {seed: found[seed] for seed in range(self.table.seeds) if seed in found}
+        return {seed: found[seed] for seed in self._seeds if seed in found}
 
     def run_of(self, row: Row, seed: int) -> Run:
         """A run of a row at its best, which must be known."""
         return self._run(row, self.chosen(row) or {}, seed, self.table.split)
 
     def errors(self, row: Row) -> dict[int, str]:
-        """Why runs of a row failed, by seed."""
-        return {run.seed: why for run, why in self.failed.items() if run.row.name == row.name}
+        """Why runs of a row at its best failed, by seed."""
+        return {
+            run.seed: why
+            for run, why in self.failed.items()
+            if run.row.name == row.name and run.split == self.table.split
+        }
 
     def trainings(self) -> list[Row]:
         """For each training that is still to begin, also of later seeds, its row."""
@@ -101,12 +109,14 @@ class Plan:
     def _trainings(self, row: Row) -> int:
         points, runs = self.table.points(), 0
         if len(points) > 1:
-            trials = [self._run(row, point, 0, "validation") for point in points]
+            trials = [
+                self._run(row, point, self.table.first_seed, "validation") for point in points
+            ]
             runs += sum(map(self._is_missing, trials))
         point, first = self.chosen(row), 1 if len(points) > 1 else 0
         if point is None:
             return runs + self.table.seeds - first
-        seeds = range(first, self.table.seeds)
+        seeds = self._seeds[first:]
         found = (self._run(row, point, seed, self.table.split) for seed in seeds)
         return runs + sum(map(self._is_missing, found))
 
@@ -115,8 +125,8 @@ class Plan:
         points = self.table.points()
         if len(points) > 1:
             for point, row in itertools.product(points, self.rows):
-                yield self._run(row, point, 0, "validation")
-        for seed, row in itertools.product(range(self.table.seeds), self.rows):
+                yield self._run(row, point, self.table.first_seed, "validation")
+        for seed, row in itertools.product(self._seeds, self.rows):
             if self.chosen(row) is not None:
                 yield self.run_of(row, seed)
 

@@ -1,0 +1,156 @@
+"""`compare` on any Keras model: metrics, failures, rates, built models, tables and pages."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from keras_quasiattn import compare
+from keras_quasiattn.layers import MaskedPooling, MultiHeadSoftmax
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(24, 5, 4)).astype("float32")
+Y = (X.sum((1, 2)) > 0).astype("int32")
+FIT: dict[str, Any] = {"epochs": 1, "batch_size": 8, "progress": None}
+
+
+def classifier(layer: keras.layers.Layer, **compiled: Any) -> keras.Model:
+    x = keras.Input((None, 4))
+    model = keras.Model(x, keras.layers.Dense(2)(MaskedPooling()(layer(x, x))))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.Adam(0.01), loss, **{"metrics": ["accuracy"], **compiled})
+    return model
+
+
+def build(attention: str) -> keras.Model:
+    from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+
+    return classifier(MULTI_HEAD_LAYERS[attention](2, 4))
+
+
+@pytest.fixture(scope="module")
+def found() -> Any:
+    return compare(build, (X, Y), (X, Y), ["sigmoid"], seeds=2, **FIT)
+
+
+def test_the_baseline_comes_first_and_the_items_are_the_test_examples(found: Any) -> None:
+    assert [entry.name for entry in found.entries] == ["softmax", "sigmoid"]
+    assert found.figure == "accuracy" and found.sign == 1
+    for entry in found.entries:
+        assert set(entry.figures) == {0, 1} and set(entry.costs) == {"step", "answer", "weights"}
+        for seed, figure in entry.figures.items():
+            assert entry.items[seed].shape == (24,)
+            assert entry.items[seed].mean() == pytest.approx(figure)
+    assert found.difference(found["sigmoid"]).items == 24
+    assert found.difference(found["softmax"]) is None
+
+
+@pytest.mark.long
+def test_the_same_seed_gives_the_same_figures(found: Any) -> None:
+    again = compare(build, (X, Y), (X, Y), ["sigmoid"], seeds=2, **FIT)
+    assert again["sigmoid"].figures == found["sigmoid"].figures
+
+
+def test_tables_say_the_verdict(found: Any) -> None:
+    head, *rows = found.rows()
+    assert head[:4] == ["attention", "accuracy", "difference to softmax", "verdict"]
+    assert rows[1][3] == found.difference(found["sigmoid"]).verdict
+    assert "95% interval over seeds and test items" in found.table()
+    assert found.markdown().count("|") > 10
+    assert "<table>" in found._repr_html_()
+
+
+def test_a_built_model_is_copied_with_its_weights() -> None:
+    model = classifier(keras.layers.MultiHeadAttention(2, 4))
+    before = [weight.copy() for weight in model.get_weights()]
+    compared = compare(model, (X, Y), (X, Y), ["relu"], seeds=1, **FIT)
+    assert all(entry.figures and not entry.errors for entry in compared.entries)
+    for one, other in zip(before, model.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert compared.rows()[2][3] == "one seed: no verdict"
+
+
+@pytest.mark.long
+def test_a_built_model_may_have_the_baseline_already() -> None:
+    compared = compare(classifier(MultiHeadSoftmax(2, 4)), (X, Y), (X, Y), ["relu"], seeds=1, **FIT)
+    assert not any(entry.errors for entry in compared.entries)
+
+
+def test_a_failed_run_is_a_line_and_does_not_stop_the_others() -> None:
+    def fails(attention: str) -> keras.Model:
+        if attention == "relu":
+            raise RuntimeError("no memory")
+        return build(attention)
+
+    compared = compare(fails, (X, Y), (X, Y), ["relu", "sigmoid"], seeds=2, **FIT)
+    assert compared["relu"].errors == dict.fromkeys((0, 1), "RuntimeError: no memory")
+    assert compared["sigmoid"].figures and "2 failed: RuntimeError" in compared.table()
+    assert compared.best is not None and compared.best.name != "relu"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("metric", "name", "sign", "items"),
+    [
+        (keras.losses.sparse_categorical_crossentropy, "sparse_categorical_crossentropy", -1, 24),
+        ("loss", "loss", -1, 0),
+        (keras.metrics.sparse_top_k_categorical_accuracy, None, 1, 24),
+    ],
+)
+def test_any_metric(metric: Any, name: str | None, sign: int, items: int) -> None:
+    compared = compare(build, (X, Y), (X, Y), ["relu"], seeds=2, metric=metric, **FIT)
+    difference = compared.difference(compared["relu"])
+    assert name in (None, compared.figure) and compared.sign == sign
+    assert difference is not None and difference.items == items
+
+
+@pytest.mark.long
+def test_rates_are_chosen_by_validation_data_and_shown() -> None:
+    compared = compare(
+        build, (X, Y), (X, Y), ["relu"], seeds=1, rates=(1e-6, 0.02), validation_data=(X, Y), **FIT
+    )
+    assert compared["relu"].rate in ("1e-06", "0.02") and "rate" in compared.rows()[0]
+
+
+class Batches(keras.utils.PyDataset):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, number: int) -> Any:
+        part = slice(8 * number, 8 * number + 8)
+        return X[part], Y[part]
+
+
+@pytest.mark.long
+def test_data_sets_are_read_batch_by_batch() -> None:
+    compared = compare(build, Batches(), Batches(), ["relu"], seeds=1, epochs=1, progress=None)
+    assert compared["relu"].items[0].shape == (24,)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"attentions": ["sofmax"]}, "softmax"),
+        ({"seeds": 0}, "`seeds`"),
+        ({"seeds": True}, "`seeds`"),
+        ({"rates": (0.1, 0.2)}, "`validation_data`"),
+    ],
+)
+def test_wrong_arguments_fail_before_anything_is_trained(
+    arguments: dict[str, Any], message: str
+) -> None:
+    def never(attention: str) -> keras.Model:
+        raise AssertionError("trained")
+
+    with pytest.raises(ValueError, match=message):
+        compare(never, (X, Y), (X, Y), **{**FIT, **arguments})
+
+
+def test_a_model_that_is_not_compiled_is_an_error_that_says_so() -> None:
+    def not_compiled(attention: str) -> keras.Model:
+        x = keras.Input((None, 4))
+        return keras.Model(x, x)
+
+    compared = compare(not_compiled, (X, Y), (X, Y), [], seeds=1, **FIT)
+    assert "compiled" in compared["softmax"].errors[0] and compared.best is None

@@ -1,0 +1,88 @@
+"""Which runs a table needs: the grid first, then the seeds of each row at its best."""
+
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.comparison.experiments import Figure, Row, Table
+from keras_quasiattn.comparison.plan import Plan, Run
+from keras_quasiattn.tasks import get
+
+RATE = "training.learning_rate"
+
+
+def table(grid: dict[str, list[float]], seeds: int = 2) -> Table:
+    rows = [
+        Row(name, "classify", "letters", "transformer", {"model.attention": name})
+        for name in ("softmax", "relu")
+    ]
+    figures = {"accuracy": Figure("accuracy")}
+    return Table("t", "T", rows, Path("r.jsonl"), figures, grid, "accuracy", seeds=seeds)
+
+
+def plan(made: Table, records: Any = ()) -> Plan:
+    def path_of(row: Row, point: Any, seed: int) -> Path:
+        return Path("-".join([row.name, *map(str, point.values()), str(seed)]))
+
+    return Plan(made, records, path_of)
+
+
+def record(run: Run, accuracy: float) -> dict[str, Any]:
+    preset = get("classify").presets["letters"].for_model("transformer")
+    options = preset.with_overrides(run.row.settings).options()
+    return {
+        **{"task": "classify", "preset": "letters", "model": "transformer", "seed": run.seed},
+        **{"split": run.split, "accuracy": accuracy, "options": options, "command": "quasiattn x"},
+    }
+
+
+def test_each_row_has_the_rate_that_is_best_for_it() -> None:
+    made = plan(table({RATE: [0.001, 0.01]}))
+    begun = []
+    while (run := made.next()) is not None:
+        begun.append((run.path.name, run.split))
+        best = "softmax-0.001" in run.path.name or "relu-0.01" in run.path.name
+        made.done(run, record(run, 0.9 if best else 0.1))
+    assert begun[:4] == [
+        ("softmax-0.001-0", "validation"),
+        ("relu-0.001-0", "validation"),
+        ("softmax-0.01-0", "validation"),
+        ("relu-0.01-0", "validation"),
+    ]
+    assert begun[4:] == [
+        ("softmax-0.001-0", "test"),
+        ("relu-0.01-0", "test"),
+        ("softmax-0.001-1", "test"),
+        ("relu-0.01-1", "test"),
+    ]
+    assert {len(made.records(row)) for row in made.rows} == {2} and not made.trainings()
+
+
+def test_no_test_figure_is_measured_while_a_rate_is_missing() -> None:
+    made = plan(table({RATE: [0.001, 0.01]}))
+    runs = [made.next() for _ in range(4)]
+    assert made.next() is None  # all four are begun, none is done
+    for run in runs[:3]:
+        assert run is not None
+        made.done(run, record(run, 0.5))
+    following = made.next()
+    assert following is not None and following.row.name == "softmax"
+    assert made.chosen(made.rows[1]) is None
+
+
+def test_recorded_runs_are_not_trained_again() -> None:
+    first = plan(table({}))
+    run = first.next()
+    assert run is not None
+    again = plan(table({}), [record(run, 0.5)])
+    assert [one.name for one in again.trainings()] == ["softmax", "relu", "relu"]
+    assert again.records(again.rows[0])[0]["accuracy"] == 0.5
+
+
+def test_a_failed_rate_is_not_chosen_and_a_failed_seed_is_told() -> None:
+    made = plan(table({RATE: [0.001, 0.01]}))
+    while (run := made.next()) is not None:
+        fails = "0.001" in run.path.name or run.path.name == "relu-0.01-1"
+        made.done(run, "it broke" if fails else record(run, 0.5))
+    assert made.chosen(made.rows[0]) == {RATE: 0.01}
+    assert made.errors(made.rows[0]) == {} and made.errors(made.rows[1]) == {1: "it broke"}
+    assert list(made.records(made.rows[1])) == [0]
