@@ -13,7 +13,8 @@ from keras_quasiattn.layers.shared.arguments import (
 )
 from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
 from keras_quasiattn.layers.transformer_block import TransformerBlock, call_attention, scores_spec
-from keras_quasiattn.ops.masking import check_mask, zero_padding
+from keras_quasiattn.ops.finite import finite_positions
+from keras_quasiattn.ops.masking import check_mask, combine_masks, zero_padding
 
 Tensor = Any
 
@@ -141,16 +142,23 @@ class TransformerDecoder(TransformerBlock):
             attention_mask=pair_masks[0],
             use_causal_mask=use_causal_mask,
         )
-        x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training)
+        hides = self._hides(self.self_attention, use_causal_mask, *pair_masks)
+        x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training, hides)
         if encoder is not None:
             encoder = zero_padding(encoder, encoder_mask)
             # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
             across = partial(
                 attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]
             )
-            x, further = self._apply_attention_sublayer("cross_attention", x, across, training)
+            if hides:  # rows of NaN stay so without a query, and spoil no gradient
+                across = partial(
+                    across, query_mask=combine_masks(decoder_mask, finite_positions(x))
+                )
+            x, further = self._apply_attention_sublayer(
+                "cross_attention", x, across, training, hides
+            )
             scores = further + scores
-        output = self.feed_forward(x, mask=decoder_mask, training=training)
+        output = self.feed_forward(x, mask=decoder_mask, training=training, isolate_rows=hides)
         return (output, *scores) if scores else output
 
     def start_cache(

@@ -105,8 +105,9 @@ class TransformerEncoder(TransformerBlock):
         )
         # This new tensor carries no implicit mask: the attention uses only the masks given above.
         inputs = zero_padding(inputs, mask)
-        x, scores = self._apply_attention_sublayer("attention", inputs, attend, training)
-        output = self.feed_forward(x, mask=mask, training=training)
+        hides = self._hides(self.attention, attention_mask, use_causal_mask)
+        x, scores = self._apply_attention_sublayer("attention", inputs, attend, training, hides)
+        output = self.feed_forward(x, mask=mask, training=training, isolate_rows=hides)
         return (output, *scores) if scores else output
 
     def compute_output_spec(
