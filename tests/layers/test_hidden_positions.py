@@ -271,3 +271,16 @@ def test_a_low_bias_subtracted_a_key_that_it_was_to_delete(name):
     else:
         _, scores = layer(x, x, attention_bias=bias, **call)
         assert not to_numpy(scores)[..., HIDDEN].any()
+
+
+@pytest.mark.parametrize("spoilt", [np.nan, np.inf])
+@pytest.mark.parametrize("name,options", BIASED)
+def test_nan_at_a_real_key_was_silently_left_out(name, options, spoilt):
+    layer, x = built(name, "float32", *options), normal(B, T, FEATURES)
+    key = x.copy()
+    key[SPOILT, HIDDEN] = spoilt
+    for training in (False, True):
+        output = to_numpy(ops.stop_gradient(layer(x, x, key=key, training=training)))
+        assert np.isnan(output[SPOILT]).all() and np.isfinite(output[::2]).all()
+    spoiled = np.isnan(to_numpy(ops.stop_gradient(layer(key, x))))
+    assert spoiled[SPOILT, HIDDEN].all() and spoiled.sum() == FEATURES, "a query's own row alone"

@@ -58,7 +58,10 @@ def runs_op_by_op() -> bool:
 
 def known_content(x: Tensor) -> np.ndarray | None:
     """The array of a tensor on the CPU that is not traced."""
-    return x.detach().float().numpy() if may_branch(x) else None
+    if not may_branch(x):
+        return None
+    x = x.detach()
+    return (x.double() if x.is_floating_point() else x).numpy()  # NumPy has no bfloat16
 
 
 def may_branch(x: Tensor) -> bool:
