@@ -9,13 +9,12 @@ from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
-    sequence_mask,
+    check_sequence_mask,
 )
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.finite import on_finite_rows
-from keras_quasiattn.ops.masking import check_mask
 
 Tensor = Any
 
@@ -119,7 +118,7 @@ class FeedForward(keras.layers.Layer):
         isolate_rows: bool = False,
     ) -> Tensor:
         """Applies the layer; see the class."""
-        sequence_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         if isolate_rows:
             return on_finite_rows(partial(self._apply, training=training), inputs)
         return self._apply(inputs, training)
@@ -139,7 +138,7 @@ class FeedForward(keras.layers.Layer):
         isolate_rows: bool = False,
     ) -> Any:
         """Returns a symbolic output with the shape of the inputs."""
-        check_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:

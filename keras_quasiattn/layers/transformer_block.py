@@ -150,3 +150,9 @@ def call_attention(
 def scores_spec(attention: keras.layers.Layer, query: Tensor, value: Tensor) -> Any:
     """Returns the symbolic scores (B, N, T, S) of a built attention layer."""
     return attention.compute_output_spec(query, value, return_attention_scores=True)[1]
+
+
+def scores_shape(attention: Any, query: Tensor, value: Tensor) -> tuple[Any, ...]:
+    """Returns the shape of the scores (B, N, T, S); N is None if the layer does not say it."""
+    heads = getattr(attention, "num_heads", None)
+    return (query.shape[0], heads, query.shape[1], value.shape[1])

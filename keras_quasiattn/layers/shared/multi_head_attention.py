@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_quasiattn.layers.shared.arguments import check_attention_mask, check_sequence_mask
 from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
 from keras_quasiattn.layers.shared.known_inputs import KnownInputs
 from keras_quasiattn.layers.shared.mechanisms import Mechanism
@@ -16,7 +17,6 @@ from keras_quasiattn.ops.finite import make_unknown
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
     causal_mask,
-    check_mask,
     combine_masks,
     sliding_window_mask,
     zero_masked,
@@ -111,10 +111,17 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         axes = self._axes
         # What one mask hides from queries it also hides as a query; any other mask, not.
         hides = key_mask is not None or (value_mask is not None and value_mask is not query_mask)
-        query_mask = as_boolean_mask(query_mask, "query_mask")
-        value_mask = as_boolean_mask(value_mask, "value_mask")
-        key_mask = as_boolean_mask(key_mask, "key_mask")
-        attention_mask = as_boolean_mask(attention_mask, "attention_mask")
+        query_mask, value_mask, key_mask, attention_mask = (
+            as_boolean_mask(mask, name)
+            for name, mask in self._checked_masks(
+                query,
+                value,
+                query_mask=query_mask,
+                value_mask=value_mask,
+                key_mask=key_mask,
+                attention_mask=attention_mask,
+            ).items()
+        )
         lengths = axes.lengths(query), axes.lengths(value)
         bias = axes.pair_bias(attention_bias, query, value, self.num_heads)
         pairs = combine_masks(axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
@@ -158,6 +165,21 @@ class MultiHeadQuasiAttention(ProjectedHeads):
             features = tuple(range(len(rows.shape), len(output.shape)))
             output = zero_masked(output, ops.expand_dims(rows, features))
         return (output, scores) if return_attention_scores else output
+
+    def _checked_masks(
+        self, query: Tensor, value: Tensor, *, attention_mask: Any, **masks: Any
+    ) -> dict[str, Any]:
+        """The masks by name; a `ValueError` names one that does not fit query and value."""
+        for name, mask in masks.items():
+            of = query if name == "query_mask" else value
+            check_sequence_mask(mask, name, of, "`attention_mask`")
+        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
+        scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
+        positions = "`query_mask` and `value_mask`"
+        check_attention_mask(
+            attention_mask, "attention_mask", scores_shape, positions, len(axes.axes)
+        )
+        return {**masks, "attention_mask": attention_mask}
 
     def _window(self, targets: tuple[Any, ...], sources: tuple[Any, ...]) -> Tensor | None:
         if self.sliding_window is None:
@@ -246,10 +268,14 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         attention_bias: Tensor | None = None,
     ) -> Any:
         """Returns symbolic output (B, T, ..., features), and scores (B, ..., N, T, S)."""
-        check_mask(query_mask, "query_mask")
-        check_mask(value_mask, "value_mask")
-        check_mask(key_mask, "key_mask")
-        check_mask(attention_mask, "attention_mask")
+        self._checked_masks(
+            query,
+            value,
+            query_mask=query_mask,
+            value_mask=value_mask,
+            key_mask=key_mask,
+            attention_mask=attention_mask,
+        )
         axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
         scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
         check_score_bias(attention_bias, scores_shape, "attention_bias")
