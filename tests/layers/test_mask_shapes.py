@@ -41,7 +41,7 @@ def test_a_mask_that_is_not_of_the_positions_was_taken(case):
                 case.run(layer, [as_tensor(x) for x in sequences], masks)
             if shape[1:] and len(shape) > 2:
                 masks[index] = keras.Input(shape[1:], batch_size=BATCH, dtype="bool")
-                with pytest.raises(ValueError, match=rf"must have shape \(batch, length\)"):
+                with pytest.raises(ValueError, match=r"must have shape \(batch, length\)"):
                     case.run(layer, symbolic, masks)
 
 
