@@ -23,6 +23,8 @@ def finite_positions(x: Tensor) -> Tensor:
     Uses only operations that every runtime has.
     """
     dtype = keras.backend.standardize_dtype(x.dtype)
+    if "float" not in dtype:  # Keras does not cast integers
+        return ops.ones(ops.shape(x)[:-1], dtype="bool")
     # An array, because Keras converts a Python number to float32 first.
     highest = np.array({"float16": 65504.0, "float64": 1.79e308}.get(dtype, 3.38e38))
     return ops.all(ops.abs(x) <= ops.cast(highest, dtype), axis=-1)

@@ -131,6 +131,14 @@ def test_on_every_path_of_coda(way, implementation):
     check_way("coda", way, np.nan, "float32", implementation=implementation)
 
 
+def test_integers_were_taken_for_infinite():
+    layer, x = built("coda", "float32"), np.arange(B * T * FEATURES).reshape(B, T, FEATURES) % 3
+    for call in (CAUSAL, {"attention_mask": PAIRS}):
+        want = to_numpy(ops.stop_gradient(layer(x.astype("float32"), x.astype("float32"), **call)))
+        have = to_numpy(ops.stop_gradient(layer(x, x, **call)))
+        np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+
+
 def test_over_several_axes():
     layer = layers.MultiHeadSoftmax(N, H)
     layer.build((B, 2, 3, FEATURES), (B, 2, 3, FEATURES))
