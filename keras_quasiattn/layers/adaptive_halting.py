@@ -112,7 +112,7 @@ class AdaptiveHalting(keras.layers.Layer):
         training: bool | None = None,
     ) -> dict[str, Tensor]:
         """Processes one step; see the class."""
-        mask = sequence_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         probability = self.unit(inputs)  # (B, T, 1)
         if progress is None:
             zeros = ops.zeros_like(probability)

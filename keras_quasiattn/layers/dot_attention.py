@@ -110,12 +110,13 @@ class DotAttention(PairAttention):
         With `return_scores` it returns that and w (B, T, S). `mask_u` matters only to weights that
         depend on other queries; it hides no row of the output.
         """
+        hides_queries = self._mechanism.sees_all_pairs or self._mechanism.counts_pairs
         with training_step(training):
             return self._mechanism.attend(
                 u,
                 k,
                 v,
-                pair_mask(mask_u if self._mechanism.sees_all_pairs else None, mask_v),
+                pair_mask(mask_u if hides_queries else None, mask_v),
                 learned=self._learned,
                 center_per_query=True,
                 return_scores=return_scores,

@@ -8,6 +8,7 @@ from keras_quasiattn import ops
 from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_sequence,
+    check_sequence_mask,
     sequence_mask,
 )
 from keras_quasiattn.ops.masking import zero_padding
@@ -79,7 +80,7 @@ class FactorizationMachine(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Computes y at every position; see the class."""
-        mask = sequence_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         z = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
         # (B, T, features) to (B, T), then (B, T, 1)
         numbers = keras.ops.expand_dims(ops.factorization_machine(z, *self._weights), -1)
@@ -91,7 +92,7 @@ class FactorizationMachine(keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
         """Returns a symbolic output (B, T, 1)."""
-        sequence_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

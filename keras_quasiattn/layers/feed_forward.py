@@ -1,5 +1,6 @@
 """The feed-forward half of a Transformer block."""
 
+from functools import partial
 from typing import Any
 
 import keras
@@ -8,12 +9,12 @@ from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
-    sequence_mask,
+    check_sequence_mask,
 )
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import check_mask
+from keras_quasiattn.ops.finite import on_finite_rows
 
 Tensor = Any
 
@@ -43,6 +44,9 @@ class FeedForward(keras.layers.Layer):
         inputs: (B, T, D).
         mask: optional boolean or 0/1 integer (B, T), True = a real position.
         training: whether to apply dropout.
+        isolate_rows: whether NaN in a row must stay out of the gradients of the weights, unless the
+            loss depends on that row. Blocks ask for it where attention hides positions. Defaults to
+            False.
 
     Returns:
         (B, T, D).
@@ -107,10 +111,19 @@ class FeedForward(keras.layers.Layer):
         )
 
     def call(
-        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+        self,
+        inputs: Tensor,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+        isolate_rows: bool = False,
     ) -> Tensor:
         """Applies the layer; see the class."""
-        sequence_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
+        if isolate_rows:
+            return on_finite_rows(partial(self._apply, training=training), inputs)
+        return self._apply(inputs, training)
+
+    def _apply(self, inputs: Tensor, training: bool | None) -> Tensor:
         x = self.norm(inputs) if self.normalize_first else inputs
         # (B, T, D) to (B, T, intermediate_dim), and back
         x = self.intermediate_dropout(self.intermediate_dense(x), training=training)
@@ -122,9 +135,10 @@ class FeedForward(keras.layers.Layer):
         inputs: Tensor,
         mask: Tensor | None = None,
         training: bool | None = None,
+        isolate_rows: bool = False,
     ) -> Any:
         """Returns a symbolic output with the shape of the inputs."""
-        check_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:

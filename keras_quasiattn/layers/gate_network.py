@@ -8,13 +8,13 @@ from keras_quasiattn.layers.multi_head_softmax import MultiHeadSoftmax
 from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_sequence,
+    check_sequence_mask,
     sequence_mask,
 )
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.recurrence import bidirectional, run_recurrent
 from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import check_mask
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -91,7 +91,7 @@ class GateNetwork(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Returns one logit per position, (B, T, 1)."""
-        mask = sequence_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         if self.network == "bilstm":
             hidden = run_recurrent(self.hidden, inputs, mask)  # (B, T, 2·units)
             return self.logit(hidden)
@@ -106,7 +106,7 @@ class GateNetwork(keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
         """Returns symbolic logits (B, T, 1)."""
-        check_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

@@ -9,11 +9,15 @@ from keras import ops as keras_ops
 
 from keras_quasiattn import ops
 from keras_quasiattn.layers.gate_network import NETWORKS, GateNetwork
-from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import (
+    check_sequence,
+    check_sequence_mask,
+    sequence_mask,
+)
 from keras_quasiattn.layers.shared.attention_pooling import AttentionPooling, Shape
 from keras_quasiattn.layers.shared.gates import GateOptions, Gates
 from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import check_mask, zero_padding
+from keras_quasiattn.ops.masking import zero_padding
 from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS, encode_sequence
 
 Tensor = Any
@@ -192,7 +196,8 @@ class GatedAttention(AttentionPooling):
             "gate_inputs_mask": gate_inputs_mask,
         }
         name = next((name for name, given in candidates.items() if given is not None), "mask")
-        mask = sequence_mask(candidates[name], name)
+        _check_masks(inputs, gate_inputs, **candidates)
+        mask = sequence_mask(candidates[name], name, inputs)
         states = zero_padding(keras_ops.cast(inputs, self.compute_dtype), mask)
         window = 1 if self.convolution is None else self.convolution.kernel_size[0]
         words = states
@@ -267,7 +272,8 @@ class GatedAttention(AttentionPooling):
         gate_inputs_mask: Tensor | None = None,
     ) -> Any:
         """Returns the symbolic output (B, D), gates (B, T) and weights (B, T)."""
-        check_mask(mask, "mask")
+        masks = {"inputs_mask": inputs_mask, "gate_inputs_mask": gate_inputs_mask}
+        _check_masks(inputs, gate_inputs, mask=mask, **masks)
         spec = super().compute_output_spec(inputs, None, return_attention_scores)
         if not return_attention_scores:
             return spec
@@ -306,3 +312,9 @@ def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
             f"dilation or groups. Received: kernel_size={convolution.kernel_size[0]}, {found}"
         )
     return convolution
+
+
+def _check_masks(inputs: Tensor, gate_inputs: Tensor | None, **masks: Tensor | None) -> None:
+    for name, mask in masks.items():
+        of_gates = name == "gate_inputs_mask" and gate_inputs is not None
+        check_sequence_mask(mask, name, gate_inputs if of_gates else inputs)

@@ -5,10 +5,14 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import (
+    check_sequence,
+    check_sequence_mask,
+    sequence_mask,
+)
 from keras_quasiattn.layers.shared.dense_stack import DenseStack
 from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import check_mask, zero_padding
+from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -101,7 +105,7 @@ class IntraSentenceAttention(keras.layers.Layer):
         return_attention_scores: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attends within `inputs`; see the class."""
-        mask = sequence_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         x = zero_padding(
             keras.ops.cast(inputs, self.compute_dtype), mask
         )  # Keras does not cast integers
@@ -128,7 +132,7 @@ class IntraSentenceAttention(keras.layers.Layer):
         return_attention_scores: bool = False,
     ) -> Any:
         """Returns the symbolic output (B, T, 2·D), and weights (B, T, T)."""
-        check_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         shape = tuple(inputs.shape)
         output = keras.KerasTensor(self.compute_output_shape(shape), dtype=self.compute_dtype)
         if not return_attention_scores:

@@ -6,11 +6,10 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.layers.shared.arguments import check_sequence_mask, sequence_mask
 from keras_quasiattn.ops.backend import maximum
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import (
-    as_boolean_mask,
-    check_mask,
     largest,
     masked_mean,
     zero_padding,
@@ -68,7 +67,7 @@ class MaskedPooling(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Pools `inputs` (B, L, features) to (B, features)."""
-        mask = as_boolean_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         if self.mode == "max":
             return self._maximum(inputs, mask)
@@ -104,7 +103,7 @@ class MaskedPooling(keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
         """Returns the symbolic output (B, features)."""
-        check_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

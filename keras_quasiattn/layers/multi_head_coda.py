@@ -140,10 +140,11 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
 
     The bias, 0 unless `attention_bias` is given, moves the sign and strength of a weight: where it
     is large and negative, tanh(E) is −1 and the key is subtracted, not ignored. N is unchanged, and
-    the gate still deletes. Under `rotary_base`, E depends on two positions by their difference
-    alone. N does not: a rotation keeps Euclidean distances, not the L1 distance, so the gate of the
-    same pair differs a little from place to place (of unit normals of 64 features, by 4% of the
-    distance on average; at most by a factor of √H).
+    the gate still deletes. A bias of −∞ hides the pair; a finite one below −1e4, a mask for other
+    attentions, is an error, which graphs cannot find. Under `rotary_base`, E depends on two
+    positions by their difference alone. N does not: a rotation keeps Euclidean distances, not the
+    L1 distance, so the gate of the same pair differs a little from place to place (of unit normals
+    of 64 features, by 4% of the distance on average; at most by a factor of √H).
 
     Args:
         num_heads: number of heads N.
@@ -199,14 +200,14 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
         training: whether dropout applies.
         use_causal_mask: whether query i sees keys 0 … i only; means are then per query.
         attention_bias: floats that broadcast to (B, N, T, S), such as (T, S) or (N, T, S), added to
-            E. What they hold at masked pairs does not matter.
+            E; −∞ hides a pair. What they hold at masked pairs does not matter.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and M before dropout.
 
     Raises:
-        ValueError: an unknown option, a float mask, a bias without floats, shapes that do not fit
-            together, or `flash_attention=True`.
+        ValueError: an unknown option, a float mask, a bias without floats or too low, shapes that
+            do not fit together, or `flash_attention=True`.
 
     Example:
     >>> import numpy as np

@@ -87,6 +87,9 @@ class MultiHeadContextGuided(MultiHeadQuasiAttention):
     The call, masks, scores, sublayer names and rows with nothing to attend to are as in
     `layers.MultiHeadSoftmax`.
 
+    A negative `attention_bias` does not delete a key, to which λ still applies; −∞ hides the pair.
+    A finite one below −1e4, a mask for other attentions, is an error, which graphs cannot find.
+
     Args:
         *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is
             no flash kernel: `flash_attention` must be None or False.

@@ -40,7 +40,7 @@ class Entmax(Mechanism):
     def arguments(self, learned: dict[str, Any], **call: Any) -> dict[str, Any]:
         """Returns arguments for `ops.entmax_attention`."""
         alpha = 1 + keras.ops.sigmoid(learned["alpha"]) if learned else self.alpha
-        return {"scale": call["scale"], "alpha": alpha}
+        return {"scale": call["scale"], "alpha": alpha, "up_to_two": True}
 
 
 @multi_head_layer("entmax")
@@ -58,9 +58,9 @@ class MultiHeadEntmax(MultiHeadQuasiAttention):
     Args:
         *args: as for `keras.layers.MultiHeadAttention`: `num_heads`, `key_dim` and so on. There is
             no flash kernel: `flash_attention` must be None or False.
-        alpha: α: 1 (softmax), or from 1.01 to 2 (sparsemax). "learned" means 1 + sigmoid(a) with a
-            trainable a for each head, from 1.5 at the start. Defaults to 1.5, which is faster than
-            other values between 1 and 2.
+        alpha: α: 1 (softmax), or from 1.01; 2 is a sparsemax, and what is above is sparser still
+            and takes longer. "learned" means 1 + sigmoid(a) with a trainable a for each head, from
+            1.5 at the start. Defaults to 1.5, which is faster than other values between 1 and 2.
         **kwargs: as for `layers.MultiHeadSoftmax`.
 
     Returns:

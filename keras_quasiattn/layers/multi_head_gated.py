@@ -14,6 +14,7 @@ from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAtt
 from keras_quasiattn.layers.shared.projection import per_position
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.masking import causal_mask, combine_masks
+from keras_quasiattn.ops.score_bias import hide_where_infinite
 
 Tensor = Any
 
@@ -30,16 +31,12 @@ class Gated(GateOptions, Mechanism):
     """
 
     op = ops.softmax_attention
+    counts_pairs: ClassVar[bool] = True  # for cost and density
     # Xue et al. 2019, "Text Classification".
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "temperature": (0.5, 1.0, 1.5, 2.0),
         "open_gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
     }
-
-    @property
-    def sees_all_pairs(self) -> bool:
-        """True, so that the mask hides masked queries from cost and density."""
-        return True
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
         """Gives `layer` what draws its gates and counts their cost."""
@@ -76,6 +73,7 @@ class Gated(GateOptions, Mechanism):
         **options: Any,
     ) -> Any:
         """Draws the gates, and attends to the keys whose gates are open."""
+        mask = hide_where_infinite(mask, options.get("bias"))
         if is_causal:
             mask = combine_masks(
                 mask, causal_mask(keras_ops.shape(query)[-2], keras_ops.shape(key)[-2])

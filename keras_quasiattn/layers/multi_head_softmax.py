@@ -48,7 +48,8 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
     masks win over implicit ones, and a row with nothing to attend to gives exact zeros where Keras
     averages the padding. The initial projection kernels differ too: each is drawn as a matrix
     (inputs, outputs). The bias is 0 unless the call is given an `attention_bias`: floats that
-    broadcast to (B, N, T, S), such as (T, S) or (N, T, S), whatever they hold at masked pairs.
+    broadcast to (B, N, T, S), such as (T, S) or (N, T, S), whatever they hold at masked pairs. A
+    bias of −∞ hides the pair, as a mask does.
 
     Args:
         num_heads: number of heads N.

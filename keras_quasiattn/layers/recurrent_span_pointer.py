@@ -7,6 +7,7 @@ import keras
 from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_sequence,
+    check_sequence_mask,
     sequence_mask,
 )
 from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
@@ -75,7 +76,7 @@ class RecurrentSpanPointer(keras.layers.Layer):
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
         """Returns the logits; see the class."""
-        mask = sequence_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         start = self.start_recurrent(inputs, mask=mask)  # (B, T, 2·units)
         end = self.end_recurrent(start, mask=mask)  # (B, T, 2·units)
         # (B, T, 1) each, joined to (B, T, 2)
@@ -88,7 +89,7 @@ class RecurrentSpanPointer(keras.layers.Layer):
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
         """Returns symbolic logits (B, T, 2)."""
-        sequence_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

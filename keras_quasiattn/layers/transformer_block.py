@@ -1,6 +1,7 @@
 """The parts that the encoder and the decoder block share."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import keras
@@ -9,6 +10,7 @@ from keras_quasiattn.layers.feed_forward import FeedForward
 from keras_quasiattn.layers.shared.arguments import check_sequence
 from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
+from keras_quasiattn.ops.finite import on_finite_rows
 
 Tensor = Any
 
@@ -74,6 +76,7 @@ class TransformerBlock(keras.layers.Layer):
         inputs: Tensor,
         attend: Callable[[keras.layers.Layer, Tensor], tuple[Tensor, Any]],
         training: bool | None = None,
+        isolate_rows: bool = False,
     ) -> tuple[Tensor, Any]:
         """Returns the output (B, T, D) of one sublayer, and what else `attend` returned.
 
@@ -83,14 +86,22 @@ class TransformerBlock(keras.layers.Layer):
             attend: `attend(attention, query) -> (output, further)`, where the query is `inputs`,
                 normalized if `normalize_first`.
             training: whether dropout is on.
+            isolate_rows: whether some rows may hold NaN that others do not see, so that it must
+                stay out of the gradients of the norm.
         """
         norm, attention, dropout = (
             getattr(self, attribute) for attribute in (f"{name}_norm", name, f"{name}_dropout")
         )
         first = self.feed_forward.normalize_first
-        output, further = attend(attention, norm(inputs) if first else inputs)
+        normalize = partial(on_finite_rows, norm) if isolate_rows else norm
+        output, further = attend(attention, normalize(inputs) if first else inputs)
         output = inputs + dropout(output, training=training)
-        return output if first else norm(output), further
+        return output if first else normalize(output), further
+
+    def _hides(self, attention: keras.layers.Layer, *masks: Any) -> bool:
+        """Whether one of the masks, or a window, hides positions from others that are real."""
+        window = getattr(attention, "sliding_window", None)
+        return any(one is not None and one is not False for one in (window, *masks))
 
     def get_config(self) -> dict[str, Any]:
         """Returns every constructor argument."""
@@ -139,3 +150,9 @@ def call_attention(
 def scores_spec(attention: keras.layers.Layer, query: Tensor, value: Tensor) -> Any:
     """Returns the symbolic scores (B, N, T, S) of a built attention layer."""
     return attention.compute_output_spec(query, value, return_attention_scores=True)[1]
+
+
+def scores_shape(attention: Any, query: Tensor, value: Tensor) -> tuple[Any, ...]:
+    """Returns the shape of the scores (B, N, T, S); N is None if the layer does not say it."""
+    heads = getattr(attention, "num_heads", None)
+    return (query.shape[0], heads, query.shape[1], value.shape[1])

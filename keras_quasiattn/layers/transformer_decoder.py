@@ -7,13 +7,20 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import (
-    attention_mask_of_pairs,
+    check_attention_mask,
     check_sequence,
+    check_sequence_mask,
     sequence_mask,
 )
 from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
-from keras_quasiattn.layers.transformer_block import TransformerBlock, call_attention, scores_spec
-from keras_quasiattn.ops.masking import check_mask, zero_padding
+from keras_quasiattn.layers.transformer_block import (
+    TransformerBlock,
+    call_attention,
+    scores_shape,
+    scores_spec,
+)
+from keras_quasiattn.ops.finite import finite_positions
+from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, zero_padding
 
 Tensor = Any
 
@@ -122,11 +129,16 @@ class TransformerDecoder(TransformerBlock):
         use_causal_mask: bool = True,
     ) -> Any:
         """Applies the block; see the class."""
-        decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder)
-        encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
         pair_masks = self._check_call(
-            decoder, encoder, encoder_mask, decoder_attention_mask, encoder_attention_mask
+            decoder,
+            encoder,
+            decoder_mask,
+            encoder_mask,
+            decoder_attention_mask,
+            encoder_attention_mask,
         )
+        decoder_mask = sequence_mask(decoder_mask, "decoder_mask", decoder, reads_implicit=True)
+        encoder_mask = as_boolean_mask(encoder_mask, "encoder_mask")
         # These new tensors carry no implicit mask: the attentions use only the masks given below.
         x = zero_padding(decoder, decoder_mask)
         attend = partial(
@@ -141,16 +153,23 @@ class TransformerDecoder(TransformerBlock):
             attention_mask=pair_masks[0],
             use_causal_mask=use_causal_mask,
         )
-        x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training)
+        hides = self._hides(self.self_attention, use_causal_mask, *pair_masks)
+        x, scores = self._apply_attention_sublayer("self_attention", x, to_past, training, hides)
         if encoder is not None:
             encoder = zero_padding(encoder, encoder_mask)
             # (B, T, D) attends to (B, S, E): gives (B, T, D), and scores (B, N, T, S).
             across = partial(
                 attend, value=encoder, value_mask=encoder_mask, attention_mask=pair_masks[1]
             )
-            x, further = self._apply_attention_sublayer("cross_attention", x, across, training)
+            if hides:  # rows of NaN stay so without a query, and spoil no gradient
+                across = partial(
+                    across, query_mask=combine_masks(decoder_mask, finite_positions(x))
+                )
+            x, further = self._apply_attention_sublayer(
+                "cross_attention", x, across, training, hides
+            )
             scores = further + scores
-        output = self.feed_forward(x, mask=decoder_mask, training=training)
+        output = self.feed_forward(x, mask=decoder_mask, training=training, isolate_rows=hides)
         return (output, *scores) if scores else output
 
     def start_cache(
@@ -170,8 +189,8 @@ class TransformerDecoder(TransformerBlock):
             encoder_mask: optional (B, S), True = a real position.
             batch_size: B, needed if `encoder` is None.
         """
-        encoder_mask = sequence_mask(encoder_mask, "encoder_mask")
         self._check_encoder(encoder, encoder_mask=encoder_mask)
+        encoder_mask = sequence_mask(encoder_mask, "encoder_mask", encoder)
         if encoder is not None:
             batch_size = ops.shape(encoder)[0]
         elif batch_size is None:
@@ -207,10 +226,10 @@ class TransformerDecoder(TransformerBlock):
         Returns:
             (B, 1, D) and the cache for the next step.
         """
-        decoder_mask = sequence_mask(decoder_mask, "decoder_mask")
+        decoder_mask = sequence_mask(decoder_mask, "decoder_mask", None)
         masks = {"self_attention": decoder_mask}
         if self._has_cross_attention:
-            masks["cross_attention"] = sequence_mask(encoder_mask, "encoder_mask")
+            masks["cross_attention"] = sequence_mask(encoder_mask, "encoder_mask", None)
         real = None if decoder_mask is None else ops.take(decoder_mask, [index], axis=1)  # (B, 1)
         x = ops.cast(zero_padding(decoder, real), self.compute_dtype)
         new_cache = {}
@@ -246,21 +265,26 @@ class TransformerDecoder(TransformerBlock):
         self,
         decoder: Tensor,
         encoder: Tensor | None,
-        encoder_mask: Tensor | None,
-        decoder_attention_mask: Tensor | None,
-        encoder_attention_mask: Tensor | None,
+        decoder_mask: Any,
+        encoder_mask: Any,
+        decoder_attention_mask: Any,
+        encoder_attention_mask: Any,
     ) -> tuple[Tensor | None, Tensor | None]:
         """Returns both attention masks as boolean tensors; a `ValueError` if arguments clash."""
         self._check_encoder(
             encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
         )
-        of_decoder = attention_mask_of_pairs(
-            decoder_attention_mask, "decoder_attention_mask", decoder, decoder
-        )
-        if encoder is None:
-            return of_decoder, None
-        return of_decoder, attention_mask_of_pairs(
-            encoder_attention_mask, "encoder_attention_mask", decoder, encoder
+        sides = [("decoder", decoder, decoder_mask, decoder_attention_mask, "self_attention")]
+        if encoder is not None:
+            across = (encoder, encoder_mask, encoder_attention_mask, "cross_attention")
+            sides.append(("encoder", *across))
+        for name, x, mask, pairs, attention in sides:
+            check_sequence_mask(mask, f"{name}_mask", x, f"`{name}_attention_mask`")
+            shape = scores_shape(getattr(self, attention, None), decoder, x)
+            check_attention_mask(pairs, f"{name}_attention_mask", shape, f"`{name}_mask`")
+        return (
+            as_boolean_mask(decoder_attention_mask, "decoder_attention_mask"),
+            as_boolean_mask(encoder_attention_mask, "encoder_attention_mask"),
         )
 
     def compute_output_spec(
@@ -276,10 +300,13 @@ class TransformerDecoder(TransformerBlock):
         use_causal_mask: bool = True,
     ) -> Any:
         """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T or S)."""
-        check_mask(decoder_mask, "decoder_mask")
-        check_mask(encoder_mask, "encoder_mask")
         self._check_call(
-            decoder, encoder, encoder_mask, decoder_attention_mask, encoder_attention_mask
+            decoder,
+            encoder,
+            decoder_mask,
+            encoder_mask,
+            decoder_attention_mask,
+            encoder_attention_mask,
         )
         output = keras.KerasTensor(
             self.compute_output_shape(decoder.shape), dtype=self.compute_dtype

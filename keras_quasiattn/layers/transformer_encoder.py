@@ -5,9 +5,18 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import attention_mask_of_pairs, sequence_mask
-from keras_quasiattn.layers.transformer_block import TransformerBlock, call_attention, scores_spec
-from keras_quasiattn.ops.masking import check_mask, zero_padding
+from keras_quasiattn.layers.shared.arguments import (
+    check_attention_mask,
+    check_sequence_mask,
+    sequence_mask,
+)
+from keras_quasiattn.layers.transformer_block import (
+    TransformerBlock,
+    call_attention,
+    scores_shape,
+    scores_spec,
+)
+from keras_quasiattn.ops.masking import as_boolean_mask, zero_padding
 
 Tensor = Any
 
@@ -92,8 +101,9 @@ class TransformerEncoder(TransformerBlock):
         return_attention_scores: bool = False,
     ) -> Any:
         """Applies the block; see the class."""
-        mask = sequence_mask(mask, "mask", inputs)
-        attention_mask = attention_mask_of_pairs(attention_mask, "attention_mask", inputs, inputs)
+        self._check_masks(inputs, mask, attention_mask)
+        mask = sequence_mask(mask, "mask", inputs, reads_implicit=True)
+        attention_mask = as_boolean_mask(attention_mask, "attention_mask")
         attend = partial(
             call_attention,
             query_mask=mask,
@@ -105,9 +115,15 @@ class TransformerEncoder(TransformerBlock):
         )
         # This new tensor carries no implicit mask: the attention uses only the masks given above.
         inputs = zero_padding(inputs, mask)
-        x, scores = self._apply_attention_sublayer("attention", inputs, attend, training)
-        output = self.feed_forward(x, mask=mask, training=training)
+        hides = self._hides(self.attention, attention_mask, use_causal_mask)
+        x, scores = self._apply_attention_sublayer("attention", inputs, attend, training, hides)
+        output = self.feed_forward(x, mask=mask, training=training, isolate_rows=hides)
         return (output, *scores) if scores else output
+
+    def _check_masks(self, inputs: Tensor, mask: Any, attention_mask: Any) -> None:
+        check_sequence_mask(mask, "mask", inputs, "`attention_mask`")
+        shape = scores_shape(getattr(self, "attention", None), inputs, inputs)
+        check_attention_mask(attention_mask, "attention_mask", shape, "`mask`")
 
     def compute_output_spec(
         self,
@@ -119,8 +135,7 @@ class TransformerEncoder(TransformerBlock):
         return_attention_scores: bool = False,
     ) -> Any:
         """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T)."""
-        check_mask(mask, "mask")
-        attention_mask_of_pairs(attention_mask, "attention_mask", inputs, inputs)
+        self._check_masks(inputs, mask, attention_mask)
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
         )

@@ -117,8 +117,8 @@ def multi_head_conflict_attention(
         is_causal: query i attends to keys 0 … i only.
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
-        bias: floats that broadcast to (..., N, T, S), added to the scores; None = no bias. What it
-            holds at a masked pair does not matter.
+        bias: floats that broadcast to (..., N, T, S), added to the scores; None = no bias.
+            −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
         return_scores: also return the weights, before dropout.
 
     Returns:

@@ -52,7 +52,8 @@ def context_guided_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: as `ops.softmax_attention`.
+        ValueError: a finite bias below −1e4, which does not delete a key (graphs cannot find it),
+            and as `ops.softmax_attention`.
 
     Example:
     >>> import numpy as np
@@ -80,5 +81,13 @@ def context_guided_attention(
         return masked_softmax(scores, mask) + zero_masked(quasi, mask)
 
     return dot_product_attention(
-        query, key, value, mask, weigh, "context-guided weights", scale=scale, **options
+        query,
+        key,
+        value,
+        mask,
+        weigh,
+        "context-guided weights",
+        scale=scale,
+        low_scores_delete=False,
+        **options,
     )

@@ -42,6 +42,7 @@ def differential_attention(
         output_scale: if given, each output vector is divided by its root mean square, and
             multiplied by this number.
         bias: floats that broadcast to (..., T, S), added to both products; None = no bias.
+            −∞ hides the pair, as the mask does.
         return_scores: also return W, before dropout.
         **options: `is_causal`, `dropout` and `dropout_seed`, as for `ops.softmax_attention`.
 

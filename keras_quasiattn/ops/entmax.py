@@ -1,9 +1,11 @@
 """α-entmax: weights between a softmax (α = 1) and a sparsemax (α = 2)."""
 
+import math
 from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.ops.backend import maximum
 from keras_quasiattn.ops.masking import as_boolean_mask, masked_softmax
 from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
@@ -13,21 +15,31 @@ Tensor = Any
 LEAST_ALPHA = 1.01  # below it, powers of 1/(α − 1) are too steep for float32
 
 
-def entmax(scores: Tensor, mask: Tensor | None = None, alpha: float | Tensor = 1.5) -> Tensor:
-    """Weights that are a softmax for α = 1, a sparsemax for α = 2, and in between for others.
+def entmax(
+    scores: Tensor,
+    mask: Tensor | None = None,
+    alpha: float | Tensor = 1.5,
+    *,
+    up_to_two: bool = False,
+) -> Tensor:
+    """Weights that are a softmax for α = 1, a sparsemax for α = 2, and of their kind for others.
 
     p = max((α − 1)·z − τ, 0)^(1/(α − 1)), with τ such that p sums to 1
 
     τ is found by bisection and then Newton's method, to the precision of the floats. The gradients
     are those of the exact solution, that of α too. A masked score has weight exactly 0, whatever it
     holds. By its definition a row sums to 1; a row without visible keys is all zeros here, as in
-    every attention of this package. Computed in float32 for 16-bit inputs.
+    every attention of this package. A row with NaN at a visible score is NaN there, whatever α is.
+    Computed in float32 for 16-bit inputs.
 
     Args:
         scores: z, (..., S).
         mask: boolean (or 0/1 integer) that broadcasts to (..., S); True = visible.
-        alpha: α: 1 (softmax), or a number from 1.01 to 2, or a tensor of such that broadcasts to
-            (..., 1); lower and higher values in a tensor count as 1.01 and 2.
+        alpha: α: 1 (softmax), or a number from 1.01, or a tensor of such that broadcasts to
+            (..., 1); lower values in a tensor count as 1.01. Above 2, and in a tensor, τ takes
+            several times as many steps.
+        up_to_two: whether no value of a tensor is above 2, which saves these steps. Higher ones
+            then count as 2.
 
     Returns:
         p (..., S), float64 if `scores` is, otherwise float32.
@@ -53,9 +65,16 @@ def entmax(scores: Tensor, mask: Tensor | None = None, alpha: float | Tensor = 1
         check_alpha(alpha)
         if alpha == 1:
             return masked_softmax(scores, mask)
+        up_to_two = alpha <= 2
     else:
-        alpha = ops.clip(as_dtype(alpha, scores.dtype), LEAST_ALPHA, 2.0)
-    return sparse_weights(below_highest((alpha - 1) * scores, mask), mask, 1 / (alpha - 1))
+        alpha = as_dtype(alpha, scores.dtype)
+        alpha = (
+            ops.clip(alpha, LEAST_ALPHA, 2.0)
+            if up_to_two
+            else maximum(alpha, as_dtype(LEAST_ALPHA, scores.dtype))
+        )
+    x = below_highest(scores, mask, alpha - 1)
+    return sparse_weights(x, mask, 1 / (alpha - 1), is_convex=up_to_two)
 
 
 def entmax_attention(
@@ -65,6 +84,7 @@ def entmax_attention(
     mask: Tensor | None = None,
     *,
     alpha: float | Tensor = 1.5,
+    up_to_two: bool = False,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Attention whose weights sum to 1, the more of them exactly 0 the larger α is.
@@ -80,6 +100,7 @@ def entmax_attention(
         value: (..., S, V).
         mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
         alpha: as for `ops.entmax`; a tensor broadcasts to (..., T, 1).
+        up_to_two: as for `ops.entmax`.
         **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
             for `ops.softmax_attention`.
 
@@ -101,12 +122,12 @@ def entmax_attention(
     """
 
     def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
-        return entmax(scores, mask, alpha)
+        return entmax(scores, mask, alpha, up_to_two=up_to_two)
 
     return dot_product_attention(query, key, value, mask, weigh, "entmax weights", **options)
 
 
 def check_alpha(alpha: float) -> None:
-    """Raises a `ValueError` unless α is 1 or from 1.01 to 2."""
-    if alpha != 1 and not LEAST_ALPHA <= alpha <= 2:
-        raise ValueError(f"`alpha` must be 1, or from {LEAST_ALPHA} to 2. Received: alpha={alpha}")
+    """Raises a `ValueError` unless α is 1, or finite and from 1.01."""
+    if alpha != 1 and not LEAST_ALPHA <= alpha < math.inf:
+        raise ValueError(f"`alpha` must be 1, or from {LEAST_ALPHA}. Received: alpha={alpha}")

@@ -97,7 +97,7 @@ def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> 
     scores, gates = ops.convert_to_tensor(scores), ops.convert_to_tensor(gates)
     dtype = compute_dtype(scores, gates)
     gates = ops.cast(gates, dtype)
-    is_open = ops.greater(gates, 0)
+    is_open = ops.logical_not(ops.less_equal(gates, 0))  # a gate of NaN shows, in its row
     # log g, or 0 for a closed gate, which the mask then removes.
     openness = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
     mask = combine_masks(as_boolean_mask(mask, "mask"), is_open)
@@ -138,7 +138,8 @@ def hard_gates(
     probability = ops.convert_to_tensor(probability)
     dtype = compute_dtype(probability)
     probability, mask = ops.cast(probability, dtype), as_boolean_mask(mask, "mask")
-    gates = ops.greater_equal(probability, as_dtype(threshold, dtype))
+    # A probability of NaN opens its gate, so that the row is NaN, not silently without the key.
+    gates = ops.logical_not(ops.less(probability, as_dtype(threshold, dtype)))
     if mask is not None:
         gates = ops.logical_and(gates, mask)
         probability = ops.where(mask, probability, ops.cast(-1, dtype))

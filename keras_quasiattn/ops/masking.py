@@ -6,7 +6,6 @@ Masked weights are set to exactly 0; a mask is never added to scores as a large 
 from typing import Any
 
 import keras
-import numpy as np
 from keras import ops
 
 from keras_quasiattn.ops.checks import check_features, check_lengths, check_rank
@@ -97,17 +96,6 @@ def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
     """`x` (B, L, ..., D) with exact zeros at positions where `mask` (B, L, ...) is False."""
     return x if mask is None else zero_masked(x, ops.expand_dims(mask, -1))
-
-
-def finite_positions(x: Tensor) -> Tensor:
-    """True at the positions (B, L, ...) of `x` (B, L, ..., D) without NaN and infinity.
-
-    Uses only operations that every runtime has.
-    """
-    dtype = keras.backend.standardize_dtype(x.dtype)
-    # An array, because Keras converts a Python number to float32 first.
-    highest = np.array({"float16": 65504.0, "float64": 1.79e308}.get(dtype, 3.38e38))
-    return ops.all(ops.abs(x) <= ops.cast(highest, dtype), axis=-1)
 
 
 def visible_count(scores: Tensor, mask: Tensor | None) -> Tensor:

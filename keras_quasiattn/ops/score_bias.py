@@ -1,13 +1,19 @@
 """A bias on attention scores: what it may be, and how it is added."""
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
-from keras_quasiattn.ops.masking import zero_masked
+from keras_quasiattn.ops.backend import known_content, may_branch
+from keras_quasiattn.ops.masking import combine_masks, zero_masked
+from keras_quasiattn.ops.recording import is_recording
 
 Tensor = Any
+LOWEST_SCORE = -1e4  # below it, a finite bias is a mask for a softmax
 
 
 def as_score_bias(bias: Tensor | None, shape: tuple[Any, ...], name: str = "bias") -> Tensor | None:
@@ -46,6 +52,60 @@ def check_score_bias(bias: Tensor | None, shape: tuple[Any, ...], name: str) -> 
             f"`{name}` must broadcast to {tuple(shape)}, the shape of the scores. "
             f"Received: {name}.shape={tuple(bias.shape)}"
         )
+
+
+def check_not_low(bias: Tensor | None, mask: Tensor | None) -> None:
+    """Raises a `ValueError` for a finite bias that was meant to hide a pair, if it can be read.
+
+    For weights that a low score does not delete. In a graph, nothing is checked.
+    """
+    content = None if bias is None else known_content(bias)
+    if content is None or not (low := np.isfinite(content) & (content < LOWEST_SCORE)).any():
+        return
+    visible = True if mask is None else known_content(mask)
+    if visible is not None and (low & visible).any():
+        raise ValueError(
+            f"`bias` (in a layer `attention_bias`) must be −inf where it hides a pair, or at least "
+            f"{LOWEST_SCORE:g}: a low score does not delete a key from these weights. A boolean "
+            f"mask hides pairs too. Received: a bias of {content[low].min():g}"
+        )
+
+
+def hide_where_infinite(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
+    """`mask` without the pairs at which the bias is −∞: what an additive mask hides.
+
+    The mask thus decides for every mechanism, also for those that a low score does not delete, and
+    a row that is −∞ everywhere is an empty row.
+    """
+    if bias is None:
+        return mask
+    return combine_masks(mask, ops.not_equal(bias, ops.cast(-math.inf, bias.dtype)))
+
+
+def with_hidden_pairs(
+    compute: Callable[[Tensor | None], Any], mask: Tensor | None, bias: Tensor | None
+) -> Any:
+    """`compute(mask)`, with a mask that also hides the pairs at which the bias is −∞.
+
+    A bias mostly hides nothing, and a mask of its size costs up to half the time of a softmax.
+    Where a branch at run time is cheap, the bias is therefore looked through first.
+
+    Args:
+        compute: takes the mask, or None; both ways return tensors of the same shapes.
+        mask: boolean, broadcasts to (..., T, S), or None.
+        bias: floats, broadcasts to (..., T, S), or None.
+    """
+    if bias is None:
+        return compute(mask)
+
+    def hiding() -> Any:
+        return compute(hide_where_infinite(mask, bias))
+
+    # What one branch of `ops.cond` records cannot be used outside of it.
+    if is_recording() or not may_branch(bias):
+        return hiding()
+    hides = ops.any(ops.equal(bias, ops.cast(-math.inf, bias.dtype)))
+    return ops.cond(hides, hiding, lambda: compute(mask))
 
 
 def add_score_bias(scores: Tensor, bias: Tensor | None, mask: Tensor | None) -> Tensor:

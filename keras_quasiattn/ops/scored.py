@@ -10,7 +10,12 @@ from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_ma
 from keras_quasiattn.ops.precision import dot_products, weighted_sum
 from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import record
-from keras_quasiattn.ops.score_bias import add_score_bias, as_score_bias
+from keras_quasiattn.ops.score_bias import (
+    add_score_bias,
+    as_score_bias,
+    check_not_low,
+    with_hidden_pairs,
+)
 
 Tensor = Any
 # (scores (..., T, S), mask that broadcasts to them or None) → weights (..., T, S), 0 where the mask
@@ -80,11 +85,13 @@ def weighted_values(
     dropout: float = 0.0,
     dropout_seed: Tensor | None = None,
     bias: Tensor | None = None,
+    low_scores_delete: bool = True,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Sums of `value` with the weights that `weigh` makes of scores (..., T, S) + bias.
 
-    An active recording stores the weights under `name`.
+    An active recording stores the weights under `name`. Unless `low_scores_delete`, a low bias that
+    is not −∞ is an error.
 
     Returns:
         output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S)
@@ -92,8 +99,15 @@ def weighted_values(
     """
     if is_causal:
         mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
-    # (..., T, S)
-    weights = weigh(add_score_bias(scores, as_score_bias(bias, scores.shape), mask), mask)
-    record(name, weights, mask, label)
+    bias = as_score_bias(bias, scores.shape)
+    if not low_scores_delete:
+        check_not_low(bias, mask)
+
+    def weights_of(mask: Tensor | None) -> Tensor:
+        weights = weigh(add_score_bias(scores, bias, mask), mask)  # (..., T, S)
+        record(name, weights, mask, label)
+        return weights
+
+    weights = with_hidden_pairs(weights_of, mask, bias)
     output = weighted_sum("...ts,...sv->...tv", drop_weights(weights, dropout, dropout_seed), value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output

@@ -45,7 +45,7 @@ def sigmoid_attention(
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
-            What it holds at a masked pair does not matter.
+            −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
         return_scores: also return W, before dropout.
 
     Returns:

@@ -33,7 +33,8 @@ def signed_softmax_attention(
         output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
 
     Raises:
-        ValueError: as `ops.softmax_attention`.
+        ValueError: a finite bias below −1e4, which does not delete a key (graphs cannot find it),
+            and as `ops.softmax_attention`.
 
     Example:
     >>> import numpy as np
@@ -50,5 +51,5 @@ def signed_softmax_attention(
         return ops.sign(scores) * masked_softmax(ops.abs(scores), mask)
 
     return dot_product_attention(
-        query, key, value, mask, weigh, "signed softmax weights", **options
+        query, key, value, mask, weigh, "signed softmax weights", low_scores_delete=False, **options
     )

@@ -40,7 +40,7 @@ def softmax_attention(
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
         bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
-            What it holds at a masked pair does not matter.
+            −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
         return_scores: also return A, before dropout.
 
     Returns:

@@ -1,18 +1,22 @@
 """Sparsemax: the nearest distribution to the scores, in which low scores have weight exactly 0."""
 
+import math
 from typing import Any
 
+import keras
 from keras import ops
 
 from keras_quasiattn.ops.backend import maximum
 from keras_quasiattn.ops.masking import as_boolean_mask, largest, zero_masked
-from keras_quasiattn.ops.precision import compute_dtype
+from keras_quasiattn.ops.precision import as_dtype, compute_dtype
 from keras_quasiattn.ops.scored import dot_product_attention
 
 Tensor = Any
 # Enough for the precision of float64 in rows of thousands of keys: powers up to 2, and up to 100,
 # which are steeper.
 _BISECTIONS, _BISECTIONS_IF_STEEP, _NEWTON_STEPS = 4, 8, 6
+# For powers below 1: the bits of a float, and those of the number of keys.
+_BISECTIONS_OF_WEIGHT = {"float32": 40, "float64": 68}
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -86,31 +90,38 @@ def sparsemax_attention(
     return dot_product_attention(query, key, value, mask, sparsemax, "sparsemax weights", **options)
 
 
-def below_highest(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Returns x (..., S) minus its highest visible entry, from −2 to 0; masked entries are −2.
+def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) -> Tensor:
+    """Returns factor · (x − highest visible entry) of x (..., S), from −2 to 0, masked entries −2.
 
     Sparse weights depend on differences only, and are 0 for entries that are 1 below the highest.
-    An entry below −2 thus does not matter. A row without visible entries is all zeros.
+    An entry below −2 thus does not matter. The difference is taken before the product, whose
+    rounding would be that of large scores. A row without visible entries is all zeros.
     """
-    lowest = -3.4e38  # about the lowest float32
+    lowest = -math.inf
     if mask is not None:
+        lowest = -3.4e38  # about the lowest float32
         x = ops.where(mask, x, ops.cast(lowest, x.dtype))
     highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, lowest), -1))
-    return maximum(x - highest, ops.cast(-2, x.dtype))
+    least = -2 / (factor if isinstance(factor, (int, float)) else ops.stop_gradient(factor))
+    return factor * maximum(x - highest, as_dtype(least, x.dtype))
 
 
-def sparse_weights(x: Tensor, mask: Tensor | None, power: float | Tensor) -> Tensor:
+def sparse_weights(
+    x: Tensor, mask: Tensor | None, power: float | Tensor, *, is_convex: bool = True
+) -> Tensor:
     """max(x − τ, 0)^power, with τ such that the weights of a row sum to 1.
 
     τ is between −1 and 0, where the highest entry is 0. Bisection finds a lower bound. From there
     Newton's method cannot step beyond τ, because the sum of the weights is a convex falling
-    function of it. This takes no sorting, which compilers do slowly.
+    function of it; where it is not, bisection goes on. This takes no sorting, which compilers do
+    slowly. NaN in a row makes all its weights NaN.
 
     Args:
         x: (..., S), from `below_highest`.
         mask: broadcasts to (..., S); True = visible.
-        power: 1 or above; a tensor that broadcasts to (..., 1) gets the gradient of the exact
-            solution, as x does.
+        power: a number above 0, or a tensor that broadcasts to (..., 1), which gets the gradient of
+            the exact solution, as x does.
+        is_convex: whether the power is known to be 1 or above.
 
     Returns:
         (..., S), 0 where `mask` is False.
@@ -120,6 +131,10 @@ def sparse_weights(x: Tensor, mask: Tensor | None, power: float | Tensor) -> Ten
         fixed_power = ops.stop_gradient(power)
     elif power <= 2:
         bisections = _BISECTIONS
+    if not is_convex:
+        weights = _weights(x, mask, power, _bisected(fixed, fixed_power), is_convex)
+        total = ops.stop_gradient(_total(weights))  # 1 but for rounding
+        return weights / ops.where(total > 0, total, ops.ones_like(total))
     threshold = -ops.ones_like(_total(fixed))
     for step in range(1, bisections + 1):
         middle = threshold + 0.5**step
@@ -128,11 +143,35 @@ def sparse_weights(x: Tensor, mask: Tensor | None, power: float | Tensor) -> Ten
         base = fixed - threshold
         excess = _total(_powered(base, fixed_power)) - 1
         threshold = threshold + excess / _slope(base, fixed_power)
+    return _weights(x, mask, power, threshold, is_convex)
+
+
+def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
+    """τ (..., 1), by bisection of the highest weight (−τ)^power.
+
+    That is at least 1/S, so that its steps give τ in full precision also where τ is nearly 0.
+    """
+    highest = ops.zeros_like(_total(x))
+    for step in range(1, _BISECTIONS_OF_WEIGHT[keras.backend.standardize_dtype(x.dtype)] + 1):
+        middle = highest + 0.5**step
+        total = _total(_powered(x + _powered(middle, 1 / power), power))
+        highest = ops.where(total < 1, middle, highest)
+    return -_powered(highest, 1 / power)
+
+
+def _weights(
+    x: Tensor, mask: Tensor | None, power: float | Tensor, threshold: Tensor, is_convex: bool
+) -> Tensor:
+    """The weights from τ (..., 1), to which the last rounding and the gradients are added."""
+    fixed = ops.stop_gradient(x)
+    fixed_power = power if isinstance(power, (int, float)) else ops.stop_gradient(power)
     # One more step, which is differentiated. As its slope is held fixed, it has the gradients of τ
     # as an implicit function of x and of the power.
     slope = _slope(fixed - threshold, fixed_power)
-    threshold = threshold + (_total(_powered(x - threshold, power)) - 1) / slope
-    return zero_masked(_powered(x - threshold, power), mask)
+    step = (_total(_powered(x - threshold, power)) - 1) / slope
+    if not is_convex:  # rounding at the edge of the support may make the step a wrong one
+        step = step - ops.stop_gradient(step)
+    return zero_masked(_powered(x - (threshold + step), power), mask)
 
 
 def _total(x: Tensor) -> Tensor:
@@ -144,7 +183,7 @@ def _powered(base: Tensor, power: float | Tensor) -> Tensor:
     if isinstance(power, (int, float)) and power in (0, 1, 2):
         positive = ops.cast(base > 0, base.dtype) if power == 0 else ops.relu(base)
         return ops.square(positive) if power == 2 else positive
-    is_positive = base > 0
+    is_positive = ops.logical_not(base <= 0)  # NaN stays
     safe = ops.where(is_positive, base, ops.ones_like(base))  # 0^power has no finite gradient
     return zero_masked(ops.exp(power * ops.log(safe)), is_positive)
 

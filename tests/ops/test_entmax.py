@@ -27,7 +27,7 @@ def bisected(z, alpha):
 class TestEntmax(WeightLaws):
     op = staticmethod(ops.entmax_attention)
     layer = layers.MultiHeadEntmax
-    options = tuple({"scale": 0.7, "alpha": alpha} for alpha in (1.5, 1.2, 2, 1))
+    options = tuple({"scale": 0.7, "alpha": alpha} for alpha in (1.5, 1.2, 2, 1, 3))
 
     def weights(self, query, key, seen, bias, *, scale=1.0, alpha=1.5):
         return by_row(lambda z: bisected(z, alpha), products(query, key, scale) + bias, seen)
@@ -39,7 +39,7 @@ class TestEntmaxWithAnAlphaOfEachHead(WeightLaws):
     options = ({"scale": 3.0},)
 
     def tensors(self, size):
-        return {"alpha": np.array([1.1, 1.5, 1.9])[:, None, None]}
+        return {"alpha": np.array([1.1, 1.5, 2.6])[:, None, None]}
 
     def weights(self, query, key, seen, bias, *, alpha, scale=1.0):
         e = products(query, key, scale) + bias
@@ -117,14 +117,55 @@ def test_a_learned_alpha_is_one_of_each_head_and_starts_at_one_and_a_half():
     assert (to_numpy(weights)[:, 0] > 0).all()
 
 
-def test_alpha_is_from_1_to_2():
-    for alpha in (0.5, 1.001, 2.5, float("nan")):
-        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01 to 2. Received"):
+def test_alpha_is_1_or_from_a_little_above():
+    for alpha in (0.5, 1.001, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01. Received"):
             layers.MultiHeadEntmax(2, 4, alpha=alpha)
-        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01 to 2. Received"):
+        with pytest.raises(ValueError, match="`alpha` must be 1, or from 1.01. Received"):
             ops.entmax(np.zeros(3), alpha=alpha)
     with pytest.raises(ValueError, match="`alpha` must be a number or 'learned'.*alpha='large'"):
         layers.MultiHeadEntmax(2, 4, alpha="large")
     with pytest.raises(ValueError, match="`mask` must be boolean"):
         ops.entmax(np.zeros(3), mask=np.ones(3))
     close(to_numpy(ops.entmax(np.zeros(4))), np.full(4, 0.25))
+
+
+EVERY_ALPHA = [1, 1.01, 1.25, 1.5, 1.75, 2, 2.5, 4, np.array([1.3]), np.array([3.0])]
+
+
+@pytest.mark.parametrize("alpha", EVERY_ALPHA, ids=str)
+def test_nan_and_infinity_came_out_as_zeros(alpha):
+    for bad in (np.nan, np.inf):
+        for dtype in ("float32", "float64"):
+            z = np.array([[bad, 0, 1], [0.5, 0, 1]], dtype)
+            weights = to_numpy(ops.entmax(z, alpha=alpha))
+            assert np.isnan(weights[0, 0])
+            np.testing.assert_allclose(weights[1].sum(), 1, rtol=1e-5)
+            hidden = to_numpy(ops.entmax(z, np.array([0, 1, 1]), alpha))
+            np.testing.assert_allclose(hidden[0], hidden[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", EVERY_ALPHA, ids=str)
+def test_a_common_shift_was_rounded_before_it_was_subtracted(alpha):
+    z = np.array([0.25, 0.125, -1.25], "float32")  # exact also after the shift
+    np.testing.assert_allclose(
+        to_numpy(ops.entmax(z + np.float32(1e4), alpha=alpha)),
+        to_numpy(ops.entmax(z, alpha=alpha)),
+        rtol=1e-6,
+    )
+
+
+@pytest.mark.parametrize("alpha", [2.01, 2.5, 3, 4])
+def test_an_alpha_above_two_was_refused(alpha):
+    random = np.random.default_rng(0)
+    for length in (1, 2, 7, 300):
+        z = 2 * random.normal(size=(5, length))
+        want = np.stack([bisected(row, alpha) for row in z])
+        for given in (alpha, np.array([alpha])):
+            close(to_numpy(ops.entmax(z, alpha=given)), want)
+        low = to_numpy(ops.entmax(z.astype("float32"), alpha=alpha))
+        np.testing.assert_allclose(low, want, atol=1e-3)  # its root is steep at the edge
+    layer = layers.MultiHeadEntmax(2, 4, alpha=alpha)
+    x = np.ones((1, 3, 8), "float32")
+    _, scores = layer(x, x, return_attention_scores=True)
+    np.testing.assert_allclose(to_numpy(scores), 1 / 3, rtol=1e-5)

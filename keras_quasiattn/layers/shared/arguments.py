@@ -3,9 +3,12 @@
 import numbers
 from typing import Any
 
-from keras_quasiattn.ops.masking import as_boolean_mask
+import numpy as np
+
+from keras_quasiattn.ops.masking import as_boolean_mask, check_mask
 
 Tensor = Any
+PAIRS = "`attention_mask` of a multi-head layer or a Transformer block"
 
 
 def check_positive_integer(value: Any, name: str) -> int:
@@ -45,42 +48,75 @@ def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
     return width
 
 
-def sequence_mask(mask: Tensor | None, name: str, of: Tensor | None = None) -> Tensor | None:
-    """Returns `mask` (B, L) as a boolean tensor, or None.
+def check_sequence_mask(mask: Any, name: str, x: Tensor | None, pairs: str = PAIRS) -> None:
+    """Checks a mask that says which positions are real.
 
-    If `mask` is None, it is the mask that Keras attached to the tensor `of`. Keras itself passes it
-    only to calls with one tensor and an argument `mask`, or with several and `<argument>_mask`.
-
-    Raises a `ValueError` naming `name` if the mask holds floats or is not of rank 2.
+    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
+    axes of `x` (B, L, ..., features) before the last, or (B, L) if there is no `x`. An axis may
+    have length 1. `pairs` names the argument for a mask of pairs.
     """
-    mask = as_boolean_mask(getattr(of, "_keras_mask", None) if mask is None else mask, name)
-    if mask is not None and len(mask.shape) != 2:
-        raise ValueError(f"`{name}` must have shape (batch, length). Received: {tuple(mask.shape)}")
-    return mask
-
-
-def attention_mask_of_pairs(
-    mask: Tensor | None, name: str, target: Tensor, source: Tensor
-) -> Tensor | None:
-    """Returns `mask`, (B, N, T, S), or (B, T, S) or (T, S) for all heads, as a boolean tensor.
-
-    `target` is (B, T, features), `source` (B, S, features). Raises a `ValueError` naming `name` if
-    the mask holds floats or has another shape.
-    """
-    mask = as_boolean_mask(mask, name)
+    check_mask(mask, name)
     if mask is None:
-        return None
-    lengths = target.shape[1], source.shape[1]
-    fits = all(
-        None in pair or pair[0] in (1, pair[1])
-        for pair in zip(mask.shape[-2:], lengths, strict=False)
-    )
-    if len(mask.shape) not in (2, 3, 4) or not fits:
+        return
+    shape = tuple(np.shape(mask))
+    expected = (None, None) if x is None else tuple(x.shape[:-1])
+    if len(shape) != len(expected) or not _fits(shape, expected):
+        here = "" if x is None else f", here {expected}"
         raise ValueError(
-            f"`{name}` must have shape (batch, T, S), (T, S) or (batch, heads, T, S) with (T, S) = "
-            f"{lengths}. Received: {name}.shape={tuple(mask.shape)}"
+            f"`{name}` must have shape (batch, length){here}: which positions are real. Which "
+            f"pairs of positions attend belongs in {pairs}. Received: {name}.shape={shape}"
         )
-    return mask
+
+
+def sequence_mask(
+    mask: Tensor | None,
+    name: str,
+    x: Tensor | None,
+    pairs: str = PAIRS,
+    *,
+    reads_implicit: bool = False,
+) -> Tensor | None:
+    """Returns `mask` as a boolean tensor, or None, after `check_sequence_mask`.
+
+    With `reads_implicit`, a mask of None is the one that Keras attached to `x`. Keras itself passes
+    it only to calls with one tensor and an argument `mask`, or with several and `<argument>_mask`.
+    """
+    if mask is None and reads_implicit:
+        mask = getattr(x, "_keras_mask", None)
+    check_sequence_mask(mask, name, x, pairs)
+    return as_boolean_mask(mask, name)
+
+
+def check_attention_mask(
+    mask: Any, name: str, scores_shape: tuple[Any, ...], positions: str, axes: int = 1
+) -> None:
+    """Checks a mask that says which query attends to which key.
+
+    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
+    last axes of `scores_shape` (B, ..., N, T…, S…) and none or some of the first. An axis may have
+    length 1. T… and S… are `axes` each; `positions` names the arguments for masks of positions.
+    """
+    check_mask(mask, name)
+    if mask is None:
+        return
+    shape, count = tuple(np.shape(mask)), 2 * axes
+    leading = len(shape) - count
+    expected = (*scores_shape[: max(leading, 0)], *scores_shape[-count:])
+    if not 0 <= leading <= len(scores_shape) - count or not _fits(shape, expected):
+        raise ValueError(
+            f"`{name}` must have shape (T, S), (batch, T, S) or (batch, heads, T, S) with (T, S) = "
+            f"{tuple(scores_shape[-count:])} and scores of {tuple(scores_shape)}. Which positions "
+            f"are real belongs in {positions}. Received: {name}.shape={shape}"
+        )
+
+
+def _fits(shape: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
+    known = [
+        pair
+        for pair in zip(shape, expected, strict=True)
+        if all(isinstance(length, int) for length in pair)
+    ]
+    return all(own in (1, length) for own, length in known)
 
 
 def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> None:

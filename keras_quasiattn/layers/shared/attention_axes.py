@@ -5,7 +5,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.masking import combine_masks, largest
+from keras_quasiattn.ops.masking import causal_mask, combine_masks, largest
 from keras_quasiattn.ops.score_bias import as_score_bias
 
 Tensor = Any
@@ -100,13 +100,18 @@ class AttentionAxes:
     def pair_bias(
         self, bias: Tensor | None, query: Tensor, value: Tensor, num_heads: int
     ) -> Tensor | None:
-        """Flattens a bias that broadcasts to the scores: (…, T…, S…) → (…, T, S).
+        """Flattens a bias that broadcasts to the scores: (…, T…, S…) → (B, free…, N, T, S).
+
+        Axes that it lacks or shares get length 1.
 
         Raises a `ValueError` naming `attention_bias` if it holds no floats or does not broadcast.
         """
         shape = self.scores_shape(query.shape, value.shape, num_heads)
         bias = as_score_bias(bias, shape, "attention_bias")
-        if bias is None or len(self.axes) == 1:
+        if bias is None:
+            return None
+        bias = ops.expand_dims(bias, tuple(range(len(shape) - len(bias.shape))))
+        if len(self.axes) == 1:
             return bias
         targets, sources = self.lengths(query), self.lengths(value)
         bias = bias + ops.zeros((*targets, *sources), dtype=bias.dtype)  # broadcasts, as above
@@ -143,30 +148,23 @@ class AttentionAxes:
 
         `mask` is (B, free…, N, T, S), where axes may have length 1.
         """
-        # Compares the first visible key of each row with the row's own index. Combining a causal
-        # mask with a (1, S) mask instead would take T·S memory.
-        never = 2**31 - 1
-        keys = ops.where(mask, ops.arange(ops.shape(mask)[-1], dtype="int32"), never)
-        first = -largest(-keys, axis=(-3, -1), lowest=-never)  # (B, free…, T or 1)
-        last = ops.arange(_product(lengths), dtype="int32") if is_causal else never - 1
-        rows = ops.less_equal(first, last)
+        length = _product(lengths)
+        if is_causal and mask.shape[-2] != 1:
+            mask = combine_masks(mask, causal_mask(length, ops.shape(mask)[-1]))
+        if is_causal and mask.shape[-2] == 1:
+            # Compares the first visible key of each row with the row's own index. Combining a
+            # causal mask with a (1, S) mask instead would take T·S memory.
+            never = 2**31 - 1
+            keys = ops.where(mask, ops.arange(ops.shape(mask)[-1], dtype="int32"), never)
+            first = -largest(-keys, axis=(-3, -1), lowest=-never)  # (B, free…, 1)
+            rows = ops.less_equal(first, ops.arange(length, dtype="int32"))
+        else:
+            rows = ops.any(mask, axis=(-3, -1))  # (B, free…, T or 1)
         if len(lengths) > 1:
-            rows = ops.logical_and(rows, ops.ones((_product(lengths),), dtype="bool"))
+            rows = ops.logical_and(rows, ops.ones((length,), dtype="bool"))
             rows = ops.reshape(rows, (*ops.shape(rows)[:-1], *lengths))  # (B, free…, T…)
         now = (0, *self.free_axes, *self.axes)
         return ops.transpose(rows, tuple(now.index(axis) for axis in range(len(now))))
-
-    def queries_seeing_only(self, chosen: Tensor, targets: tuple[Any, ...]) -> Tensor:
-        """Returns which queries see no other keys than the chosen ones under a causal mask.
-
-        `chosen` and the result are (B, d1, …, dn).
-        """
-        (axis,), (length,) = self.axes, targets
-        others = ops.cumsum(ops.cast(ops.logical_not(chosen), "int32"), axis=axis)
-        # Counts of unchosen keys, with a 0 in front. Queries beyond the last key see all keys.
-        others = ops.pad(others, [(int(place == axis), 0) for place in range(len(others.shape))])
-        last = ops.minimum(ops.arange(length, dtype="int32") + 1, ops.shape(others)[axis] - 1)
-        return ops.equal(ops.take(others, last, axis=axis), 0)
 
     def scores_shape(self, query_shape: Shape, value_shape: Shape, num_heads: int) -> Shape:
         """The shape of the scores: (B, free…, N, T…, S…)."""

@@ -5,10 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.arguments import (
+    check_sequence,
+    check_sequence_mask,
+    sequence_mask,
+)
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import check_mask, zero_padding
+from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
 Shape = tuple[int | None, ...]
@@ -48,7 +52,7 @@ class AttentionPooling(keras.layers.Layer):
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Pools `inputs` (B, T, D); see the class."""
-        mask = sequence_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         result = self.pool(zero_padding(inputs, mask), mask, return_attention_scores)
         # (B, D) and (B, T)
@@ -77,7 +81,7 @@ class AttentionPooling(keras.layers.Layer):
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Any:
         """Returns the symbolic output (B, D), and weights (B, T)."""
-        check_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
         )

@@ -8,6 +8,7 @@ from keras_quasiattn.layers.shared.arguments import (
     check_positive_integer,
     check_rate,
     check_sequence,
+    check_sequence_mask,
     sequence_mask,
 )
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
@@ -83,7 +84,7 @@ class BidirectionalGRU(keras.layers.Layer):
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
         """Returns the states of both directions; see the class."""
-        mask = sequence_mask(mask, "mask")
+        mask = sequence_mask(mask, "mask", inputs)
         x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
         # (B, T, D) to (B, T, 2·units)
         return run_recurrent(
@@ -98,7 +99,7 @@ class BidirectionalGRU(keras.layers.Layer):
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Any:
         """Returns symbolic states (B, T, 2·units)."""
-        sequence_mask(mask, "mask")
+        check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:

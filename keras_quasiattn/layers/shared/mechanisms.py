@@ -49,6 +49,8 @@ class Mechanism:
     Attributes:
         op: the function of `keras_quasiattn.ops` that computes the attention. It takes `query`,
             `key`, `value`, `mask`, `arguments` and the options of `attend`.
+        counts_pairs: whether it counts pairs, so that the op must exclude those of masked queries
+            although no weight depends on them.
         needs_one_projection: whether both sequences need the same projection, because features are
             subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
@@ -56,6 +58,7 @@ class Mechanism:
     """
 
     op: ClassVar[Callable[..., Any]]
+    counts_pairs: ClassVar[bool] = False
     needs_one_projection: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}

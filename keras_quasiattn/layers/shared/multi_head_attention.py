@@ -7,18 +7,19 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
+from keras_quasiattn.layers.shared.arguments import check_attention_mask, check_sequence_mask
 from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
+from keras_quasiattn.layers.shared.known_inputs import KnownInputs
 from keras_quasiattn.layers.shared.mechanisms import Mechanism
 from keras_quasiattn.layers.shared.projected_heads import ProjectedHeads, Shape
 from keras_quasiattn.layers.shared.projection import projected
+from keras_quasiattn.ops.finite import make_unknown
 from keras_quasiattn.ops.masking import (
     as_boolean_mask,
-    check_mask,
+    causal_mask,
     combine_masks,
-    finite_positions,
     sliding_window_mask,
     zero_masked,
-    zero_padding,
 )
 from keras_quasiattn.ops.recording import mark_visible
 from keras_quasiattn.ops.score_bias import check_score_bias
@@ -35,9 +36,10 @@ class MultiHeadQuasiAttention(ProjectedHeads):
     `HeadOptions`) and the call's `attention_bias`. Masks must be boolean or 0/1 integers, and an
     explicit `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached to the
     tensor.
-    Values at masked positions, NaN included, do not affect others. A row that is masked or has
-    nothing to attend to is exactly 0, also after the output projection. Returning the scores does
-    not change the output. Kernels start larger than in Keras before 3.15 (see
+    What a position holds, NaN included, affects no row that may not see it, and no gradient of one;
+    a row that sees NaN or infinity is NaN. A row that is masked or has nothing to attend to is
+    exactly 0, also after the output projection. Returning the scores does not change the output.
+    Kernels start larger than in Keras before 3.15 (see
     `ProjectionInitializer`).
 
     Raises:
@@ -102,57 +104,82 @@ class MultiHeadQuasiAttention(ProjectedHeads):
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Attends; arguments and results as in `keras.layers.MultiHeadAttention`.
 
-        `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S). Under a 16-bit
-        policy Keras rounds them to 16 bits, as it does every argument; the sum is float32.
+        `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S); −∞ hides a
+        pair as a mask does, for every mechanism. Under a 16-bit policy Keras rounds them to 16
+        bits, as it does every argument: below −65504, float16 is −∞. The sum is float32.
         """
         axes = self._axes
-        query_mask = as_boolean_mask(query_mask, "query_mask")
-        value_mask = as_boolean_mask(value_mask, "value_mask")
-        key_mask = as_boolean_mask(key_mask, "key_mask")
-        attention_mask = as_boolean_mask(attention_mask, "attention_mask")
-        query = zero_padding(query, query_mask)
-        value = zero_padding(value, value_mask)
-        key = None if key is None else zero_padding(key, key_mask)
-        if use_causal_mask:  # clear NaN ahead of a query (0·NaN is NaN); it is restored below
-            finite = finite_positions(value)
-            finite = finite if key is None else ops.logical_and(finite, finite_positions(key))
-            value, key = (
-                zero_padding(value, finite),
-                None if key is None else zero_padding(key, finite),
-            )
-        lengths = axes.lengths(query), axes.lengths(value)
-        source_mask = axes.source_mask(combine_masks(value_mask, key_mask))
-        mask = combine_masks(
-            source_mask, axes.pair_mask(attention_mask, *lengths), self._window(*lengths)
+        # What one mask hides from queries it also hides as a query; any other mask, not.
+        hides = key_mask is not None or (value_mask is not None and value_mask is not query_mask)
+        query_mask, value_mask, key_mask, attention_mask = (
+            as_boolean_mask(mask, name)
+            for name, mask in self._checked_masks(
+                query,
+                value,
+                query_mask=query_mask,
+                value_mask=value_mask,
+                key_mask=key_mask,
+                attention_mask=attention_mask,
+            ).items()
         )
-        heads_key, heads_value = self.project(value, key)  # (B, S, ..., G, H), (B, S, ..., G, V)
+        lengths = axes.lengths(query), axes.lengths(value)
+        bias = axes.pair_bias(attention_bias, query, value, self.num_heads)
+        pairs = combine_masks(axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
+        source_mask = combine_masks(value_mask, key_mask)
+        given = (query, value, key, query_mask, source_mask)
+        hides = hides or use_causal_mask or pairs is not None
+        if hides or bias is None:
+            inputs = KnownInputs(*given, look=hides)
+        else:
+            inputs = KnownInputs.unless_all_is_seen(bias, *given)
+        # (B, T, ..., N, H), (B, S, ..., G, H), (B, S, ..., G, V)
+        heads_query, heads_key, heads_value = inputs.project(self)
+        # Where a query sees NaN, and where it is real and sees anything: (B, T, ...), or None.
+        unknown, rows = inputs.rows(axes, pairs, use_causal_mask, bias)
+        if self.weights_see_all_pairs and not use_causal_mask:
+            unknown = inputs.anywhere(axes, unknown)
+        mask = combine_masks(axes.source_mask(source_mask), pairs)
         output, scores = self._attend(
-            self.project_query(query),
+            heads_query,
             heads_key,
             heads_value,
             combine_masks(mask, axes.target_mask(query_mask))  # T·S memory: only if needed
             if self.weights_see_all_pairs
+            or self.options.counts_pairs
             or return_attention_scores
             or attention_bias is not None  # which may be NaN there
             else mask,
             training=training,
             return_scores=return_attention_scores,
             is_causal=use_causal_mask,
-            bias=axes.pair_bias(attention_bias, query, value, self.num_heads),
+            bias=bias,
+            unknown=axes.target_mask(unknown),
         )
         mark_visible(axes.target_mask(query_mask))
         if self.use_gate:
-            output = output * projected(self._gate_dense, query)
+            output = output * projected(self._gate_dense, inputs.query)
         output = projected(self.output_dense, output)  # (B, T, ..., features)
-        if use_causal_mask:
-            seen = axes.queries_seeing_only(finite, lengths[0])  # (B, T, ...)
-            seen = ops.expand_dims(seen, tuple(range(len(seen.shape), len(output.shape))))
-            output = ops.where(seen, output, ops.cast(float("nan"), output.dtype))
-        rows = axes.rows_with_output(query, value, query_mask, mask, use_causal_mask)
+        if unknown is not None:
+            output = make_unknown(output, unknown)
         if rows is not None:  # elsewhere the output is 0: no bias of the projection there
             features = tuple(range(len(rows.shape), len(output.shape)))
             output = zero_masked(output, ops.expand_dims(rows, features))
         return (output, scores) if return_attention_scores else output
+
+    def _checked_masks(
+        self, query: Tensor, value: Tensor, *, attention_mask: Any, **masks: Any
+    ) -> dict[str, Any]:
+        """The masks by name; a `ValueError` names one that does not fit query and value."""
+        for name, mask in masks.items():
+            of = query if name == "query_mask" else value
+            check_sequence_mask(mask, name, of, "`attention_mask`")
+        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
+        scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
+        positions = "`query_mask` and `value_mask`"
+        check_attention_mask(
+            attention_mask, "attention_mask", scores_shape, positions, len(axes.axes)
+        )
+        return {**masks, "attention_mask": attention_mask}
 
     def _window(self, targets: tuple[Any, ...], sources: tuple[Any, ...]) -> Tensor | None:
         if self.sliding_window is None:
@@ -171,10 +198,11 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         return_scores: bool,
         is_causal: bool,
         bias: Tensor | None = None,
+        unknown: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attends from heads (B, T, ..., N, H), mask (B, ..., N, T, S), to (B, T, ..., N, V).
 
-        Keys and values have G heads.
+        Keys and values have G heads. The scores of `unknown` rows, (B, ..., 1, T, 1), are NaN.
         """
         axes = self._axes
         targets, sources = axes.lengths(query), axes.lengths(key)
@@ -194,7 +222,11 @@ class MultiHeadQuasiAttention(ProjectedHeads):
                 **({} if bias is None else {"bias": bias}),
             )
         output, scores = result if return_scores else (result, None)
-        scores = axes.unflatten_scores(scores, targets, sources) if return_scores else None
+        if return_scores:
+            if unknown is not None:
+                seen = causal_mask(*ops.shape(scores)[-2:]) if is_causal else None
+                scores = zero_masked(make_unknown(scores, unknown), combine_masks(mask, seen))
+            scores = axes.unflatten_scores(scores, targets, sources)
         return axes.heads_last(output, targets), scores
 
     def _compute_attention(  # the extension point that Keras documents; inputs are as in a cache
@@ -236,10 +268,14 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         attention_bias: Tensor | None = None,
     ) -> Any:
         """Returns symbolic output (B, T, ..., features), and scores (B, ..., N, T, S)."""
-        check_mask(query_mask, "query_mask")
-        check_mask(value_mask, "value_mask")
-        check_mask(key_mask, "key_mask")
-        check_mask(attention_mask, "attention_mask")
+        self._checked_masks(
+            query,
+            value,
+            query_mask=query_mask,
+            value_mask=value_mask,
+            key_mask=key_mask,
+            attention_mask=attention_mask,
+        )
         axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
         scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
         check_score_bias(attention_bias, scores_shape, "attention_bias")

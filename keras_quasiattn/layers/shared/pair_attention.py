@@ -4,12 +4,14 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.layers.shared.arguments import check_sequence_mask
 from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
-from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
+from keras_quasiattn.ops.masking import as_boolean_mask, zero_padding
 from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
 Shape = tuple[int | None, ...]
+_TWO = "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features)."
 
 
 class PairAttention(keras.layers.Layer):
@@ -49,7 +51,8 @@ class PairAttention(keras.layers.Layer):
         return_attention_scores: bool = False,
     ) -> Any:
         """Attends within the pair `inputs`; see the class."""
-        masks = [as_boolean_mask(m, f"mask[{i}]") for i, m in enumerate(_pair_of_masks(mask))]
+        masks = _checked_masks(inputs, mask)
+        masks = [as_boolean_mask(one, f"mask[{index}]") for index, one in enumerate(masks)]
         a, b = (  # (B, T, features), (B, S, features)
             zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # Keras does not cast integers
             for x, m in zip(inputs, masks, strict=True)
@@ -84,8 +87,7 @@ class PairAttention(keras.layers.Layer):
         return_attention_scores: bool = False,
     ) -> Any:
         """Returns symbolic outputs, and weights (B, T, S)."""
-        for index, one in enumerate(_pair_of_masks(mask)):
-            check_mask(one, f"mask[{index}]")
+        _checked_masks(inputs, mask)
         a, b = (tuple(x.shape) for x in inputs)
         outputs = self.compute_output_shape([a, b])
         one_way = isinstance(outputs, tuple)
@@ -107,10 +109,7 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
     if not is_pair or any(
         not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes
     ):
-        raise ValueError(
-            "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features). "
-            f"Received shapes: {shapes}"
-        )
+        raise ValueError(f"{_TWO} Received shapes: {shapes}")
     features = {shape[-1] for shape in shapes}
     if None in features or (same_features and len(features) > 1):
         raise ValueError(
@@ -119,11 +118,25 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
         )
 
 
-def _pair_of_masks(mask: Any) -> list[Any]:
+def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
+    """The masks of two inputs; a `ValueError` unless there are two of each, and they fit.
+
+    The widths of the inputs are left to the projections.
+    """
+    if not isinstance(inputs, (list, tuple)):
+        # One tensor would be taken for as many as it has examples.
+        given: Any = f"one {type(inputs).__name__} of shape {tuple(getattr(inputs, 'shape', ()))}"
+    else:
+        given = [tuple(x.shape) for x in inputs]
+    if isinstance(given, str) or len(given) != 2 or any(len(shape) != 3 for shape in given):
+        raise ValueError(f"{_TWO} Received: {given}")
     if mask is None:
         return [None, None]
     if not isinstance(mask, (list, tuple)) or len(mask) != 2:
+        what = f"{len(mask)} masks" if isinstance(mask, (list, tuple)) else f"type {type(mask)}"
         raise ValueError(
-            f"`mask` must be a list [mask_a, mask_b] or None. Received: mask of type {type(mask)}"
+            f"`mask` must be a list [mask_a, mask_b] or None. Received: mask of {what}"
         )
+    for index, (one, x) in enumerate(zip(mask, inputs, strict=True)):
+        check_sequence_mask(one, f"mask[{index}]", x)
     return list(mask)

@@ -9,7 +9,9 @@
   run one at a time, forward and backward, so that one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: of (B, T, F) and (B, S, F), by a kernel of
   the backend; None where it has none.
+- `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
+- `may_branch(x)`: whether a branch that the content of `x` decides is cheaper than both ways.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
@@ -33,7 +35,9 @@ in_turn = _backend.in_turn
 # Tiles compute these themselves on TensorFlow and JAX.
 l1_distances = getattr(_backend, "l1_distances", None)
 l1_gradients = getattr(_backend, "l1_gradients", None)
+known_content = _backend.known_content
 loop = _backend.loop
+may_branch = _backend.may_branch
 maximum = _backend.maximum
 needs_static_shapes = _backend.needs_static_shapes
 runs_op_by_op = _backend.runs_op_by_op

@@ -4,6 +4,8 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from jax import default_backend
 from jax import numpy as jnp
 from jax.core import Tracer
 from jax.lax import stop_gradient
@@ -41,6 +43,16 @@ def add_rows(total: Tensor, x: Tensor) -> Tensor:
 
 def runs_op_by_op() -> bool:
     """False: JAX compiles what it runs."""
+    return False
+
+
+def known_content(x: Tensor) -> np.ndarray | None:
+    """The array of a tensor on the CPU that is not traced."""
+    return None if isinstance(x, Tracer) or default_backend() != "cpu" else np.asarray(x)
+
+
+def may_branch(x: Tensor) -> bool:
+    """False: JAX compiles and fuses both ways, and in eager calls compiles a branch every time."""
     return False
 
 

@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 from keras import ops
 
@@ -31,6 +32,16 @@ def runs_op_by_op() -> bool:
             return False
         graph = getattr(graph, "outer_graph", None)
     return True
+
+
+def known_content(x: Tensor) -> np.ndarray | None:
+    """The array of an eager tensor on the CPU."""
+    return x.numpy() if tf.is_tensor(x) and hasattr(x, "numpy") and not has_accelerator() else None
+
+
+def may_branch(x: Tensor) -> bool:
+    """True unless XLA compiles the surrounding graph: it fuses what the branch would save."""
+    return runs_op_by_op()
 
 
 # What Keras calls the graphs of its own steps in `fit`, `evaluate` and `predict`. It keeps these

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from keras import ops
 from torch import abs as absolute
@@ -53,6 +54,19 @@ def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor
 def runs_op_by_op() -> bool:
     """True: PyTorch calls a kernel for every operation."""
     return True
+
+
+def known_content(x: Tensor) -> np.ndarray | None:
+    """The array of a tensor on the CPU that is not traced."""
+    if not may_branch(x):
+        return None
+    x = x.detach()
+    return (x.double() if x.is_floating_point() else x).numpy()  # NumPy has no bfloat16
+
+
+def may_branch(x: Tensor) -> bool:
+    """Whether the content can be read without waiting for a device, and is not being traced."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
 def needs_static_shapes(x: Tensor) -> bool:

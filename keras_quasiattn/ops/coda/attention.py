@@ -9,11 +9,11 @@ from keras_quasiattn.ops.coda.blockwise import blockwise_sums
 from keras_quasiattn.ops.coda.choice import compute_by_choice
 from keras_quasiattn.ops.coda.composition import Composition
 from keras_quasiattn.ops.coda.pairs import Pairs
-from keras_quasiattn.ops.masking import as_boolean_mask, sides
+from keras_quasiattn.ops.masking import as_boolean_mask, causal_mask, combine_masks, sides
 from keras_quasiattn.ops.precision import weighted_sum
 from keras_quasiattn.ops.random import drop_weights
 from keras_quasiattn.ops.recording import is_recording
-from keras_quasiattn.ops.score_bias import as_score_bias
+from keras_quasiattn.ops.score_bias import as_score_bias, check_not_low, with_hidden_pairs
 from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
@@ -67,9 +67,10 @@ def coda_attention(
         dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
         dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
         bias: floats that broadcast to (..., T, S), added to E before its mean is taken; None = no
-            bias. It moves the sign and strength of a weight: a large negative bias makes tanh(E)
-            −1, so the key is subtracted, not ignored. N is unchanged, and the gate still deletes.
-            What the bias holds at a masked pair does not matter.
+            bias. −∞ hides the pair, as the mask does. A finite bias moves the sign and strength of
+            a weight: a large negative one makes tanh(E) −1, so the key is subtracted, not ignored;
+            below −1e4 it is an error, which graphs cannot find. N is unchanged, and the gate still
+            deletes. What the bias holds at a masked pair does not matter.
         return_scores: also return M, before dropout; takes T·S memory per head with any
             implementation.
         implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
@@ -94,8 +95,8 @@ def coda_attention(
 
     Raises:
         ValueError: an unknown option, an implementation that is not available here or cannot return
-            scores or add a bias, a float mask, a bias without floats or of another shape, a rank
-            below 2, lengths or feature counts that do not match, or dropout without a seed.
+            scores or add a bias, a float mask, a bias without floats, of another shape or too low,
+            a rank below 2, lengths or feature counts that do not match, or dropout without a seed.
 
     Example:
     >>> import numpy as np
@@ -113,23 +114,33 @@ def coda_attention(
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     leading = (None,) * (max(len(query.shape), len(key.shape)) - 2)
-    pairs = Pairs(
-        query,
-        key,
-        distance_query=query,
-        distance_key=key,
-        composition=composition,
-        alpha=alpha,
-        beta=beta,
-        bias=as_score_bias(bias, (*leading, query.shape[-2], key.shape[-2])),
-        mask=as_boolean_mask(mask, "mask"),
-        is_causal=is_causal,
-        mean_per_query=is_causal or center_per_query,
-        dropout=dropout,
-        dropout_seed=dropout_seed,
-    )
+    bias = as_score_bias(bias, (*leading, query.shape[-2], key.shape[-2]))
+    mask = as_boolean_mask(mask, "mask")
+    seen = None
+    if is_causal and bias is not None:
+        seen = causal_mask(ops.shape(query)[-2], ops.shape(key)[-2])
+    check_not_low(bias, combine_masks(mask, seen))
+
+    def sums(mask: Tensor | None) -> tuple[Tensor, ...]:
+        pairs = Pairs(
+            query,
+            key,
+            distance_query=query,
+            distance_key=key,
+            composition=composition,
+            alpha=alpha,
+            beta=beta,
+            bias=bias,
+            mask=mask,
+            is_causal=is_causal,
+            mean_per_query=is_causal or center_per_query,
+            dropout=dropout,
+            dropout_seed=dropout_seed,
+        )
+        return _sums(pairs, value, return_scores=return_scores, implementation=implementation)
+
     with training_step(training):
-        results = _sums(pairs, value, return_scores=return_scores, implementation=implementation)
+        results = with_hidden_pairs(sums, mask, bias)
     return results if return_scores else results[0]
 
 

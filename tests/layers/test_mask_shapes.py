@@ -1,0 +1,107 @@
+"""Masks of a wrong rank or size, and inputs of a wrong number, are refused by name, everywhere."""
+
+import keras
+import numpy as np
+import pytest
+from cases import CASES, ONE_OF_EACH
+from layer_case import BATCH, FEATURES
+from running import as_tensor, shared_layer
+
+from keras_quasiattn import layers
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.layers.shared.pair_attention import PairAttention
+
+every_class = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
+PAIR_CASES = [case for case in CASES if issubclass(case.layer, PairAttention)]
+
+
+@every_class
+def test_a_mask_that_is_not_of_the_positions_was_taken(case):
+    """(B, N, T) of a (B, T, D), which `TimeDistributed` hands on, and sizes that do not fit."""
+    layer, sequences = shared_layer(case), case.sequences()
+    symbolic = [keras.Input(x.shape[1:], batch_size=BATCH) for x in sequences]
+    for index, name in enumerate(case.style.mask_names):
+        length = sequences[index].shape[1]
+        for shape in (
+            (BATCH, length, length),  # coincides with the positions and itself
+            (BATCH, length, FEATURES),
+            (BATCH, 1, 1, length),
+            (length,),
+            (BATCH, length + 1),
+            (BATCH + 1, length),
+        ):
+            masks = [None] * len(sequences)
+            masks[index] = np.ones(shape, "bool")
+            message = rf"`{name}` must have shape \(batch, length\).*attention_mask`.*{shape}"
+            message = message.replace("[", r"\[").replace("]", r"\]")
+            message = message.replace(
+                str(shape), str(shape).replace("(", r"\(").replace(")", r"\)")
+            )
+            with pytest.raises(ValueError, match=message):
+                case.run(layer, [as_tensor(x) for x in sequences], masks)
+            if shape[1:] and len(shape) > 2:
+                masks[index] = keras.Input(shape[1:], batch_size=BATCH, dtype="bool")
+                with pytest.raises(ValueError, match=r"must have shape \(batch, length\)"):
+                    case.run(layer, symbolic, masks)
+
+
+B, T, S, N = 3, 5, 7, 2
+WRONG_PAIRS = [(T,), (B, S, T), (B + 1, T, S), (B, N + 1, T, S), (B, N, 1, T, S), (B, S)]
+RIGHT_PAIRS = [(T, S), (B, T, S), (B, N, T, S), (B, 1, S), (B, 1, T, S), (1, 1, T, 1)]
+
+
+def test_an_attention_mask_that_is_not_of_the_pairs_was_taken():
+    x, y = np.ones((B, T, 8), "float32"), np.ones((B, S, 8), "float32")
+    attention, decoder = layers.MultiHeadCoDA(N, 4), layers.TransformerDecoder(8, N)
+    belongs = {"attention_mask": "`query_mask` and `value_mask`"}
+    for layer, name in ((attention, "attention_mask"), (decoder, "encoder_attention_mask")):
+        for shape in RIGHT_PAIRS:
+            layer(x, y, **{name: np.ones(shape, "bool")})
+        for shape in WRONG_PAIRS:
+            where = belongs.get(name, "`encoder_mask`")
+            message = rf"`{name}` must have .*\(5, 7\).*belongs in {where}.*Received"
+            with pytest.raises(ValueError, match=message):
+                layer(x, y, **{name: np.ones(shape, "bool")})
+    own = np.ones((B, T, S), "bool")
+    encoder = layers.TransformerEncoder(8, N)
+    with pytest.raises(ValueError, match="`attention_mask` must have .*belongs in `mask`"):
+        encoder(x, attention_mask=own)
+    with pytest.raises(ValueError, match="`decoder_attention_mask` .*belongs in `decoder_mask`"):
+        decoder(x, y, decoder_attention_mask=own)
+
+
+def test_over_several_axes_the_axes_of_the_input_count():
+    layer, x = layers.MultiHeadSoftmax(N, 4, attention_axes=(1,)), np.ones((B, 4, 3, 8), "float32")
+    layer(x, x, query_mask=np.ones((B, 4, 3), "bool"))
+    for right in ((B, 3, 4, 4), (B, 3, N, 4, 4), (4, 4)):
+        layer(x, x, attention_mask=np.ones(right, "bool"))
+    for name, wrong in (("query_mask", (B, 4)), ("attention_mask", (B, 4, 4, 3))):
+        with pytest.raises(ValueError, match=f"`{name}` must have shape"):
+            layer(x, x, **{name: np.ones(wrong, "bool")})
+
+
+@pytest.mark.parametrize("name", MULTI_HEAD_LAYERS)
+def test_every_mechanism_checks_each_of_its_masks(name):
+    layer, x = MULTI_HEAD_LAYERS[name](N, 4), np.ones((B, T, 8), "float32")
+    for argument in ("query_mask", "value_mask", "key_mask", "attention_mask"):
+        with pytest.raises(ValueError, match=f"`{argument}` must have shape"):
+            layer(x, x, key=x, **{argument: np.ones((N, B, T), "bool")})
+
+
+@pytest.mark.parametrize("case", PAIR_CASES, ids=str)
+def test_a_built_pair_layer_took_one_tensor_for_two_sequences(case):
+    layer, (x, y) = shared_layer(case), map(as_tensor, case.sequences())
+    one = keras.ops.concatenate([x[:1], x[:1]])
+    for inputs, received in (
+        (one, r"one .* of shape \(2, 5, 11\)"),
+        ([x], r"\[\(3, 5, 11\)\]"),
+        ([x, y, x], r"\[.*, .*, \(3, 5, 11\)\]"),
+        ([x, y[0]], r"\[\(3, 5, 11\), \(7, 11\)\]"),
+    ):
+        with pytest.raises(ValueError, match=rf"`inputs` must be a list \[a, b\].*{received}"):
+            layer(inputs)
+    for inputs in (keras.Input((5, 11), batch_size=2), [keras.Input((5, 11))] * 3):
+        with pytest.raises(ValueError, match=r"`inputs` must be a list \[a, b\]"):
+            layer(inputs)
+    with pytest.raises(ValueError, match="`mask` must be a list.*3 masks"):
+        layer([x, y], mask=[None] * 3)
