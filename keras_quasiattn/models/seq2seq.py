@@ -192,14 +192,7 @@ class Seq2Seq(FunctionalModel):
             Logits (B, vocabulary_size), float32, and the cache for the next position.
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
-        # Squeezed to (B, embedding_dim): a new tensor, without the Keras mask.
-        x, states = (
-            ops.squeeze(self._target_embedding(tokens), 1),
-            [],
-        )
-        for decoder, state in zip(self._decoders, cache["states"], strict=True):
-            x, state = decoder.cell(x, state, training=False)
-            states.append(state)
+        x, states = self._step_states(self._target_embedding(tokens), 0, cache["states"])
         if "memory" in cache:
             keys, values, mask = (cache["memory"][name] for name in ("keys", "values", "mask"))
             # Attends as a sequence of one position: (B, 1, units) to (B, 1, D).
@@ -208,6 +201,36 @@ class Seq2Seq(FunctionalModel):
             )
             x = ops.concatenate([x, ops.squeeze(context, 1)], axis=-1)
         return self._output_layer(x), {**cache, "states": states}
+
+    def prefill(self, tokens: Tensor, count: Any, cache: dict[str, Any]) -> dict[str, Any]:
+        """Does what `step` does for the first tokens, but for attention and logits.
+
+        Args:
+            tokens: (B, P) integers, the target tokens from position 0 on (id 1 at position 0).
+            count: scalar integer, how many of the P columns to read.
+            cache: from `start_cache`.
+
+        Returns:
+            The cache for a step at position `count`.
+        """
+        x = self._target_embedding(ops.cast(tokens, "int32"))
+        _, states = ops.while_loop(
+            lambda index, states: index < count,
+            lambda index, states: (index + 1, self._step_states(x, index, states)[1]),
+            (ops.zeros((), dtype="int32"), cache["states"]),
+        )
+        return {**cache, "states": states}
+
+    def _step_states(
+        self, embedded: Tensor, index: Any, states: list[list[Tensor]]
+    ) -> tuple[Tensor, list[list[Tensor]]]:
+        """Returns the last layer's output (B, units) for `embedded` (B, P, D) at `index`."""
+        # (B, D): a new tensor, without the Keras mask.
+        x, new_states = ops.take(embedded, index, axis=1), []
+        for decoder, state in zip(self._decoders, states, strict=True):
+            x, state = decoder.cell(x, state, training=False)
+            new_states.append(state)
+        return x, new_states
 
     def _encode(
         self, source: Tensor, training: bool | None = None

@@ -68,8 +68,8 @@ def test_a_prompt_is_neither_drawn_nor_counted():
     prompted, cache = with_prompt(step, ops.zeros((4, 1)), prompt)
     tokens, total = map(numpy, sampling_search(prompted, cache, LENGTH, seed=1, top_k=3))
     assert tokens[0, :2].tolist() == [3, 2] and tokens[1, 0] == 3
-    assert tokens[3].tolist() == [5, 1, 0] and total[3] == 0
-    assert (total[:3] < 0).all()
+    assert tokens[3, :2].tolist() == [5, 1] and tokens[3, 2] in (2, 3, 4)  # of the end, 3 likely
+    assert (total < 0).all()
 
 
 @pytest.mark.parametrize(
