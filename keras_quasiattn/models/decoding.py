@@ -185,7 +185,7 @@ def beam_search(
     ) -> Tensor:
         # Upper bound of all continuations: log-probabilities only decrease, and the score of a
         # given log-probability is highest at full length.
-        hope = ops.any(score(ops.max(alive_total, axis=1), length) > best_score)
+        hope = ops.any(score(alive_total[:, 0], length) > best_score)  # the first is the highest
         return ops.logical_and(index < length, hope)
 
     def body(

@@ -69,6 +69,7 @@ def with_prompt(
         The step and the cache to search with.
 
     Example:
+    >>> from keras_quasiattn.models import greedy_search
     >>> favours_two = lambda tokens, index, cache: (
     ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
     ...     cache,

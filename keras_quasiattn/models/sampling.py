@@ -34,8 +34,8 @@ def sampling_search(
     p(v) ∝ exp(logit[v] / temperature), over the `top_k` most likely tokens, and of these over the
     fewest most likely ones whose p together reaches `top_p`
 
-    Tokens as likely as the last of these may be drawn too. It draws by the maximum of log p(v) + Gumbel(0, 1) noise. The noise is a function of the seed,
-    the position and the row.
+    Tokens as likely as the last of these may be drawn too. It draws by the maximum of
+    log p(v) + Gumbel(0, 1) noise. The noise is a function of the seed, the position and the row.
 
     Args:
         step: as for `greedy_search`.
