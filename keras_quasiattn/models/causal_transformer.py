@@ -16,7 +16,7 @@ from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.models.decoding import greedy_search
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.prompts import with_prompt
-from keras_quasiattn.models.transformer import first_real, is_real, mark_real
+from keras_quasiattn.models.real_tokens import first_real, is_real, mark_real
 from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any

@@ -11,7 +11,7 @@ from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.transformer import is_real
+from keras_quasiattn.models.real_tokens import is_real
 from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
@@ -30,8 +30,9 @@ class Seq2Seq(FunctionalModel):
 
     Inputs, padding and decoding are those of `Transformer`. Padding is id 0, follows the text and
     changes nothing. The target input is the wanted output shifted by one, with id 1 in front. The
-    logits carry the target's mask. `start_cache` and `step` serve `greedy_search` and
-    `beam_search`. If a source is all padding, the decoder starts from zero states.
+    logits carry the target's mask. `start_cache` and `step` serve the searches, and `prefill` reads
+    a prompt for them (`models.with_prompt`). If a source is all padding, the decoder starts from
+    zero states.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).

@@ -17,9 +17,9 @@ from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
+from keras_quasiattn.models.real_tokens import first_real, is_real, mark_real
 
 Tensor = Any
-PADDING_ID = 0
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -34,6 +34,9 @@ class Transformer(FunctionalModel):
     logits have no meaning. The logits carry the target's mask, so Keras losses and metrics leave
     padding out. The target input is the wanted output shifted by one, with id 1 (the end of the
     sequence, also used as start symbol) in front. Sequences may have any length.
+
+    `start_cache` and `step` serve the searches, and `prefill` reads the beginning of the answers at
+    once where it is given (`models.with_prompt`).
 
     With `universal=True` a single encoder block and a single decoder block are applied `num_layers`
     times each, and the position and a learned step vector are added before every application
@@ -334,20 +337,3 @@ class Transformer(FunctionalModel):
 
     def _logits(self, x: Tensor) -> Tensor:
         return self.token_embedding(self.decoder_norm(x), reverse=True)
-
-
-def is_real(ids: Tensor) -> Tensor:
-    """Returns the boolean mask of the ids that are not padding."""
-    return ops.not_equal(ids, PADDING_ID)
-
-
-def mark_real(mask: Tensor, tokens: Tensor, index: Any) -> Tensor:
-    """Returns `mask` (B, L) with whether `tokens` (B, 1) are real at position `index`."""
-    here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
-    return ops.where(here, is_real(tokens), mask)
-
-
-def first_real(tokens: Tensor, count: Any) -> Tensor:
-    """Returns whether `tokens` (B, P) are real and among the first `count` columns."""
-    columns = ops.arange(ops.shape(tokens)[1], dtype="int32")
-    return ops.logical_and(is_real(tokens), columns < ops.cast(count, "int32"))
