@@ -1,5 +1,6 @@
 """One decoder block of a Transformer with any attention."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,7 +13,11 @@ from keras_quasiattn.layers.shared.arguments import (
     check_sequence_mask,
     sequence_mask,
 )
-from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
+from keras_quasiattn.layers.shared.attention_cache import (
+    attend_from_cache,
+    read_into_cache,
+    start_attention_cache,
+)
 from keras_quasiattn.layers.transformer_block import (
     TransformerBlock,
     call_attention,
@@ -43,8 +48,9 @@ class TransformerDecoder(TransformerBlock):
     means over its own row, so an output never depends on later positions: the self-attention
     while it is causal, the cross-attention by `center_per_query`.
 
-    `start_cache` and `step` compute one position at a time. At real positions, the outputs equal
-    those of one causal call on the whole sequence without dropout and without attention masks.
+    `start_cache` and `step` compute one position at a time, and `prefill` the first ones at once.
+    At real positions, the outputs equal those of one causal call on the whole sequence without
+    dropout and without attention masks.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
@@ -227,21 +233,50 @@ class TransformerDecoder(TransformerBlock):
             (B, 1, D) and the cache for the next step.
         """
         decoder_mask = sequence_mask(decoder_mask, "decoder_mask", None)
+        real = None if decoder_mask is None else ops.take(decoder_mask, [index], axis=1)  # (B, 1)
+        attend = partial(attend_from_cache, index=index)
+        return self._attend_with_cache(attend, decoder, real, cache, decoder_mask, encoder_mask)
+
+    def prefill(
+        self,
+        decoder: Tensor,
+        cache: dict[str, Any],
+        decoder_mask: Tensor | None = None,
+        encoder_mask: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any]]:
+        """Computes the outputs at the first positions in one pass, without dropout.
+
+        Args:
+            decoder: (B, P, D), the inputs at positions 0 … P − 1.
+            cache: from `start_cache`.
+            decoder_mask: optional (B, P), True = a real position.
+            encoder_mask: optional (B, S), True = a real position.
+
+        Returns:
+            (B, P, D) and the cache for a step at position P, or at any before it.
+        """
+        mask = sequence_mask(decoder_mask, "decoder_mask", decoder)
+        return self._attend_with_cache(read_into_cache, decoder, mask, cache, mask, encoder_mask)
+
+    def _attend_with_cache(
+        self,
+        attend: Callable[..., tuple[Tensor, Any]],
+        decoder: Tensor,
+        real: Tensor | None,
+        cache: dict[str, Any],
+        decoder_mask: Tensor | None,
+        encoder_mask: Tensor | None,
+    ) -> tuple[Tensor, dict[str, Any]]:
         masks = {"self_attention": decoder_mask}
         if self._has_cross_attention:
             masks["cross_attention"] = sequence_mask(encoder_mask, "encoder_mask", None)
-        real = None if decoder_mask is None else ops.take(decoder_mask, [index], axis=1)  # (B, 1)
         x = ops.cast(zero_padding(decoder, real), self.compute_dtype)
         new_cache = {}
         for name, mask in masks.items():
-            attend = partial(
-                attend_from_cache,
-                index=index,
-                cache=cache[name],
-                mask=mask,
-                is_causal=name == "self_attention",
+            of_layer = partial(
+                attend, cache=cache[name], mask=mask, is_causal=name == "self_attention"
             )
-            x, new_cache[name] = self._apply_attention_sublayer(name, x, attend, training=False)
+            x, new_cache[name] = self._apply_attention_sublayer(name, x, of_layer, training=False)
         return self.feed_forward(x, training=False), new_cache
 
     def _check_encoder(self, encoder: Tensor | None, **masks: Tensor | None) -> None:

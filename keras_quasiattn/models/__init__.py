@@ -3,14 +3,10 @@
 from keras_quasiattn.models.attention_flow_reader import AttentionFlowReader
 from keras_quasiattn.models.causal_transformer import CausalTransformer
 from keras_quasiattn.models.decaprop import DecaProp
-from keras_quasiattn.models.decoding import (
-    beam_search,
-    greedy_search,
-    with_limits,
-    with_prompt,
-)
+from keras_quasiattn.models.decoding import beam_search, greedy_search, with_limits
 from keras_quasiattn.models.mixture_classifier import MixtureClassifier
 from keras_quasiattn.models.pair_classifier import PairClassifier
+from keras_quasiattn.models.prompts import with_prompt
 from keras_quasiattn.models.ranking_crossentropy import RankingCrossentropy
 from keras_quasiattn.models.sampling import sampling_search
 from keras_quasiattn.models.seq2seq import Seq2Seq

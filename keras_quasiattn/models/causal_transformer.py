@@ -7,14 +7,16 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.attention_cache import write_first
 from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
-from keras_quasiattn.models.decoding import greedy_search, with_prompt
+from keras_quasiattn.models.decoding import greedy_search
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.transformer import is_real, mark_real
+from keras_quasiattn.models.prompts import with_prompt
+from keras_quasiattn.models.real_tokens import first_real, is_real, mark_real
 from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
@@ -164,6 +166,25 @@ class CausalTransformer(FunctionalModel):
             blocks.append(block_cache)
         return ops.squeeze(self._logits(x), axis=1), {"mask": mask, "blocks": blocks}
 
+    def prefill(self, tokens: Tensor, count: Any, cache: dict[str, Any]) -> dict[str, Any]:
+        """Does in one pass what `step` does for the first tokens, one after the other.
+
+        Args:
+            tokens: (B, P) integers, from position 0 on (id 1 at position 0).
+            count: scalar integer, how many of the P columns to read.
+            cache: from `start_cache`.
+
+        Returns:
+            The cache for a step at position `count`.
+        """
+        tokens = ops.cast(tokens, "int32")
+        mask, x = first_real(tokens, count), self._embed(tokens, training=False)
+        blocks = []
+        for block, block_cache in zip(self.decoder_blocks, cache["blocks"], strict=True):
+            x, block_cache = block.prefill(x, block_cache, mask)
+            blocks.append(block_cache)
+        return {"mask": write_first(cache["mask"], mask), "blocks": blocks}
+
     def generate(
         self,
         prompt: Tensor,
@@ -173,16 +194,21 @@ class CausalTransformer(FunctionalModel):
     ) -> tuple[Tensor, Tensor]:
         """Continues each prompt, one position at a time from the cache.
 
+        The prompts are read in one pass, up to the end of the shortest one (`models.with_prompt`).
+        Padding in a prompt is left out, wherever it stands: the answer is that of the prompt
+        without it. An end token in a prompt ends nothing.
+
         Args:
             prompt: ids (B, P), integers below `vocabulary_size`, without the start symbol; shorter
-                ones end in padding. P may be 0.
-            length: largest number of tokens, those of the prompt included.
+                ones are padded, on either side. P may be 0.
+            length: largest number of tokens, those of the prompt included; at least P.
             search: `models.greedy_search`, `models.beam_search` or `models.sampling_search`.
             **options: options of the search, such as `beam_width`.
 
         Returns:
-            Tokens (B, length), int32, that begin with the prompt, and the log-probability (B,) of
-            those after it. Padding fills what follows the end of a sequence.
+            Tokens (B, length), int32, that begin with the tokens of the prompt, and the
+            log-probability (B,) of those after them. Padding fills what follows the end of a
+            sequence.
 
         Raises:
             ValueError: if the prompt is not a matrix of integers, or longer than `length`.
@@ -200,7 +226,13 @@ class CausalTransformer(FunctionalModel):
                 "`length` must be at least the length of the prompt. "
                 f"Received: length={length}, prompt.shape={tuple(prompt.shape)}"
             )
-        step, cache = with_prompt(self.step, self.start_cache(batch_size, length), prompt)
+        step, cache = with_prompt(
+            self.step,
+            self.start_cache(batch_size, length),
+            prompt,
+            prefill=self.prefill,
+            **{name: options[name] for name in ("start_id", "padding_id") if name in options},
+        )
         return search(step, cache, length, **options)
 
     def _embed(self, ids: Tensor, start_index: Any = 0, training: bool | None = None) -> Tensor:

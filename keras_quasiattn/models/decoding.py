@@ -4,6 +4,7 @@ Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, under `
 `jax.jit`, and inside a SavedModel.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,9 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.models.prompts import PromptedStep, Step, begin
 
 Tensor = Any
-Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
 
 
 def greedy_search(
@@ -71,6 +72,7 @@ def choose_tokens(
     """
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
+    prompted, answers, first = begin(step, batch, length, start_id, padding_id)
 
     def unfinished(index: Tensor, tokens: Tensor, finished: Tensor, *_: Any) -> Tensor:
         return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
@@ -91,10 +93,11 @@ def choose_tokens(
         chosen = ops.where(finished, padding_id, chosen)
         total = ops.where(finished, total, total + gained)
         sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, 1), sequences)
+        ends = ops.logical_and(ops.equal(chosen, end_id), ~prompted.is_given(index))
         return (
             index + 1,
             chosen,
-            ops.logical_or(finished, ops.equal(chosen, end_id)),
+            ops.logical_or(finished, ends),
             sequences,
             total,
             cache,
@@ -104,10 +107,10 @@ def choose_tokens(
         unfinished,
         body,
         (
-            ops.convert_to_tensor(0, dtype="int32"),
-            ops.full((batch,), start_id, dtype="int32"),
+            prompted.start,
+            first,
             ops.zeros((batch,), dtype="bool"),
-            ops.full((batch, length), padding_id, dtype="int32"),
+            answers,
             ops.zeros((batch,), dtype="float32"),
             cache,
         ),
@@ -172,6 +175,7 @@ def beam_search(
     columns = ops.arange(length, dtype="int32")
     # (B, 1): the row of each item's first beam among the B·K rows.
     first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * width, 1)
+    prompted, answers, _ = begin(step, batch, length, start_id, padding_id)
 
     def score(log_probability: Tensor, tokens: Any) -> Tensor:
         return log_probability / ops.power((5.0 + ops.cast(tokens, "float32")) / 6.0, alpha)
@@ -181,7 +185,7 @@ def beam_search(
     ) -> Tensor:
         # Upper bound of all continuations: log-probabilities only decrease, and the score of a
         # given log-probability is highest at full length.
-        hope = ops.any(score(ops.max(alive_total, axis=1), length) > best_score)
+        hope = ops.any(score(alive_total[:, 0], length) > best_score)  # the first is the highest
         return ops.logical_and(index < length, hope)
 
     def body(
@@ -210,7 +214,8 @@ def beam_search(
         sequences = ops.take(rows, first_rows + beams, axis=0)  # (B, 2K, length)
         sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, -1), sequences)
 
-        ends = ops.equal(chosen, end_id)
+        is_given = ops.expand_dims(prompted.is_given(index), 1)
+        ends = ops.logical_and(ops.equal(chosen, end_id), ~is_given)
         complete = ops.logical_or(ends, index + 1 >= length)
         # (B, K). Only the K best candidates may end: a lower end token would not have won a beam.
         scores = ops.where(complete, score(totals, index + 1), -float("inf"))[:, :width]
@@ -229,18 +234,20 @@ def beam_search(
         return index + 1, alive, alive_total, best, best_score, best_total, cache
 
     nothing = ops.full((batch,), -float("inf"), dtype="float32")
+    # A prompt that fills the answers leaves nothing to search for.
+    total = ops.where(prompted.start < length, nothing, 0.0)
     # All beams start identical, so only the first may be extended at the first step.
     alive_total = ops.where(ops.arange(width) == 0, ops.zeros((batch, width)), -float("inf"))
     _, _, _, best, _, best_total, _ = ops.while_loop(
         unfinished,
         body,
         (
-            ops.convert_to_tensor(0, dtype="int32"),
-            ops.full((batch, width, length), padding_id, dtype="int32"),
+            prompted.start,
+            ops.repeat(ops.expand_dims(answers, 1), width, axis=1),
             alive_total,
-            ops.full((batch, length), padding_id, dtype="int32"),
+            answers,
             nothing,
-            nothing,
+            total,
             keras.tree.map_structure(lambda leaf: ops.repeat(leaf, width, axis=0), cache),
         ),
     )
@@ -252,7 +259,8 @@ def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tupl
 
     A search has one `length` for all rows, so a short text batched with a long one could get a
     longer answer than it gets alone. The limits prevent that: after `limits[b]` − 1 tokens row b
-    must take the end token, whose log-probability is then 0.
+    must take the end token, whose log-probability is then 0. A prompt is not cut: if it is longer,
+    the end follows it.
 
     Args:
         step: as for `greedy_search`.
@@ -281,46 +289,11 @@ def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tupl
         is_over = ops.expand_dims(index + 1 >= cache["limits"], 1)
         return ops.where(is_over, end, logits), {**cache, "cache": inner}
 
-    return limited, {"limits": ops.cast(limits, "int32"), "cache": cache}
-
-
-def with_prompt(step: Step, cache: Any, prompt: Tensor, padding_id: int = 0) -> tuple[Step, Any]:
-    """Wraps a step and its cache so that the answer of each row begins with a prompt.
-
-    At the positions of its prompt a row must take the prompt's tokens, whose log-probabilities are
-    then 0. An end token in the prompt ends the row.
-
-    Args:
-        step: as for `greedy_search`.
-        cache: the initial cache, with B rows.
-        prompt: integers (B, P); shorter prompts end in padding.
-        padding_id: id of padding. Defaults to 0.
-
-    Returns:
-        The step and the cache to search with.
-
-    Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
-    >>> prompt = keras.ops.array([[3, 0], [3, 3]])
-    >>> step, cache = with_prompt(favours_two, keras.ops.zeros((2, 1)), prompt)
-    >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
-    [[3, 2, 2], [3, 3, 2]]
-    """
-
-    def prompted(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
-        logits, inner = step(tokens, index, cache["cache"])
-        given = cache["prompt"]  # (B, P + 1), the last column is padding
-        place = ops.minimum(index, ops.shape(given)[1] - 1)
-        wanted = ops.expand_dims(ops.take(given, place, axis=1), 1)  # (B, 1)
-        is_wanted = ops.equal(ops.arange(logits.shape[-1], dtype="int32"), wanted)
-        forced = ops.where(is_wanted, ops.cast(0.0, logits.dtype), -float("inf"))
-        return ops.where(ops.equal(wanted, padding_id), logits, forced), {**cache, "cache": inner}
-
-    prompt = ops.pad(ops.cast(prompt, "int32"), [(0, 0), (0, 1)], constant_values=padding_id)
-    return prompted, {"prompt": prompt, "cache": cache}
+    limits = ops.cast(limits, "int32")
+    if isinstance(step, PromptedStep):
+        limits = ops.maximum(limits, step.lengths + 1)
+        return dataclasses.replace(step, step=limited), {"limits": limits, "cache": cache}
+    return limited, {"limits": limits, "cache": cache}
 
 
 def _batch_size(cache: Any) -> Any:

@@ -1,12 +1,15 @@
 """Sampling from any model that gives the next token's logits step by step."""
 
+import numbers
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.models.decoding import Step, choose_tokens
+from keras_quasiattn.models.decoding import choose_tokens
+from keras_quasiattn.models.prompts import Step
+from keras_quasiattn.ops.backend import cumsum
 from keras_quasiattn.ops.random import gumbel_noise
 
 Tensor = Any
@@ -21,16 +24,18 @@ def sampling_search(
     seed: Any,
     temperature: float = 1.0,
     top_k: int | None = None,
+    top_p: float | None = None,
     start_id: int = 1,
     end_id: int = 1,
     padding_id: int = 0,
 ) -> tuple[Tensor, Tensor]:
     """Draws each token from the model's probabilities, up to the end token or `length` tokens.
 
-    p(v) ∝ exp(logit[v] / temperature), over the `top_k` most likely tokens
+    p(v) ∝ exp(logit[v] / temperature), over the `top_k` most likely tokens, and of these over the
+    fewest most likely ones whose p together reaches `top_p`
 
-    It draws by the maximum of log p(v) + Gumbel(0, 1) noise. The noise is a function of the seed,
-    the position and the row.
+    Tokens as likely as the last of these may be drawn too. It draws by the maximum of
+    log p(v) + Gumbel(0, 1) noise. The noise is a function of the seed, the position and the row.
 
     Args:
         step: as for `greedy_search`.
@@ -40,6 +45,8 @@ def sampling_search(
             `keras.random.SeedGenerator`, which gives others in each.
         temperature: number above 0; below 1 likely tokens become more likely. Defaults to 1.
         top_k: positive integer, how many of the most likely tokens may be drawn; None for all.
+        top_p: number above 0, at most 1: which share of the probability, at `temperature` and among
+            the `top_k`, the tokens that may be drawn must hold; None, or 1, for all.
         start_id: token at position 0, not part of the answer. Defaults to 1.
         end_id: token after which a row is finished, part of the answer. Defaults to 1.
         padding_id: fills the rest of a finished row and is never drawn. Defaults to 0.
@@ -49,7 +56,7 @@ def sampling_search(
         its end, at temperature 1 and over all tokens.
 
     Raises:
-        ValueError: if `seed`, `temperature` or `top_k` is out of range.
+        ValueError: if `seed`, `temperature`, `top_k` or `top_p` is out of range.
 
     Example:
     >>> favours_two = lambda tokens, index, cache: (
@@ -66,6 +73,12 @@ def sampling_search(
         )
     if top_k is not None:
         check_positive_integer(top_k, "top_k")
+    if top_p is not None and (
+        not isinstance(top_p, numbers.Real) or isinstance(top_p, bool) or not 0 < top_p <= 1
+    ):
+        raise ValueError(
+            f"`top_p` must be None or a number above 0, at most 1. Received: top_p={top_p!r}"
+        )
     if isinstance(seed, keras.random.SeedGenerator):
         key = ops.cast(seed.next(), "int32")
     elif isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31:
@@ -77,16 +90,24 @@ def sampling_search(
         )
 
     def draw(log_probabilities: Tensor, index: Tensor) -> Tensor:
+        scores = log_probabilities / temperature  # (B, V)
         if top_k is not None:
-            count = min(top_k, log_probabilities.shape[-1])
-            least = ops.top_k(log_probabilities, count)[0][:, -1:]  # (B, 1)
-            log_probabilities = ops.where(
-                log_probabilities >= least, log_probabilities, -float("inf")
-            )
+            scores = _likeliest(scores, ops.top_k(scores, min(top_k, scores.shape[-1]))[0][:, -1:])
+        if top_p is not None and top_p < 1:  # at 1, rounding would leave out rare tokens
+            ordered = ops.top_k(scores, scores.shape[-1])[0]
+            probabilities = ops.softmax(ordered, axis=-1)
+            before = cumsum(probabilities) - probabilities
+            needed = ops.where(before < top_p, ordered, ordered[:, :1])
+            scores = _likeliest(scores, ops.min(needed, axis=-1, keepdims=True))
         here = ops.stack([key[0] + ops.cast(index, "int32") * _INDEX, key[1]])
-        noise = gumbel_noise(here, tuple(ops.shape(log_probabilities)), draws=1)
-        return ops.argmax(log_probabilities / temperature + ops.squeeze(noise, -1), axis=-1)
+        noise = gumbel_noise(here, tuple(ops.shape(scores)), draws=1)
+        return ops.argmax(scores + ops.squeeze(noise, -1), axis=-1)
 
     return choose_tokens(
         step, cache, length, draw, start_id=start_id, end_id=end_id, padding_id=padding_id
     )
+
+
+def _likeliest(scores: Tensor, least: Tensor) -> Tensor:
+    """Returns `scores` (B, V) with −∞ below `least` (B, 1)."""
+    return ops.where(scores >= least, scores, -float("inf"))

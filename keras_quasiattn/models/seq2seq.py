@@ -11,7 +11,7 @@ from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.transformer import is_real
+from keras_quasiattn.models.real_tokens import is_real
 from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
@@ -30,8 +30,9 @@ class Seq2Seq(FunctionalModel):
 
     Inputs, padding and decoding are those of `Transformer`. Padding is id 0, follows the text and
     changes nothing. The target input is the wanted output shifted by one, with id 1 in front. The
-    logits carry the target's mask. `start_cache` and `step` serve `greedy_search` and
-    `beam_search`. If a source is all padding, the decoder starts from zero states.
+    logits carry the target's mask. `start_cache` and `step` serve the searches, and `prefill` reads
+    a prompt for them (`models.with_prompt`). If a source is all padding, the decoder starts from
+    zero states.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
@@ -192,14 +193,7 @@ class Seq2Seq(FunctionalModel):
             Logits (B, vocabulary_size), float32, and the cache for the next position.
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)
-        # Squeezed to (B, embedding_dim): a new tensor, without the Keras mask.
-        x, states = (
-            ops.squeeze(self._target_embedding(tokens), 1),
-            [],
-        )
-        for decoder, state in zip(self._decoders, cache["states"], strict=True):
-            x, state = decoder.cell(x, state, training=False)
-            states.append(state)
+        x, states = self._step_states(self._target_embedding(tokens), 0, cache["states"])
         if "memory" in cache:
             keys, values, mask = (cache["memory"][name] for name in ("keys", "values", "mask"))
             # Attends as a sequence of one position: (B, 1, units) to (B, 1, D).
@@ -208,6 +202,36 @@ class Seq2Seq(FunctionalModel):
             )
             x = ops.concatenate([x, ops.squeeze(context, 1)], axis=-1)
         return self._output_layer(x), {**cache, "states": states}
+
+    def prefill(self, tokens: Tensor, count: Any, cache: dict[str, Any]) -> dict[str, Any]:
+        """Does what `step` does for the first tokens, but for attention and logits.
+
+        Args:
+            tokens: (B, P) integers, the target tokens from position 0 on (id 1 at position 0).
+            count: scalar integer, how many of the P columns to read.
+            cache: from `start_cache`.
+
+        Returns:
+            The cache for a step at position `count`.
+        """
+        x = self._target_embedding(ops.cast(tokens, "int32"))
+        _, states = ops.while_loop(
+            lambda index, states: index < count,
+            lambda index, states: (index + 1, self._step_states(x, index, states)[1]),
+            (ops.zeros((), dtype="int32"), cache["states"]),
+        )
+        return {**cache, "states": states}
+
+    def _step_states(
+        self, embedded: Tensor, index: Any, states: list[list[Tensor]]
+    ) -> tuple[Tensor, list[list[Tensor]]]:
+        """Returns the last layer's output (B, units) for `embedded` (B, P, D) at `index`."""
+        # (B, D): a new tensor, without the Keras mask.
+        x, new_states = ops.take(embedded, index, axis=1), []
+        for decoder, state in zip(self._decoders, states, strict=True):
+            x, state = decoder.cell(x, state, training=False)
+            new_states.append(state)
+        return x, new_states
 
     def _encode(
         self, source: Tensor, training: bool | None = None

@@ -8,6 +8,7 @@ from keras import ops
 
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.attention_cache import write_first
 from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
 from keras_quasiattn.layers.step_signal import StepSignal
@@ -16,9 +17,9 @@ from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
+from keras_quasiattn.models.real_tokens import first_real, is_real, mark_real
 
 Tensor = Any
-PADDING_ID = 0
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -33,6 +34,9 @@ class Transformer(FunctionalModel):
     logits have no meaning. The logits carry the target's mask, so Keras losses and metrics leave
     padding out. The target input is the wanted output shifted by one, with id 1 (the end of the
     sequence, also used as start symbol) in front. Sequences may have any length.
+
+    `start_cache` and `step` serve the searches, and `prefill` reads the beginning of the answers at
+    once where it is given (`models.with_prompt`).
 
     With `universal=True` a single encoder block and a single decoder block are applied `num_layers`
     times each, and the position and a learned step vector are added before every application
@@ -224,18 +228,58 @@ class Transformer(FunctionalModel):
         """
         tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)  # (B, 1)
         mask = mark_real(cache["target_mask"], tokens, index)  # (B, length)
+        source_mask = cache["source_mask"]
+
+        def read(block: TransformerDecoder, x: Tensor, block_cache: Any) -> tuple[Tensor, Any]:
+            return block.step(x, index, block_cache, mask, source_mask)
+
+        x, blocks = self._decode_with_cache(tokens, read, cache, start_index=index)
+        logits = ops.squeeze(self._logits(x), axis=1)  # (B, 1, vocabulary_size) to (B, …)
+        return logits, {**cache, "target_mask": mask, "blocks": blocks}
+
+    def prefill(self, tokens: Tensor, count: Any, cache: dict[str, Any]) -> dict[str, Any]:
+        """Does in one pass what `step` does for the first tokens, one after the other.
+
+        Args:
+            tokens: (B, P) integers, the target tokens from position 0 on (id 1 at position 0).
+            count: scalar integer, how many of the P columns to read.
+            cache: from `start_cache`.
+
+        Returns:
+            The cache for a step at position `count`.
+        """
+        tokens = ops.cast(tokens, "int32")
+        mask = first_real(tokens, count)
+
+        def read(block: TransformerDecoder, x: Tensor, block_cache: Any) -> tuple[Tensor, Any]:
+            return block.prefill(x, block_cache, mask, cache["source_mask"])
+
+        _, blocks = self._decode_with_cache(tokens, read, cache, mask=mask)
+        return {
+            **cache,
+            "target_mask": write_first(cache["target_mask"], mask),
+            "blocks": blocks,
+        }
+
+    def _decode_with_cache(
+        self,
+        tokens: Tensor,
+        read: Callable[[TransformerDecoder, Tensor, Any], tuple[Tensor, Any]],
+        cache: dict[str, Any],
+        start_index: Any = 0,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, list[Any]]:
+        """Returns the last block's output and every block's cache."""
         blocks = []
 
         def apply(x: Tensor, i: int) -> Tensor:
-            block = self._block(self.decoder_blocks, i)
-            x, block_cache = block.step(x, index, cache["blocks"][i], mask, cache["source_mask"])
+            x, block_cache = read(self._block(self.decoder_blocks, i), x, cache["blocks"][i])
             blocks.append(block_cache)
             return x
 
-        x = self._embed(tokens, start_index=index, training=False)
-        x = self._apply_blocks("decoder", apply, x, start_index=index, training=False)
-        logits = ops.squeeze(self._logits(x), axis=1)  # (B, 1, vocabulary_size) to (B, …)
-        return logits, {"source_mask": cache["source_mask"], "target_mask": mask, "blocks": blocks}
+        x = self._embed(tokens, start_index=start_index, training=False)
+        options = {"start_index": start_index, "mask": mask, "training": False}
+        return self._apply_blocks("decoder", apply, x, **options), blocks
 
     def _decode(
         self,
@@ -293,14 +337,3 @@ class Transformer(FunctionalModel):
 
     def _logits(self, x: Tensor) -> Tensor:
         return self.token_embedding(self.decoder_norm(x), reverse=True)
-
-
-def is_real(ids: Tensor) -> Tensor:
-    """Returns the boolean mask of the ids that are not padding."""
-    return ops.not_equal(ids, PADDING_ID)
-
-
-def mark_real(mask: Tensor, tokens: Tensor, index: Any) -> Tensor:
-    """Returns `mask` (B, L) with whether `tokens` (B, 1) are real at position `index`."""
-    here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
-    return ops.where(here, is_real(tokens), mask)

@@ -4,9 +4,15 @@ import pytest
 from keras import ops
 
 from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
-from keras_quasiattn.layers.shared.attention_cache import attend_from_cache, start_attention_cache
+from keras_quasiattn.layers.shared.attention_cache import (
+    attend_from_cache,
+    read_into_cache,
+    start_attention_cache,
+)
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 B, T, S, D, E = 3, 5, 7, 12, 8
+LONG = pytest.mark.long
 
 
 class DistanceMean(keras.layers.Layer):
@@ -45,6 +51,15 @@ LAYERS = {
     "other": DistanceMean,
 }
 
+MECHANISMS = {name: lambda layer=layer: layer(2, 4) for name, layer in MULTI_HEAD_LAYERS.items()}
+# In cross-attention nothing is read at once that one query does not read in the same way, or else
+# is the layer's own call: the long tests suffice.
+READINGS = [
+    pytest.param(make, is_causal, id=f"{name}-{is_causal}", marks=[] if is_causal else LONG)
+    for name, make in {**LAYERS, **{f"any {n}": make for n, make in MECHANISMS.items()}}.items()
+    for is_causal in (True, False)
+]
+
 
 def random(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
@@ -71,6 +86,41 @@ def test_one_query_at_a_time_gives_the_rows_of_one_call(name, is_causal, masked)
     for index in range(T):
         query = queries[:, index : index + 1]
         row, cache = attend_from_cache(layer, query, index, cache, mask, is_causal=is_causal)
+        np.testing.assert_allclose(ops.convert_to_numpy(row)[:, 0], want[:, index], atol=1e-5)
+
+
+@pytest.mark.parametrize(("make", "is_causal"), READINGS)
+def test_a_cache_that_read_the_first_queries_at_once_goes_on_as_one_that_read_each(make, is_causal):
+    """Also from a position before the last one read, whose entry was another's padding."""
+    layer = make()
+    queries = ops.convert_to_tensor(random(B, T, D))
+    values = queries if is_causal else ops.convert_to_tensor(random(B, S, E, seed=1))
+    mask = np.random.default_rng(2).random((B, T if is_causal else S)) < 0.7
+    mask[:, 0] = True
+    layer.build(queries.shape, values.shape)
+    want = ops.convert_to_numpy(
+        layer(queries, values, value_mask=mask, use_causal_mask=is_causal, training=False)
+    )
+    read, start = 3, 2
+    first = ops.concatenate([queries[:, :start], ops.full((B, read - start, D), 7.0)], axis=1)
+    first_mask = mask[:, :read] & (np.arange(read) < start) if is_causal else mask
+    cache = start_attention_cache(layer, ops.full((B, T, D), 1e3), None if is_causal else values)
+    rows, cache = read_into_cache(
+        layer, first, cache, ops.convert_to_tensor(first_mask), is_causal=is_causal
+    )
+    real = mask[:, :start] if is_causal else np.ones((B, start), bool)
+    np.testing.assert_allclose(
+        ops.convert_to_numpy(rows)[:, :start][real], want[:, :start][real], atol=1e-5
+    )
+    for index in range(start, T - 1):
+        row, cache = attend_from_cache(
+            layer,
+            queries[:, index : index + 1],
+            index,
+            cache,
+            ops.convert_to_tensor(mask),
+            is_causal=is_causal,
+        )
         np.testing.assert_allclose(ops.convert_to_numpy(row)[:, 0], want[:, index], atol=1e-5)
 
 

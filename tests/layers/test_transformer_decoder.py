@@ -120,6 +120,24 @@ def test_steps_without_an_encoder_give_what_one_call_gives(normalize_first):
         np.testing.assert_allclose(numpy(out)[real, 0], want[real, index], atol=1e-5)
 
 
+@pytest.mark.parametrize("normalize_first", [True, False])
+def test_the_first_positions_at_once_give_what_one_call_gives_and_so_does_the_step_after(
+    normalize_first,
+):
+    block = TransformerDecoder(7, 2, "coda", CENTERED, normalize_first=normalize_first)
+    x, z = random(B, T, D), random(B, S, E, seed=1)
+    mask, source_mask = np.ones((B, T), bool), np.arange(S) < np.array([[7], [2], [4]])
+    mask[0, 1] = False
+    want = numpy(block(x, z, decoder_mask=mask, encoder_mask=source_mask))
+    cache = block.start_cache(ops.convert_to_tensor(z), T, encoder_mask=source_mask)
+    first = ops.convert_to_tensor(np.where(mask[..., None], x, np.float32(np.nan))[:, :3])
+    out, cache = block.prefill(first, cache, mask[:, :3], source_mask)
+    np.testing.assert_allclose(numpy(out)[mask[:, :3]], want[:, :3][mask[:, :3]], atol=1e-5)
+    step = ops.convert_to_tensor(x[:, 3:4])
+    out, _ = block.step(step, 3, cache, decoder_mask=mask, encoder_mask=source_mask)
+    np.testing.assert_allclose(numpy(out)[:, 0], want[:, 3], atol=1e-5)
+
+
 @pytest.mark.parametrize(("attention", "options"), ATTENTIONS)
 def test_later_positions_change_nothing(attention, options):
     block = TransformerDecoder(7, 2, attention, options)

@@ -265,7 +265,8 @@ def test_a_saved_model_answers_and_generates_without_this_package(
     archive.write_out(tmp_path, verbose=False)
     answer = without_keras.ask(tmp_path, {"ids": ids()}, "serve")
     np.testing.assert_allclose(answer["logits"], want, atol=1e-5)
-    for prompt in (ids()[:, 1:3], ids()[:1, 1:]):
+    padded = np.array([[0, 5, 1, 3], [4, 1, 0, 0]], "int32")  # on both sides, with ends
+    for prompt in (ids()[:, 1:3], ids()[:1, 1:], padded):
         answer = without_keras.ask(tmp_path, {"ids": prompt}, "generate")
         tokens, total = model.generate(prompt, prompt.shape[1] + 3, beam_search, beam_width=2)
         np.testing.assert_array_equal(answer["tokens"], numpy(tokens))

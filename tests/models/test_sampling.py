@@ -22,14 +22,31 @@ def draw(rows=ROWS, **options):
     return [numpy(x) for x in sampling_search(step, ops.zeros((rows, 1)), LENGTH, **options)]
 
 
-@pytest.mark.parametrize(("temperature", "top_k"), [(1.0, None), (0.5, None), (2.0, 3)])
-def test_tokens_have_the_probabilities_of_the_model(temperature, top_k):
-    tokens, _ = draw(seed=5, temperature=temperature, top_k=top_k)
+@pytest.mark.parametrize(
+    ("temperature", "top_k", "top_p", "count"),
+    [
+        (1.0, None, None, 5),
+        (0.5, None, None, 5),
+        (2.0, 3, None, 3),
+        (1.0, None, 0.8, 3),  # 0.51, 0.82, and what 0.8 needs at temperature 1 …
+        (0.5, None, 0.8, 2),  # … and at 0.5
+        (1.0, 2, 0.6, 1),  # of two tokens the first has 0.62; of all it has 0.45
+        (1.0, 4, 1.0, 4),
+        (1.0, None, 1e-9, 1),
+    ],
+)
+def test_tokens_have_the_probabilities_of_the_model(temperature, top_k, top_p, count):
+    tokens, _ = draw(seed=5, temperature=temperature, top_k=top_k, top_p=top_p)
     wanted = np.exp(LOGITS / temperature)
     wanted[0] = 0  # padding is never drawn
-    if top_k is not None:
-        wanted[np.sort(LOGITS[1:])[-top_k] > LOGITS] = 0
+    for share, reached in ((top_k, len), (top_p, sum)):
+        wanted /= wanted.sum()
+        if share is not None:  # the fewest most likely tokens that reach the share
+            order = np.argsort(-wanted)
+            needed = next(n for n in range(1, V) if reached(wanted[order[:n]]) >= share - 1e-6)
+            wanted[order[needed:]] = 0
     wanted /= wanted.sum()
+    assert (wanted > 0).sum() == count
     for position in range(LENGTH):
         drawn = tokens[:, position][tokens[:, position] != 0]
         shares = np.bincount(drawn, minlength=V) / len(drawn)
@@ -58,6 +75,27 @@ def test_positions_rows_and_calls_draw_independently_and_a_seed_repeats():
     assert not rows[np.arange(LENGTH) > ended[:, None]].any()
 
 
+def test_tokens_as_likely_as_the_last_may_be_drawn_and_rare_ones_at_one():
+    """Of equal tokens a share picks none out; and no rounding of sums leaves a rare token out."""
+
+    def alike(tokens, index, cache):
+        return ops.zeros((ROWS, V)), cache
+
+    tokens, _ = sampling_search(alike, ops.zeros((ROWS, 1)), 1, seed=0, top_p=0.3)
+    assert set(numpy(tokens)[:, 0]) == {1, 2, 3, 4, 5}
+
+    def rare(tokens, index, cache):
+        logits = np.array([0.0, 40.0, 20.0, *[0.0] * 3], "float32")
+        return ops.tile(ops.convert_to_tensor(logits[None]), (8, 1)), cache
+
+    every = [
+        numpy(sampling_search(rare, ops.zeros((8, 1)), 1, seed=0, temperature=3.0, top_p=top_p)[0])
+        for top_p in (None, 1, 1.0)
+    ]
+    np.testing.assert_array_equal(every[0], every[1])
+    np.testing.assert_array_equal(every[0], every[2])
+
+
 def test_of_one_token_it_draws_what_greedy_search_takes():
     want, _ = greedy_search(step, ops.zeros((4, 1)), LENGTH)
     np.testing.assert_array_equal(draw(rows=4, seed=0, top_k=1)[0], numpy(want))
@@ -68,8 +106,8 @@ def test_a_prompt_is_neither_drawn_nor_counted():
     prompted, cache = with_prompt(step, ops.zeros((4, 1)), prompt)
     tokens, total = map(numpy, sampling_search(prompted, cache, LENGTH, seed=1, top_k=3))
     assert tokens[0, :2].tolist() == [3, 2] and tokens[1, 0] == 3
-    assert tokens[3].tolist() == [5, 1, 0] and total[3] == 0
-    assert (total[:3] < 0).all()
+    assert tokens[3, :2].tolist() == [5, 1] and tokens[3, 2] in (2, 3, 4)  # of the end, 3 likely
+    assert (total < 0).all()
 
 
 @pytest.mark.parametrize(
@@ -77,6 +115,10 @@ def test_a_prompt_is_neither_drawn_nor_counted():
     [
         ({"temperature": 0}, "`temperature` must be a number above 0.*temperature=0"),
         ({"top_k": 0}, "top_k=0"),
+        *(
+            ({"top_p": top_p}, f"`top_p` must be None or a number above 0.*top_p={top_p!r}")
+            for top_p in (0, -0.5, 1.1, float("nan"), "0.9", True)
+        ),
         ({"seed": None}, "`seed` must be an integer.*seed=None"),
         ({"seed": -1}, "seed=-1"),
     ],

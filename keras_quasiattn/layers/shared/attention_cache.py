@@ -1,5 +1,7 @@
 """Incremental attention, one query at a time, with a cache of earlier positions.
 
+The first queries, those of a prompt, can be read at once (`read_into_cache`).
+
 For `keras.layers.MultiHeadAttention` and the subclasses in this package the cache holds the
 projected keys and values. Other layers are called on all positions so far, and the row of the
 current query is taken. The same happens with options that depend on the position of a query
@@ -94,6 +96,51 @@ def attend_from_cache(
         training=False,
     )
     return ops.take(output, ops.reshape(index, (1,)), axis=1), cache
+
+
+def read_into_cache(
+    attention: keras.layers.Layer,
+    queries: Tensor,
+    cache: dict[str, Tensor],
+    mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Does in one call what `attend_from_cache` does at positions 0, 1 … of an unused cache.
+
+    Args:
+        attention: the layer for which the cache was started.
+        queries: (B, P, D), the queries at positions 0 … P − 1; those beyond the cache's length are
+            not stored.
+        cache: from `start_attention_cache`.
+        mask: optional boolean (B, P), or (B, S) in cross-attention; True = attend.
+        is_causal: True for self-attention, False for cross-attention.
+
+    Returns:
+        (B, P, D) and the cache for position P, or for any before it: what it holds from there on is
+        overwritten before it is seen.
+    """
+    is_plain = _has_plain_projections(attention)
+    if is_plain and not is_causal:
+        # Which query it is matters to rotations alone, and only the first one's position is needed.
+        return attend_from_cache(attention, queries, 0, cache, mask)
+    options = {"use_causal_mask": True, "query_mask": mask} if is_causal else {}
+    output = attention(
+        queries,
+        queries if is_causal else cache["value"],
+        value_mask=mask,
+        training=False,
+        **options,
+    )
+    entries = _projected(attention, queries) if is_plain else {"query": queries}
+    return output, cache | {name: write_first(cache[name], entries[name]) for name in entries}
+
+
+def write_first(store: Tensor, entries: Tensor) -> Tensor:
+    """Returns `store` (B, L, ...) with `entries` (B, P, ...) at positions 0 … P − 1."""
+    entries = ops.cast(entries, store.dtype)
+    both = ops.concatenate([entries, store[:, ops.shape(entries)[1] :]], axis=1)
+    return both[:, : ops.shape(store)[1]]
 
 
 def _has_plain_projections(attention: keras.layers.Layer) -> bool:
