@@ -1,6 +1,7 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
-`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. The
+`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. They
+are imported here, all of them, so that Keras finds every class that a saved model may name. The
 other packages are imported on first use, because they need extras.
 """
 
@@ -10,7 +11,7 @@ from keras_quasiattn._version import __version__
 from keras_quasiattn.extras import require
 
 try:
-    from keras_quasiattn import layers, ops
+    from keras_quasiattn import layers, metrics, models, ops
 except ModuleNotFoundError as error:
     backend = str(error.name).partition(".")[0]
     if backend not in ("tensorflow", "jax", "torch"):
@@ -22,11 +23,9 @@ except ModuleNotFoundError as error:
         name=backend,
     ) from error
 
-# The extra that each package needs; none beyond a backend for models and metrics.
+# The extra that each package needs.
 _EXTRAS = {
     "data": "tasks",
-    "metrics": "tensorflow",
-    "models": "tensorflow",
     "report": "report",
     "serving": "tasks",
     "tasks": "tasks",
@@ -35,7 +34,7 @@ _EXTRAS = {
     "tuning": "tuning",
 }
 
-__all__ = ["__version__", "layers", "ops", *_EXTRAS]
+__all__ = ["__version__", "layers", "metrics", "models", "ops", *_EXTRAS]
 
 
 def __getattr__(name: str) -> ModuleType:
