@@ -1,8 +1,8 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
-`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. They
-are imported here, all of them, so that Keras finds every class that a saved model may name. The
-other packages are imported on first use, because they need extras.
+`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. All
+are imported here, so that Keras finds every class that a saved model may name. The other packages
+are imported on first use, because they need extras.
 """
 
 from types import ModuleType

@@ -9,6 +9,7 @@ from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.dense_stack import DenseStack
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
@@ -16,7 +17,7 @@ Shape = tuple[int | None, ...]
 COMPARISONS = ("concat", "difference")
 
 
-class PairNetwork(keras.layers.Layer):
+class PairNetwork(QuantizedParts, keras.layers.Layer):
     """`PairClassifier` without its embedding, so that the components of a mixture can share one.
 
     a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import check_mask, zero_padding
@@ -14,7 +15,7 @@ Tensor = Any
 Shape = tuple[int | None, ...]
 
 
-class AttentionPooling(keras.layers.Layer):
+class AttentionPooling(QuantizedParts, keras.layers.Layer):
     """Pools (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
 
     Args:

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.masking import as_boolean_mask, check_mask, zero_padding
 from keras_quasiattn.ops.training import training_step
 
@@ -12,7 +13,7 @@ Tensor = Any
 Shape = tuple[int | None, ...]
 
 
-class PairAttention(keras.layers.Layer):
+class PairAttention(QuantizedParts, keras.layers.Layer):
     """Takes [a, b] and returns a new version of each; subclasses implement `attend`.
 
     Values at masked positions are set to 0 before `attend`, and each output keeps the mask of its

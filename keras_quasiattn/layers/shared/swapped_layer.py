@@ -9,6 +9,7 @@ import keras
 
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 
 # The constructor arguments that all multi-head layers share; the others define one mechanism.
 _INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
@@ -103,7 +104,7 @@ class Swap:
 
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
-class SwappedLayer:
+class SwappedLayer(QuantizedParts):
     """First base of the copy of a layer whose class knows nothing of the swap.
 
     It is saved as the configuration of that layer and the swap.
