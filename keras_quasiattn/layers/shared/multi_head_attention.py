@@ -25,6 +25,12 @@ from keras_quasiattn.ops.score_bias import check_score_bias
 from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
+# Methods that subclasses of Keras' layer may override, and which its `call` and `build` use.
+_HOOKS_OF_KERAS = tuple(
+    name
+    for name, value in vars(keras.layers.MultiHeadAttention).items()
+    if name.startswith("_") and not name.startswith("__") and callable(value)
+)
 
 
 class MultiHeadQuasiAttention(ProjectedHeads):
@@ -38,10 +44,12 @@ class MultiHeadQuasiAttention(ProjectedHeads):
     Values at masked positions, NaN included, do not affect others. A row that is masked or has
     nothing to attend to is exactly 0, also after the output projection. Returning the scores does
     not change the output. Kernels start larger than in Keras before 3.15 (see
-    `ProjectionInitializer`).
+    `ProjectionInitializer`). A subclass computes something else by overriding `attend`; `call` uses
+    no private method of Keras' layer, so it refuses one that a subclass overrides without `call`.
 
     Raises:
         ValueError: `flash_attention=True`, `dropout` outside [0, 1), a float mask, or wrong shapes.
+        TypeError: a subclass overrides `_compute_attention` or the like, which nothing would call.
     """
 
     options = Mechanism()  # defines the weights
@@ -82,6 +90,8 @@ class MultiHeadQuasiAttention(ProjectedHeads):
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Creates projections and learned weights; a `ValueError` if shapes do not fit together."""
+        if type(self).call is MultiHeadQuasiAttention.call:
+            self._check_overrides()
         super().build(query_shape, value_shape, key_shape)
         self._learned = self.options.make_weights(self, self.key_dim, self.num_heads)
 
@@ -105,6 +115,7 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S). Under a 16-bit
         policy Keras rounds them to 16 bits, as it does every argument; the sum is float32.
         """
+        self._check_overrides()
         axes = self._axes
         query_mask = as_boolean_mask(query_mask, "query_mask")
         value_mask = as_boolean_mask(value_mask, "value_mask")
@@ -154,6 +165,21 @@ class MultiHeadQuasiAttention(ProjectedHeads):
             output = zero_masked(output, ops.expand_dims(rows, features))
         return (output, scores) if return_attention_scores else output
 
+    def _check_overrides(self) -> None:
+        own = type(self)
+        ignored = [
+            name
+            for name in _HOOKS_OF_KERAS
+            if getattr(own, name) is not getattr(MultiHeadQuasiAttention, name)
+        ]
+        if ignored:
+            raise TypeError(
+                "A subclass of a multi-head layer of this package must override `attend`, or `call`, "
+                f"to compute something else. Received: {own.__name__}, which overrides "
+                f"{', '.join(f'`{name}`' for name in ignored)} of keras.layers.MultiHeadAttention, "
+                "which is never called"
+            )
+
     def _window(self, targets: tuple[Any, ...], sources: tuple[Any, ...]) -> Tensor | None:
         if self.sliding_window is None:
             return None
@@ -197,7 +223,7 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         scores = axes.unflatten_scores(scores, targets, sources) if return_scores else None
         return axes.heads_last(output, targets), scores
 
-    def _compute_attention(  # the extension point that Keras documents; inputs are as in a cache
+    def _compute_attention(  # for caches, and for a subclass with a `call` as in Keras
         self,
         query: Tensor,
         key: Tensor,
