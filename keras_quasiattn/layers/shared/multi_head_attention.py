@@ -174,7 +174,7 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         ]
         if ignored:
             raise TypeError(
-                "A subclass of a multi-head layer of this package must override `attend`, or `call`, "
+                "A subclass of a multi-head layer of this package must override `attend` or `call` "
                 f"to compute something else. Received: {own.__name__}, which overrides "
                 f"{', '.join(f'`{name}`' for name in ignored)} of keras.layers.MultiHeadAttention, "
                 "which is never called"
