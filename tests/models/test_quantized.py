@@ -83,13 +83,13 @@ MODELS = {
 FAST = {"blocks", "held", "swapped", "classifier"}
 
 
-def data(model: keras.Model) -> list[np.ndarray]:
-    """An input of each kind that the models take."""
+def answers(model: keras.Model) -> list[np.ndarray]:
+    """The outputs for an input of each kind that the models take."""
     given = {2: IDS, 3: X}
-    return [
-        MASK if one.dtype == "bool" else given[len(one.shape)]
-        for one in keras.tree.flatten(model.inputs)
-    ]
+    inputs = keras.tree.map_structure(
+        lambda one: MASK if one.dtype == "bool" else given[len(one.shape)], model.input
+    )
+    return [keras.ops.convert_to_numpy(one) for one in keras.tree.flatten(model(inputs))]
 
 
 def modes(model: keras.Model) -> list[str | None]:
@@ -102,10 +102,7 @@ def assert_same(model: keras.Model, loaded: keras.Model) -> None:
         np.testing.assert_array_equal(
             *map(keras.ops.convert_to_numpy, (one, other)), err_msg=one.path
         )
-    inputs = data(model)
-    for pair in zip(
-        *(keras.tree.flatten(values(m, *inputs)) for m in (model, loaded)), strict=True
-    ):
+    for pair in zip(*map(answers, (model, loaded)), strict=True):
         np.testing.assert_allclose(*pair, atol=1e-5)
 
 
