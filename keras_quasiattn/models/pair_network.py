@@ -119,6 +119,7 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         context = context_shape[-1] if context_shape else 0
         read = {"concat": 2, "difference": 4}[self.comparison]
         self.compare.build((batch, None, read * cast(int, width)))
+        self.pooling.build((batch, None, self.units))
         self.aggregate.build((batch, 2 * self.units + cast(int, context)))
         self.output_layer.build((batch, self.units))
 

@@ -13,9 +13,12 @@ from test_swap_blocks import MASK, Block, X, model_of, of_blocks, values
 
 from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
 from keras_quasiattn.models import (
+    AttentionFlowReader,
     CausalTransformer,
     DecaProp,
+    MixtureClassifier,
     PairClassifier,
+    Seq2Seq,
     SiameseClassifier,
     TextClassifier,
     Transformer,
@@ -78,6 +81,9 @@ MODELS = {
     "sequences": lambda: Transformer(9, **SIZES),
     "pairs": lambda: PairClassifier(9, 3, embedding_dim=4, units=3),
     "siamese": lambda: SiameseClassifier(9, 3, embedding_dim=4, units=3),
+    "mixture": lambda: MixtureClassifier(9, 3, [{"intra_attention": True}], common={"units": 3}),
+    "recurrent": lambda: Seq2Seq(9, attention="coda", embedding_dim=4, units=3, num_layers=1),
+    "flow": lambda: AttentionFlowReader(9, embedding_dim=4, units=3, character_units=0),
     "reader": lambda: DecaProp(9, embedding_dim=4, units=3, num_layers=1, character_units=0),
 }
 FAST = {"blocks", "held", "swapped", "classifier"}
