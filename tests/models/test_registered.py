@@ -23,7 +23,7 @@ NEEDS_AN_EXTRA = "training"
 BLOCK = """
 import keras
 
-@keras.saving.register_keras_serializable("tests")
+@keras.saving.register_keras_serializable("elsewhere")
 class Block(keras.layers.Layer):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -72,7 +72,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     paths = [folder / f"{number}.keras" for number in range(len(models))]
     for model, path in zip(models, paths, strict=True):
         swap_attention(model).save(path)
-    keras.saving.get_custom_objects().pop("tests>Block")
+    keras.saving.get_custom_objects().pop("elsewhere>Block")
     return paths
 
 
