@@ -1,7 +1,8 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
-`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. The
-other packages are imported on first use, because they need extras.
+`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. All
+are imported here, so that Keras finds every class that a saved model may name. The other packages
+are imported on first use, because they need extras.
 """
 
 from typing import Any
@@ -10,7 +11,7 @@ from keras_quasiattn._version import __version__
 from keras_quasiattn.extras import require
 
 try:
-    from keras_quasiattn import layers, ops
+    from keras_quasiattn import layers, metrics, models, ops
 except ModuleNotFoundError as error:
     backend = str(error.name).partition(".")[0]
     if backend not in ("tensorflow", "jax", "torch"):
@@ -22,12 +23,10 @@ except ModuleNotFoundError as error:
         name=backend,
     ) from error
 
-# The extra that each package needs; none beyond a backend for models and metrics.
+# The extra that each package needs.
 _EXTRAS = {
     "comparison": "tensorflow",
     "data": "tasks",
-    "metrics": "tensorflow",
-    "models": "tensorflow",
     "report": "report",
     "serving": "tasks",
     "tasks": "tasks",
@@ -36,7 +35,7 @@ _EXTRAS = {
     "tuning": "tuning",
 }
 
-__all__ = ["__version__", "compare", "layers", "ops", *_EXTRAS]
+__all__ = ["__version__", "compare", "layers", "metrics", "models", "ops", *_EXTRAS]
 
 
 def __getattr__(name: str) -> Any:

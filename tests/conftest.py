@@ -57,7 +57,8 @@ ON_EVERY_BACKEND = (
                 "pair_models",
             ),
             *("readers", "sampling", "seq2seq", "sequence_crossentropy"),
-            *("siamese_classifier", "swap_attention", "swap_blocks", "transformer"),
+            *("quantized", "registered", "siamese_classifier", "transformer"),
+            *("swap_attention", "swap_blocks", "swap_kinds", "swap_state"),
         )
     ),
 )

@@ -7,13 +7,14 @@ from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
 from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.masking import masked_mean
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class AdaptiveHalting(keras.layers.Layer):
+class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
     """Halts each position of a sequence separately and outputs a weighted sum of its states.
 
     p_n = sigmoid(x_n·w + b);  N = the first n with p_1 + … + p_n > threshold, or the last step

@@ -13,6 +13,7 @@ from keras_quasiattn.layers.shared.arguments import (
 )
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.finite import on_finite_rows
 
@@ -20,7 +21,7 @@ Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class FeedForward(keras.layers.Layer):
+class FeedForward(QuantizedParts, keras.layers.Layer):
     """Two dense layers at each position, with layer normalization and a residual connection.
 
     output = x + Dropout(W2 · Dropout(activation(W1 · LayerNorm(x) + b1)) + b2)

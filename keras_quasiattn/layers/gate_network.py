@@ -13,6 +13,7 @@ from keras_quasiattn.layers.shared.arguments import (
 )
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.layers.shared.recurrence import bidirectional, run_recurrent
 from keras_quasiattn.ops.checks import check_choice
 
@@ -22,7 +23,7 @@ NETWORKS = ("bilstm", "feed_forward", "self_attention")
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class GateNetwork(keras.layers.Layer):
+class GateNetwork(QuantizedParts, keras.layers.Layer):
     """A small network that reads a sequence and returns one logit per position.
 
     h' = network(x);  logit_t = u·h'_t + b

@@ -11,6 +11,7 @@ from keras_quasiattn.layers.shared.arguments import (
     sequence_mask,
 )
 from keras_quasiattn.layers.shared.dense_stack import DenseStack
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import zero_padding
 
@@ -19,7 +20,7 @@ Shape = tuple[int | None, ...]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class IntraSentenceAttention(keras.layers.Layer):
+class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
     """Appends to every word of a sentence a weighted sum of related words: [x; x'].
 
     f[i, j] = F(x_i)·F(x_j) + d[i − j];  x' = softmax(f)·x

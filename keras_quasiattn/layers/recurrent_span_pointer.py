@@ -12,6 +12,7 @@ from keras_quasiattn.layers.shared.arguments import (
 )
 from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
 from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
@@ -19,7 +20,7 @@ Shape = tuple[int | None, ...]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class RecurrentSpanPointer(keras.layers.Layer):
+class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
     """Gives each position two logits: that the answer span begins there, and that it ends there.
 
     h = BiGRU(x);  start = h·w_s;  h' = BiGRU(h);  end = h'·w_e

@@ -10,12 +10,13 @@ from keras_quasiattn.layers.feed_forward import FeedForward
 from keras_quasiattn.layers.shared.arguments import check_sequence
 from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.finite import on_finite_rows
 
 Tensor = Any
 
 
-class TransformerBlock(keras.layers.Layer):
+class TransformerBlock(QuantizedParts, keras.layers.Layer):
     """Constructor and configuration of `TransformerEncoder` and `TransformerDecoder`; see those."""
 
     def __init__(

@@ -7,6 +7,7 @@ from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
 from keras_quasiattn.ops.masking import zero_padding
 
@@ -16,7 +17,7 @@ CHARACTERS = 257  # 256 byte values, plus 0 for padding
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class CharacterStates(keras.layers.Layer):
+class CharacterStates(QuantizedParts, keras.layers.Layer):
     """Returns the last states of a bidirectional GRU over the characters of each word.
 
     Padding is id 0 and follows the characters. A word without characters gives exact zeros.

@@ -6,8 +6,10 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 
-class FunctionalModel(keras.Model):
+
+class FunctionalModel(QuantizedParts, keras.Model):
     """A functional model whose config is its constructor arguments.
 
     A subclass's constructor sets `self._arguments`, passes its layers to `_hold`, and ends with

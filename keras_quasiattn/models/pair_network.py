@@ -9,6 +9,7 @@ from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.dense_stack import DenseStack
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
@@ -16,7 +17,7 @@ Shape = tuple[int | None, ...]
 COMPARISONS = ("concat", "difference")
 
 
-class PairNetwork(keras.layers.Layer):
+class PairNetwork(QuantizedParts, keras.layers.Layer):
     """`PairClassifier` without its embedding, so that the components of a mixture can share one.
 
     a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);
@@ -118,6 +119,7 @@ class PairNetwork(keras.layers.Layer):
         context = context_shape[-1] if context_shape else 0
         read = {"concat": 2, "difference": 4}[self.comparison]
         self.compare.build((batch, None, read * cast(int, width)))
+        self.pooling.build((batch, None, self.units))
         self.aggregate.build((batch, 2 * self.units + cast(int, context)))
         self.output_layer.build((batch, self.units))
 

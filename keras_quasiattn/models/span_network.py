@@ -4,11 +4,13 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
+
 Tensor = Any
 Shape = tuple[int | None, ...]
 
 
-class SpanNetwork(keras.layers.Layer):
+class SpanNetwork(QuantizedParts, keras.layers.Layer):
     """Maps two sequences of vectors to span logits; a `Reader` makes it from its own arguments.
 
     Call arguments:

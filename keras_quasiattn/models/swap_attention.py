@@ -1,5 +1,6 @@
 """Replaces the attention layers in a model by those of another mechanism."""
 
+import contextlib
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -8,44 +9,58 @@ import keras
 
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
-from keras_quasiattn.layers.shared.swapped_layer import Swap, holder_name
+from keras_quasiattn.layers.shared.swapped_layer import Swap, holder_name, original_class
 from keras_quasiattn.ops.checks import check_choice
 
 # Attributes of sublayers that both layers have; the last one only where `use_gate` is set.
-_PROJECTIONS = ("query_dense", "key_dense", "value_dense", "output_dense", "_gate_dense")
+_PROJECTIONS = ("_query_dense", "_key_dense", "_value_dense", "_output_dense", "_gate_dense")
+_WITH_HEADS = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 
 
-def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) -> keras.Model:
+def swap_attention(
+    model: keras.Model,
+    attention: str = "coda",
+    attention_options: dict[str, Any] | None = None,
+    **options: Any,
+) -> keras.Model:
     """Copies a model, replacing its attention by `MultiHeadCoDA` or another multi-head layer.
 
-    `keras.layers.MultiHeadAttention` and this package's multi-head layers are replaced wherever
-    they stand: in the model, in nested functional and sequential models, in this package's blocks
-    and Transformers, and in layers of your own or of other packages that hold them as attributes,
-    or in lists, tuples or dictionaries that are attributes. Layers of the wanted kind stay.
+    `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` and this package's
+    multi-head layers are replaced wherever they stand: in the model, in nested functional and
+    sequential models, in this package's blocks and Transformers, and in layers of your own or of
+    other packages that hold them as attributes, or in lists, tuples or dictionaries that are
+    attributes. Layers of the wanted kind stay.
 
     Names, projection weights, masks and calls stay the same. All other layers keep their weights.
-    The original model is not changed. Weights trained with softmax are a good start only for the
-    projections of another attention, not for its outputs: train the copy. In the copy, the class of
-    a layer of your own is a subclass of it, which swaps the attention when the layer assigns it.
+    What is frozen stays frozen, and what a new layer learns beyond its projections is frozen if the
+    layer that it replaces is. The original model is not changed. Weights trained with softmax are a
+    good start only for the projections of another attention, not for its outputs: train the copy.
+    In the copy, the class of a layer of your own is a subclass of it, which swaps the attention
+    when the layer assigns it.
 
     What cannot be replaced is kept, and a warning names it with the reason: subclasses of
-    `MultiHeadAttention` by others, which may compute something else, and attention that a layer
-    holds in another way than above.
+    `MultiHeadAttention` by others, which may compute something else, `keras.layers.Attention` and
+    `AdditiveAttention`, which have no heads, and attention that a layer holds in another way than
+    above.
 
     Args:
         model: a built functional or sequential model.
         attention: name of the multi-head layer to use, as for `layers.TransformerEncoder`. Defaults
             to "coda".
-        **options: arguments of that layer that `MultiHeadAttention` does not have, such as
-            `gate_range`.
+        attention_options: dict of arguments of that layer that `MultiHeadAttention` does not have,
+            such as `{"gate_range": "centered"}`. `tuning.choose_attention` returns it with
+            `attention`.
+        **options: the same, one by one.
 
     Returns:
-        The copy, not compiled.
+        The copy, not compiled, also where the model is.
 
     Raises:
         ValueError: if the model is neither functional nor sequential, has no layer to swap, or
             calls one with an argument that the new layer does not accept, such as a float mask; if
-            `attention` is unknown; or if `options` change the shape of a projection.
+            `attention` is unknown; if an option is given twice, or changes the shape of a
+            projection; or if a layer whose weights are to be copied has LoRA or is quantized, and
+            its copy does not.
 
     Example:
     >>> import keras
@@ -60,38 +75,62 @@ def swap_attention(model: keras.Model, attention: str = "coda", **options: Any) 
             f"`model` must be a functional or sequential model. Received: {type(model).__name__}"
         )
     check_choice(attention, sorted(MULTI_HEAD_LAYERS), "attention")
+    twice = sorted(options.keys() & (attention_options or {}).keys())
+    if twice:
+        raise ValueError(
+            "An option must be given by name or in `attention_options`, not both. "
+            f"Received: {twice} in both"
+        )
+    options |= attention_options or {}
     found = list(_layers(model))
     swap = Swap(attention, options)
     swap = Swap(attention, options, tuple(sorted(_holders(found, swap))))
-    copies: dict[int, keras.Layer] = {}
-
-    def copy_of(layer: keras.Layer) -> keras.Layer:
-        copies[id(layer)] = swap.copy(layer)
-        return copies[id(layer)]
-
     if swap.chooses(model):
-        found = [model]
-        copy = copy_of(model)
+        copy = swap.copy(model)
     else:
-        copy = keras.models.clone_model(model, clone_function=copy_of, recursive=True)
-    pairs = [(layer, copies[id(layer)]) for layer in found if id(layer) in copies]
-    swapped = [_transfer(*pair) for pair in pairs]
-    kept = "; ".join(reason for _, layer in pairs for reason in _kept(layer, swap))
-    if not any(swapped):
+        with _as_not_compiled(model):  # Keras would compile the copy, with metrics of before
+            copy = keras.models.clone_model(model, clone_function=swap.copy, recursive=True)
+    _build_alike(model, copy)
+    pairs = list(_pairs(model, copy))
+    reasons = (reason for layer in _layers(copy) for reason in _kept(layer, swap))
+    kept = "; ".join(dict.fromkeys(reasons))
+    if not any(map(_differ, pairs)):
         raise ValueError(
             f"`model` {model.name!r} contains no layer such as keras.layers.MultiHeadAttention to "
             f"swap for {attention!r}. Its layers: {', '.join(layer.name for layer in found)}"
             + (f". Unchanged: {kept}" if kept else "")
         )
+    for pair in pairs:
+        pair[1].trainable = pair[0].trainable  # and what is inside, which comes later
+    for pair in pairs:
+        _transfer(*pair)
     if kept:
         warnings.warn(f"swap_attention leaves these layers unchanged: {kept}", stacklevel=2)
     return copy
 
 
+@contextlib.contextmanager
+def _as_not_compiled(model: keras.Model) -> Iterator[None]:
+    """Within, a model and those nested in it count as not compiled."""
+    compiled = [one for one in model._flatten_layers() if getattr(one, "compiled", False)]
+    for one in compiled:
+        one.compiled = False
+    try:
+        yield
+    finally:
+        for one in compiled:
+            one.compiled = True
+
+
+def _is_graph(layer: keras.Layer) -> bool:
+    """Whether this is a functional or sequential model."""
+    return isinstance(layer, keras.Model) and hasattr(layer, "inputs")
+
+
 def _layers(model: keras.Model) -> Iterator[keras.Layer]:
     """Yields the layers of a model, including those of nested functional and sequential models."""
     for layer in model.layers:
-        if isinstance(layer, keras.Model) and hasattr(layer, "inputs"):
+        if _is_graph(layer):
             yield from _layers(layer)
         else:
             yield layer
@@ -109,64 +148,90 @@ def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
     }
 
 
-def _attentions(layer: keras.Layer) -> list[keras.layers.MultiHeadAttention]:
-    return [
-        one for one in layer._flatten_layers() if isinstance(one, keras.layers.MultiHeadAttention)
-    ]
+def _inside(layer: keras.Layer) -> list[keras.Layer]:
+    """Returns the layers directly in a layer or model."""
+    if _is_graph(layer):
+        return layer.layers
+    return layer._flatten_layers(include_self=False, recursive=False)
 
 
-def _transfer(source: keras.Layer, target: keras.Layer) -> bool:
-    """Copies all weights, of swapped attention those of the projections; whether any is swapped."""
-    _build_alike(source, target)
-    attentions = list(zip(_attentions(source), _attentions(target), strict=True))
-    for one, other in attentions:
-        if type(one) is type(other):
-            other.set_weights(one.get_weights())
-            continue
-        for name in _PROJECTIONS:
-            if hasattr(one, name):
-                _copy_projection(getattr(one, name), getattr(other, name), one.name)
-    for weight, copied in zip(_other_weights(source), _other_weights(target), strict=True):
-        # A copy, as training on JAX deletes the arrays that it starts from.
-        copied.assign(keras.ops.copy(weight))
-    return any(type(one) is not type(other) for one, other in attentions)
+def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
+    """Whether this is attention and what it was swapped for."""
+    one, other = map(original_class, pair)
+    return issubclass(one, _WITH_HEADS) and one is not other
 
 
-def _copy_projection(source: keras.Layer, target: keras.Layer, attention: str) -> None:
-    shapes, needed = ([tuple(weight.shape) for weight in one.weights] for one in (source, target))
-    if shapes != needed:
-        raise ValueError(
-            "`options` must keep the shapes of the projections, whose weights are kept. Received: "
-            f"options with which {source.name!r} of {attention!r} has {needed} instead of {shapes}"
-        )
-    target.set_weights(source.get_weights())
+def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Layer, keras.Layer]]:
+    """Yields a layer and its copy, and all layers in it with theirs, each before what it holds."""
+    yield source, target
+    if _differ((source, target)):
+        inside = [
+            (getattr(source, name), getattr(target, name))
+            for name in _PROJECTIONS
+            if hasattr(source, name)
+        ]
+    else:
+        inside = list(zip(_inside(source), _inside(target), strict=True))
+    for pair in inside:
+        yield from _pairs(*pair)
 
 
 def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
     """Builds what a functional graph does not: layers inside one that tells its output's shape."""
     if source.built and not target.built:
         target.build_from_config(source.get_build_config())
-    if not isinstance(source, keras.layers.MultiHeadAttention):
-        inside = (
-            one._flatten_layers(include_self=False, recursive=False) for one in (source, target)
-        )
-        for pair in zip(*inside, strict=True):
+    if not _differ((source, target)):
+        for pair in zip(_inside(source), _inside(target), strict=True):
             _build_alike(*pair)
 
 
-def _other_weights(layer: keras.Layer) -> list[keras.Variable]:
-    """Returns the weights outside all attention layers, in the order of `layer.weights`."""
-    attention = {id(weight) for one in _attentions(layer) for weight in one.weights}
-    return [weight for weight in layer.weights if id(weight) not in attention]
+def _transfer(source: keras.Layer, target: keras.Layer) -> None:
+    """Copies a layer's own weights, but those of swapped attention, and whether they train."""
+    if _differ((source, target)):
+        return
+    if _adaptation(source) != _adaptation(target):
+        raise ValueError(
+            "`model` must have no LoRA and no quantization in its attention, nor in layers that "
+            f"the copy makes anew. Received: {source.path!r}, which {_adaptation(source)}"
+        )
+    # Keras has no public way to list the weights that are not those of sublayers
+    weights, copies = (
+        [*one._trainable_variables, *one._non_trainable_variables] for one in (source, target)
+    )
+    shapes, needed = ([tuple(weight.shape) for weight in one] for one in (weights, copies))
+    if shapes != needed:
+        raise ValueError(
+            "`options` must keep the shapes of the projections, whose weights are kept. Received: "
+            f"options with which {source.path!r} has {needed} instead of {shapes}"
+        )
+    for weight, copied in zip(weights, copies, strict=True):
+        # A copy, as training on JAX deletes the arrays that it starts from.
+        copied.assign(keras.ops.copy(weight))
+        copied.trainable = weight.trainable
+
+
+def _adaptation(layer: keras.Layer) -> str | None:
+    """Returns how the weights of a layer were adapted after it was built, and what to do."""
+    if getattr(layer, "_is_quantized", False):
+        return f"is quantized to {layer.quantization_mode}: swap first, quantize the copy"
+    if getattr(layer, "lora_enabled", False):
+        return (
+            f"has LoRA of rank {layer.lora_rank}: save the model and load it, which merges LoRA "
+            "into the kernels, then swap"
+        )
+    return None
 
 
 def _kept(layer: keras.Layer, swap: Swap) -> Iterator[str]:
     """Yields, for each attention that a copied layer still has, its name and the reason."""
-    for one in _attentions(layer):
+    for one in layer._flatten_layers():
         if swap.applies_to(one):
             reason = "its layer holds it neither as an attribute nor in a list or the like of one"
-        elif not isinstance(one, MultiHeadQuasiAttention):
-            reason = "a subclass of MultiHeadAttention may compute something else"
+        elif isinstance(one, keras.layers.Attention):
+            reason = "it has neither heads nor projections, whose weights could be kept"
+        elif isinstance(one, _WITH_HEADS) and not isinstance(one, MultiHeadQuasiAttention):
+            base = next(base for base in _WITH_HEADS if isinstance(one, base))
+            reason = f"a subclass of {base.__name__} may compute something else"
         else:
             continue
         within = "" if one is layer else f" in {layer.name} ({type(layer).__name__})"

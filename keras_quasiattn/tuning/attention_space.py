@@ -31,7 +31,7 @@ def choose_attention(
 
     Returns:
         `{"attention": ..., "attention_options": {...}}`: arguments of `layers.TransformerEncoder`,
-        `TransformerDecoder` and the models. `swap_attention` takes the options one by one.
+        `TransformerDecoder`, the models and `models.swap_attention`.
 
     Raises:
         UserError: a name or option is unknown, or there is nothing to choose from.

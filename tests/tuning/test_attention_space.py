@@ -12,6 +12,7 @@ import pytest
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers import TransformerEncoder
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.models import swap_attention
 from keras_quasiattn.tuning import choose_attention
 
 
@@ -49,6 +50,19 @@ def test_by_default_every_attention_has_the_values_that_it_names_itself() -> Non
     for name in MULTI_HEAD_LAYERS:  # the first values of all options are accepted
         choice, _ = declared([name])
         MULTI_HEAD_LAYERS[name](num_heads=2, key_dim=2, **choice["attention_options"])
+
+
+@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+def test_the_choice_fits_a_swap_as_it_fits_a_block(name: str) -> None:
+    x = keras.Input((3, 4))
+    model = keras.Model(x, keras.layers.MultiHeadAttention(2, 2, name="attention")(x, x))
+    choice, _ = declared([name])
+    layer = swap_attention(model, **choice).get_layer("attention")
+    assert type(layer) is MULTI_HEAD_LAYERS[name]
+    config = layer.get_config()
+    assert {option: config[option] for option in choice["attention_options"]} == (
+        choice["attention_options"]
+    )
 
 
 def test_a_tuner_searches_the_attention_of_a_model(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from keras_quasiattn.layers.shared.arguments import (
     check_sequence_mask,
     sequence_mask,
 )
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.backend import tanh
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import zero_padding
@@ -18,7 +19,7 @@ Tensor = Any
 Shape = tuple[int | None, ...]
 
 
-class AttentionPooling(keras.layers.Layer):
+class AttentionPooling(QuantizedParts, keras.layers.Layer):
     """Pools (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
 
     Args:

@@ -12,6 +12,7 @@ from keras_quasiattn.layers.shared.arguments import (
     sequence_mask,
 )
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.layers.shared.recurrence import bidirectional, run_recurrent
 from keras_quasiattn.ops.masking import zero_padding
 
@@ -20,7 +21,7 @@ Shape = tuple[int | None, ...]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class BidirectionalGRU(keras.layers.Layer):
+class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
     """Reads a sequence in both directions.
 
     h_t = [GRU→(x)_t; GRU←(x)_t], where x has passed a dropout that drops a feature at all positions

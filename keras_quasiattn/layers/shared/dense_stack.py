@@ -6,13 +6,14 @@ import keras
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 
 Tensor = Any
 Shape = tuple[int | None, ...]
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class DenseStack(keras.layers.Layer):
+class DenseStack(QuantizedParts, keras.layers.Layer):
     """Repeats dropout and a dense layer with ReLU `num_layers` times.
 
     Args:

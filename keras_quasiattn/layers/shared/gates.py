@@ -9,6 +9,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.gates import gumbel_gate_of_logits, hard_gates
 from keras_quasiattn.ops.masking import zero_masked
@@ -56,7 +57,7 @@ class GateOptions:
         self.threshold = check_number(self.threshold, "threshold", 0, 1)
 
 
-class Gates(keras.layers.Layer):
+class Gates(QuantizedParts, keras.layers.Layer):
     """Draws gates from logits: soft with Gumbel noise in training, binary otherwise.
 
     When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss,

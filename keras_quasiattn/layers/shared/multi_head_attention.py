@@ -26,6 +26,12 @@ from keras_quasiattn.ops.score_bias import check_score_bias
 from keras_quasiattn.ops.training import training_step
 
 Tensor = Any
+# Methods that subclasses of Keras' layer may override, and which its `call` and `build` use.
+_HOOKS_OF_KERAS = tuple(
+    name
+    for name, value in vars(keras.layers.MultiHeadAttention).items()
+    if name.startswith("_") and not name.startswith("__") and callable(value)
+)
 
 
 class MultiHeadQuasiAttention(ProjectedHeads):
@@ -39,11 +45,13 @@ class MultiHeadQuasiAttention(ProjectedHeads):
     What a position holds, NaN included, affects no row that may not see it, and no gradient of one;
     a row that sees NaN or infinity is NaN. A row that is masked or has nothing to attend to is
     exactly 0, also after the output projection. Returning the scores does not change the output.
-    Kernels start larger than in Keras before 3.15 (see
-    `ProjectionInitializer`).
+    Kernels start larger than in Keras before 3.15 (see `ProjectionInitializer`). A subclass
+    computes something else by overriding `attend`; `call` uses no private method of Keras' layer,
+    so it refuses one that a subclass overrides without `call`.
 
     Raises:
         ValueError: `flash_attention=True`, `dropout` outside [0, 1), a float mask, or wrong shapes.
+        TypeError: a subclass overrides `_compute_attention` or the like, which nothing would call.
     """
 
     options = Mechanism()  # defines the weights
@@ -84,6 +92,8 @@ class MultiHeadQuasiAttention(ProjectedHeads):
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Creates projections and learned weights; a `ValueError` if shapes do not fit together."""
+        if type(self).call is MultiHeadQuasiAttention.call:
+            self._check_overrides()
         super().build(query_shape, value_shape, key_shape)
         self._learned = self.options.make_weights(self, self.key_dim, self.num_heads)
 
@@ -108,6 +118,7 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         pair as a mask does, for every mechanism. Under a 16-bit policy Keras rounds them to 16
         bits, as it does every argument: below −65504, float16 is −∞. The sum is float32.
         """
+        self._check_overrides()
         axes = self._axes
         # What one mask hides from queries it also hides as a query; any other mask, not.
         hides = key_mask is not None or (value_mask is not None and value_mask is not query_mask)
@@ -181,6 +192,21 @@ class MultiHeadQuasiAttention(ProjectedHeads):
         )
         return {**masks, "attention_mask": attention_mask}
 
+    def _check_overrides(self) -> None:
+        own = type(self)
+        ignored = [
+            name
+            for name in _HOOKS_OF_KERAS
+            if getattr(own, name) is not getattr(MultiHeadQuasiAttention, name)
+        ]
+        if ignored:
+            raise TypeError(
+                "A subclass of a multi-head layer of this package must override `attend` or `call` "
+                f"to compute something else. Received: {own.__name__}, which overrides "
+                f"{', '.join(f'`{name}`' for name in ignored)} of keras.layers.MultiHeadAttention, "
+                "which is never called"
+            )
+
     def _window(self, targets: tuple[Any, ...], sources: tuple[Any, ...]) -> Tensor | None:
         if self.sliding_window is None:
             return None
@@ -229,7 +255,7 @@ class MultiHeadQuasiAttention(ProjectedHeads):
             scores = axes.unflatten_scores(scores, targets, sources)
         return axes.heads_last(output, targets), scores
 
-    def _compute_attention(  # the extension point that Keras documents; inputs are as in a cache
+    def _compute_attention(  # for caches, and for a subclass with a `call` as in Keras
         self,
         query: Tensor,
         key: Tensor,

@@ -6,6 +6,7 @@ import keras
 
 from keras_quasiattn.layers.shared.arguments import check_sequence_mask
 from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.ops.masking import as_boolean_mask, zero_padding
 from keras_quasiattn.ops.training import training_step
 
@@ -14,7 +15,7 @@ Shape = tuple[int | None, ...]
 _TWO = "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features)."
 
 
-class PairAttention(keras.layers.Layer):
+class PairAttention(QuantizedParts, keras.layers.Layer):
     """Takes [a, b] and returns a new version of each; subclasses implement `attend`.
 
     Values at masked positions are set to 0 before `attend`, and each output keeps the mask of its

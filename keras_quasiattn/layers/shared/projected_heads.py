@@ -13,12 +13,13 @@ from keras_quasiattn.layers.shared.attention_axes import AttentionAxes
 from keras_quasiattn.layers.shared.head_options import HeadOptions
 from keras_quasiattn.layers.shared.head_projections import HeadProjections
 from keras_quasiattn.layers.shared.projection import projected
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 
 Tensor = Any
 Shape = tuple[int | None, ...]
 
 
-class ProjectedHeads(keras.layers.MultiHeadAttention):
+class ProjectedHeads(QuantizedParts, keras.layers.MultiHeadAttention):
     """`keras.layers.MultiHeadAttention` up to its attention, with the options of `HeadOptions`.
 
     See `MultiHeadQuasiAttention`, which attends.

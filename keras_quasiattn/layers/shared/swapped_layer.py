@@ -9,10 +9,13 @@ import keras
 
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 
 # The constructor arguments that all multi-head layers share; the others define one mechanism.
 _INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
 _SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
+# The arguments of `keras.layers.GroupQueryAttention` that have another name in multi-head layers.
+_NAMES_HERE = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
 # By these, in its configuration, a block or model of this package chooses its attention.
 _CHOICE = {"attention", "attention_options", "num_heads"}
 
@@ -32,8 +35,12 @@ class Swap:
     holders: tuple[str, ...] = ()
 
     def applies_to(self, layer: keras.layers.Layer) -> bool:
-        """Whether this is Keras' attention layer, or one of this package under another name."""
-        known = keras.layers.MultiHeadAttention, *MULTI_HEAD_LAYERS.values()
+        """Whether this is Keras' attention of heads, or one of this package under another name."""
+        known = (
+            keras.layers.MultiHeadAttention,
+            keras.layers.GroupQueryAttention,
+            *MULTI_HEAD_LAYERS.values(),
+        )
         return type(layer) in known and type(layer) is not MULTI_HEAD_LAYERS[self.attention]
 
     def chooses(self, layer: keras.layers.Layer) -> bool:
@@ -87,6 +94,8 @@ class Swap:
         config = layer.get_config()
         if isinstance(layer, MultiHeadQuasiAttention):
             config = {name: value for name, value in config.items() if name in _SHARED}
+        elif isinstance(layer, keras.layers.GroupQueryAttention):
+            config = {_NAMES_HERE.get(name, name): value for name, value in config.items()}
         return MULTI_HEAD_LAYERS[self.attention](**{**config, **self.options})
 
     def _choice(self, config: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +112,7 @@ class Swap:
 
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
-class SwappedLayer:
+class SwappedLayer(QuantizedParts):
     """First base of the copy of a layer whose class knows nothing of the swap.
 
     It is saved as the configuration of that layer and the swap.

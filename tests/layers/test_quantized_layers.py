@@ -1,0 +1,65 @@
+"""Every layer takes the weights of one that was quantized, and is quantized by that."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+from cases import CASES
+from running import outputs
+
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+
+X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+
+
+def modes(model: keras.Model) -> list[str | None]:
+    return [one.quantization_mode for one in model._flatten_layers()]
+
+
+@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+def test_every_mechanism_takes_the_weights_of_a_quantized_one(name: str, tmp_path: Path) -> None:
+    def make() -> keras.Model:
+        x = keras.Input((None, 8), name="x")
+        return keras.Model(x, MULTI_HEAD_LAYERS[name](2, 4, num_key_value_heads=1)(x, x))
+
+    model, fresh = make(), make()
+    model.quantize("int8")
+    model.save_weights(tmp_path / "model.weights.h5")
+    for _ in range(2):  # the second time into one that is quantized already
+        fresh.load_weights(tmp_path / "model.weights.h5")
+        assert modes(fresh) == modes(model) and modes(model).count("int8") == 4
+        answers = (keras.ops.convert_to_numpy(one(X)) for one in (model, fresh))
+        np.testing.assert_array_equal(*answers)
+
+
+def one_of_each_class() -> Iterator[Any]:
+    """The first case of each layer, in the layers' own order."""
+    seen = set()
+    for case in CASES:
+        if case.layer not in seen:
+            seen.add(case.layer)
+            yield pytest.param(case, id=case.name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["int8", "int4"])
+@pytest.mark.parametrize("case", one_of_each_class())
+def test_every_layer_takes_the_weights_of_a_quantized_one(
+    case: Any, mode: str, tmp_path: Path
+) -> None:
+    holders = [keras.Model() for _ in range(2)]
+    for holder in holders:
+        holder.layer, holder.built = case.make(), True
+    model, fresh = holders
+    model.quantize(mode)
+    if mode not in modes(model):
+        pytest.skip("nothing in it can be quantized")
+    model.save_weights(tmp_path / "model.weights.h5")
+    fresh.load_weights(tmp_path / "model.weights.h5")
+    assert modes(fresh) == modes(model)
+    sequences = case.sequences(), case.masks()
+    for pair in zip(*(outputs(case, one.layer, *sequences) for one in holders), strict=True):
+        np.testing.assert_array_equal(*pair)

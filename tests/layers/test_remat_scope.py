@@ -1,0 +1,66 @@
+"""What `keras.RematScope` does to a block, and the way that works on every backend."""
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+from keras_quasiattn.layers import TransformerEncoder
+from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+
+X = np.random.default_rng(0).normal(size=(2, 4, 8)).astype("float32")
+MASK = np.array([[True] * 4, [True, True, False, False]])
+
+
+class Rematerialized(keras.layers.Layer):
+    """As docs/guides/keras-limits.md writes it."""
+
+    def __init__(self, block: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.block, self.supports_masking = block, True
+
+    def build(self, shape: Any) -> None:
+        self.block.build(shape)
+
+    def call(self, x: Any, mask: Any = None, training: Any = None) -> Any:
+        return keras.remat(lambda x: self.block(x, mask=mask, training=training))(x)
+
+
+def trained(wrap: Any, attention: str) -> list[np.ndarray]:
+    """The weights after one step from weights that are always the same."""
+    x, mask = keras.Input((4, 8)), keras.Input((4,), dtype="bool")
+    block = wrap(TransformerEncoder(4, 2, attention=attention))
+    model = keras.Model([x, mask], block(x, mask=mask))
+    for number, weight in enumerate(model.weights):
+        weight.assign(np.random.default_rng(number).normal(size=weight.shape))
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    model.train_on_batch([X, MASK], X)
+    return model.get_weights()
+
+
+@pytest.mark.parametrize(
+    "attention",
+    [
+        pytest.param(name, marks=() if name == "coda" else pytest.mark.long)
+        for name in sorted(MULTI_HEAD_LAYERS)
+        if name != "gated"  # which draws its gates
+    ],
+)
+def test_a_rematerialized_block_trains_as_the_block(attention: str) -> None:
+    pairs = zip(trained(Rematerialized, attention), trained(lambda b: b, attention), strict=True)
+    for weight, known in pairs:
+        np.testing.assert_allclose(weight, known, atol=1e-5)
+
+
+@pytest.mark.skipif(keras.backend.backend() == "torch", reason="the scope works on PyTorch")
+@pytest.mark.parametrize("of_keras", [True, False])
+def test_the_scope_of_keras_still_fails_for_layers_of_all(of_keras: bool) -> None:
+    """Why the guide has a way of its own: once this fails, it can go."""
+    x = keras.Input((4, 8))
+    with keras.RematScope(mode="full"):
+        layer = keras.layers.Dropout(0.1) if of_keras else TransformerEncoder(4, 2)
+        model = keras.Model(x, keras.layers.Dense(8)(layer(x)))
+    model.compile("sgd", "mse")
+    with pytest.raises(Exception, match="custom_gradient decorator|build"):
+        model.train_on_batch(X, X)

@@ -1,0 +1,89 @@
+"""Keras finds every class that a saved model may name, whichever part of the package is imported.
+
+Else it takes the class of the same module, or says to decorate what is decorated.
+"""
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import keras
+import pytest
+import warm
+from test_swap_blocks import model_of, of_blocks
+
+import keras_quasiattn
+from keras_quasiattn.models import CausalTransformer, swap_attention
+
+ROOT = Path(keras_quasiattn.__file__).parent
+# Optimizers of training runs, whose models are saved without them; they need the extra `tasks`.
+NEEDS_AN_EXTRA = "training"
+BLOCK = """
+import keras
+
+@keras.saving.register_keras_serializable("elsewhere")
+class Block(keras.layers.Layer):
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.attention = keras.layers.MultiHeadAttention(2, 4)
+
+    def build(self, shape):
+        self.attention.build(shape, shape)
+
+    def call(self, x):
+        return x + self.attention(x, x)
+"""
+ASK = """
+import json, sys
+import keras
+import {module}
+{block}
+loaded = [keras.saving.load_model(path) for path in sys.argv[1:]]
+print(json.dumps([sorted(keras.saving.get_custom_objects()), [
+    [type(one).__name__ for one in model._flatten_layers()
+     if isinstance(one, keras.layers.MultiHeadAttention)] for model in loaded
+]]))
+"""
+
+
+def registered() -> dict[str, str]:
+    """The room of each class that the source registers, by the name that Keras gives it."""
+    found = {}
+    for path in ROOT.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [ast.unparse(one) for one in getattr(node, "decorator_list", ())]
+            if any("register_keras_serializable" in name for name in names):
+                found[f"keras_quasiattn>{node.name}"] = path.relative_to(ROOT).parts[0]
+    return found
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Swapped: a layer of somebody else's, a block of ours, and a model of ours."""
+    made: dict[str, Any] = {}
+    exec(BLOCK, made)
+    folder = tmp_path_factory.mktemp("swapped")
+    language = CausalTransformer(
+        9, attention="softmax", num_layers=1, hidden_dim=8, intermediate_dim=8, num_heads=2
+    )
+    models = [model_of(lambda x, mask: made["Block"]()(x)), model_of(of_blocks), language]
+    paths = [folder / f"{number}.keras" for number in range(len(models))]
+    for model, path in zip(models, paths, strict=True):
+        swap_attention(model).save(path)
+    keras.saving.get_custom_objects().pop("elsewhere>Block")
+    return paths
+
+
+@pytest.mark.parametrize("module", ["keras_quasiattn", "keras_quasiattn.layers"])
+def test_one_import_registers_every_class_and_loads_what_is_swapped(
+    module: str, files: list[Path]
+) -> None:
+    code = ASK.format(module=module, block=BLOCK)
+    ended = warm.run([sys.executable, "-c", code, *files], text=True)
+    assert ended.returncode == 0, ended.stderr
+    names, kinds = json.loads(ended.stdout.splitlines()[-1])
+    wanted = {name for name, room in registered().items() if room != NEEDS_AN_EXTRA}
+    assert len(wanted) > 30 and wanted <= set(names), sorted(wanted - set(names))
+    assert kinds == [["MultiHeadCoDA"], ["MultiHeadCoDA"] * 3, ["MultiHeadCoDA"]]
