@@ -1,6 +1,6 @@
 """The examples of a split, texts as arrays of bytes, and functions of strings called in batches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,10 +43,15 @@ def as_bytes(texts: Sequence[str]) -> np.ndarray:
     return array
 
 
-def as_texts(array: np.ndarray) -> list[str]:
+def as_texts(texts: Iterable[bytes]) -> list[str]:
     """The inverse of `as_bytes`; tabs, which would split a text, and line breaks become spaces."""
-    texts = (text.decode("utf-8", "surrogateescape") for text in array.tolist())
-    return [text.replace("\t", " ").replace("\n", " ") for text in texts]
+    decoded = (text.decode("utf-8", "surrogateescape") for text in texts)
+    return [text.replace("\t", " ").replace("\n", " ") for text in decoded]
+
+
+def joined(*columns: np.ndarray) -> list[str]:
+    """The texts of each row of some columns (N,), joined by tabs."""
+    return list(map("\t".join, zip(*map(as_texts, columns), strict=True)))
 
 
 def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:

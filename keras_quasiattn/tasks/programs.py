@@ -37,6 +37,7 @@ class Programs(SequenceTask):
     name: ClassVar[str] = "programs"
     summary: ClassVar[str] = CATALOGUE["programs"].summary
     figure: ClassVar[str] = "sequence_accuracy"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy", "program_accuracy")
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["programs"].own_data

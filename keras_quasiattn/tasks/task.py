@@ -1,62 +1,20 @@
 """The interface between a task and what uses it: training, serving and the command line."""
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.catalogue import chosen_options
+from keras_quasiattn.tasks.measured import Measured
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.serving_signature import ServingSignature
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
-
-
-class ServingSignature(NamedTuple):
-    """How to call an exported model with strings or token ids; it returns a dictionary of tensors.
-
-    Args:
-        function: takes the tensors of `input_signature` and returns a dictionary of tensors whose
-            first axis is the batch.
-        input_signature: one named string spec per argument; its axes are all None.
-        resources: the objects, besides the model, that own the lookup tables of the functions.
-        tokenize: maps strings (n,) to the ids that the model reads, ragged int32 (n, ids), without
-            padding.
-        answer_ids: takes, for each argument of `input_signature` in order, the token ids of its
-            texts: int32 of the argument's shape plus a last axis of length 1 or more, with 0 after
-            the end of a text. It accepts any integer as an id. Returns, under the same names, the
-            outputs of `function` that do not need the text.
-        columns: splits one input of `predict` into the value of each argument, without the batch.
-        longest: the most ids of a text that the model reads, if it answers in one call of `explain`
-            or of itself, with ids (B, L) only; otherwise None.
-    """
-
-    function: Callable[..., dict[str, tf.Tensor]]
-    input_signature: list[tf.TensorSpec]
-    resources: list[Any]
-    tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
-    answer_ids: Callable[..., dict[str, tf.Tensor]]
-    columns: Callable[[str], list[Any]] = lambda text: [text]
-    longest: int | None = None
-
-
-class Measured(NamedTuple):
-    """What a model reached on some examples.
-
-    Args:
-        figures: the metrics by name. A string among them says how a metric was measured, and a
-            dictionary has figures of the same kind by name, such as those of each class. All are
-            JSON-serialisable.
-        items: (examples,), the scores of the single examples (in `rank` of the questions) whose
-            mean is the task's main figure; None if that is no mean over examples.
-    """
-
-    figures: Mapping[str, Any]
-    items: np.ndarray | None = None
 
 
 class Task(abc.ABC):
@@ -78,6 +36,7 @@ class Task(abc.ABC):
         name: the task's name on the command line.
         summary: one line that says what the input and the answer are.
         figure: the name of the main metric, by which models are compared.
+        shares: the metrics that are shares of the examples; the others are other quantities.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
         attention_defaults: by attention, the options with which it suits the task's models better
@@ -102,6 +61,7 @@ class Task(abc.ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     figure: ClassVar[str]
+    shares: ClassVar[tuple[str, ...]] = ()
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
     attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}

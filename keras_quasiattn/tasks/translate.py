@@ -25,6 +25,7 @@ class Translate(SequenceTask):
     name: ClassVar[str] = "translate"
     summary: ClassVar[str] = CATALOGUE["translate"].summary
     figure: ClassVar[str] = "bleu"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy",)
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["translate"].own_data
