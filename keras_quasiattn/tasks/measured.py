@@ -43,7 +43,7 @@ class Measured(NamedTuple):
     judged: Sequence[Judged] = ()
 
     @property
-    def count(self) -> int:
+    def examples(self) -> int:
         """The number of examples that the figures are of; 0 if it is not known."""
         return len(self.judged) if self.items is None else len(self.items)
 

@@ -91,7 +91,7 @@ class Rank(PairTask):
         chosen = self._chosen(split, limit)
         logits = self._logits(model, chosen)
         ranked = self._ranked(chosen, logits)
-        counts = {"questions": ranked.count, "pairs": len(chosen)}
+        counts = {"questions": ranked.examples, "pairs": len(chosen)}
         judged = self._judged(chosen, tf.nn.softmax(logits)[:, 1].numpy())
         return Measured({**ranked.figures, **counts}, ranked.items, judged)
 

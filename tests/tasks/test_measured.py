@@ -80,7 +80,7 @@ def test_the_main_figure_is_the_mean_of_its_items(
     else:
         assert reached.figures[task.figure] == pytest.approx(np.mean(reached.items), abs=1e-6)
         assert len(reached.items) == len(reached.judged)
-    assert reached.count == len(reached.judged) > 0
+    assert reached.examples == len(reached.judged) > 0
     assert set(task.shares) <= reached.figures.keys()
 
 
@@ -122,4 +122,4 @@ def test_baselines_have_the_names_that_records_know(name: str, made: dict[str, T
 
 def test_examples_without_items_are_counted_by_their_answers() -> None:
     answers = [Judged("a", "b", "b", True, 0.5)] * 3
-    assert Measured({}, None, answers).count == 3 and Measured({}).count == 0
+    assert Measured({}, None, answers).examples == 3 and Measured({}).examples == 0
