@@ -175,17 +175,21 @@ def serve_check(path: Path, repetitions: int) -> None:
     "--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write."
 )
 @click.option(
-    "--input", "inputs", multiple=True, help="A text to show; repeatable; default one example."
+    "--input",
+    "inputs",
+    multiple=True,
+    help="A text to show; repeatable; default right answers and mistakes of the split.",
 )
 @click.option(
-    "--split", help="Show texts from this part of the data instead, and densities over it."
+    "--split",
+    help="Part of the data to measure on and show texts from; default validation, if at hand.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    default=200,
+    default=1000,
     show_default=True,
-    help="Texts to measure densities on.",
+    help="Examples of it to measure on.",
 )
 @click.option(
     "--results",
@@ -202,9 +206,11 @@ def report(
     results: Path | None,
     data_dir: Path,
 ) -> None:
-    """Write one HTML page on what the models in folders RUNS attend to and how they learned.
+    """Write one HTML page on what the models in folders RUNS reached, read and learned.
 
-    RUNS are run folders or exported models. Figures are saved beside the page, as SVG and PNG.
+    RUNS are run folders or exported models. The page has their figures beside a bag of words, right
+    answers and mistakes, what attends to what, and the learning curves. Figures are saved beside
+    it, as SVG and PNG.
     """
     for run in runs:
         if not (run / "saved_model.pb").is_file():
@@ -212,7 +218,7 @@ def report(
     load()
     from keras_quasiattn.report import write_report
 
-    page, *figures = write_report(
-        runs, target, inputs=inputs, split=split, limit=limit, results=results, data_dir=data_dir
-    )
+    options: dict[str, Any] = {"split": split, "limit": limit, "results": results}
+    with waiting("writing the report"):
+        page, *figures = write_report(runs, target, inputs=inputs, data_dir=data_dir, **options)
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))

@@ -99,6 +99,11 @@ class Mlu(Task):
                     f"the number of questions in the {split} split"
                 )
 
+    def missing_data(self) -> str:
+        """Whether the questions would have to be generated."""
+        prepared = self._builder().is_prepared()
+        return "" if prepared else f"{self.data_dir} does not have the questions of this run"
+
     def build_model(self) -> keras.Model:
         """A Transformer over bytes."""
         model, attention = attention_of(self.options.model)

@@ -51,16 +51,24 @@ class Programs(SequenceTask):
         data = self.options.data
         if "train" in data:
             return _from_files(data)
+        builder = prepare(self._builder, self.data_dir)
+        return programs_from_tfds(builder, SPLITS), "problems by rule, not the published ones"
+
+    def _builder(self) -> GeneratedAlgoLisp:
+        data = self.options.data
         try:
             config = GeneratedAlgoLispConfig(
                 seed=data["problem_seed"], **{split: data[f"{split}_problems"] for split in SPLITS}
             )
         except ValueError as error:
             raise UserError(f"the data options do not suit task {self.name}: {error}") from None
-        builder = prepare(
-            lambda: GeneratedAlgoLisp(config=config, data_dir=self.data_dir), self.data_dir
-        )
-        return programs_from_tfds(builder, SPLITS), "problems by rule, not the published ones"
+        return GeneratedAlgoLisp(config=config, data_dir=self.data_dir)
+
+    def missing_data(self) -> str:
+        """Whether the problems would have to be generated."""
+        if "train" in self.options.data or self._builder().is_prepared():
+            return ""
+        return f"{self.data_dir} does not have the problems of this run"
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
         tests = [ProgramTests.from_json(test) for test in examples.tests]

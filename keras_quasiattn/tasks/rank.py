@@ -20,10 +20,11 @@ from keras_quasiattn.tasks.baselines import bag_of_pairs
 from keras_quasiattn.tasks.batches import as_bytes, as_texts, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.measured import Judged, Measured
-from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
+from keras_quasiattn.tasks.pair_data import RANKED_SOURCES, PairSet, load_ranked, ranked_example_of
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.rank_presets import MODELS, PRESETS
+from keras_quasiattn.tasks.sources import Source
 from keras_quasiattn.tasks.task import ServingSignature
 
 _NAMES = ("question", "candidate")
@@ -46,6 +47,7 @@ class Rank(PairTask):
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
+    sources: ClassVar[Mapping[str, Source]] = RANKED_SOURCES
     weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
     # A training batch has some of a question's candidates only.
     measures_training: ClassVar[bool] = False

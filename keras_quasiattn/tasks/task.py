@@ -138,6 +138,16 @@ class Task(abc.ABC):
         source = self.sources.get(self.preset)
         return source.pending_download(self.data_dir) if source else ""
 
+    def missing_data(self) -> str:
+        """What `prepare` would have to download or generate, as a line; or nothing.
+
+        The user's own files are looked for by `prepare` alone.
+        """
+        source = self.sources.get(self.preset)
+        if source is None or source.is_prepared(self.data_dir, self.options.data):
+            return ""
+        return f"{self.data_dir} does not have the data of the preset {self.preset}"
+
     @property
     def measured_split(self) -> str:
         """The split to measure on: "validation" where the user's own files have no test file."""
