@@ -28,7 +28,8 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     square = _NORMAL**2 / count
     half = _NORMAL * math.sqrt(share * (1 - share) / count + square / (4 * count))
     low, high = ((share + square / 2 + side * half) / (1 + square) for side in (-1, 1))
-    return max(low, 0.0), min(high, 1.0)
+    # Rounding would leave a little more or less at the ends.
+    return (low if share > 0 else 0.0), (high if share < 1 else 1.0)
 
 
 def bootstrap(items: np.ndarray) -> tuple[float, float]:

@@ -106,11 +106,11 @@ def _confusion(classes: Sequence[str], judged: Sequence[Judged]) -> Section:
     pairs = Counter((one.expected, one.given) for one in judged)
     if len(classes) > _CLASSES:
         mistakes = [(pair, count) for pair, count in pairs.most_common() if pair[0] != pair[1]]
-        rows = [[*pair, number_text(count)] for pair, count in mistakes[:_CLASSES]]
+        most = [[*pair, number_text(count)] for pair, count in mistakes[:_CLASSES]]
         head = ["right class", "taken for", "examples"]
-        return Section("The most frequent mistakes", table=[head, *rows])
+        return Section("The most frequent mistakes", table=[head, *most])
     totals = Counter(one.expected for one in judged)
-    rows = [
+    rows: list[list[str | Cell]] = [
         [
             Cell(wanted, heading=True),
             *(

@@ -55,7 +55,8 @@ def beside_baselines(reached: Sequence[Reached]) -> Table:
     A baseline that reached the same for several models, on the same data, has one row.
     """
     columns = list(dict.fromkeys(name for one in reached for name in one.compared()))
-    models, simple = [], []
+    models: Table = []
+    simple: Table = []
     for one in reached:
         for name, measured in one.rows().items():
             cells = [figure_text(one, measured, column) for column in columns]

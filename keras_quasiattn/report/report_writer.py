@@ -76,8 +76,8 @@ def write_report(
     groups = groups_of(folders)
     for group in groups:
         for folder in [one for one in group.runs if one.finished][:1]:
-            of_data = {"split": split or _SPLIT, "limit": limit, "needed": split is not None}
-            views.append(view_of_run(group.name, folder, Path(data_dir), inputs, **of_data))
+            place, part, needed = Path(data_dir), split or _SPLIT, split is not None
+            views.append(view_of_run(group.name, folder, place, inputs, part, limit, needed=needed))
     measured = [view.reached for view in views if view.reached is not None]
     lead = [figures_section(measured)] if measured else []
     lead += [section for section in map(confusion_section, measured) if section is not None]

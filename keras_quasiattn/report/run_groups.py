@@ -45,10 +45,10 @@ def groups_of(folders: Sequence[RunFolder]) -> list[RunGroup]:
         found.setdefault(repr(sorted(traits.items())), (traits, []))[1].append(folder)
     folders_of = _folder_names([runs for _, runs in found.values()])
     groups: list[RunGroup] = []
-    for (traits, runs), folder in zip(found.values(), folders_of, strict=True):
+    for (traits, runs), name in zip(found.values(), folders_of, strict=True):
         alike = [other for other, _ in found.values() if _base(other) == _base(traits)]
         task, preset, model = _base(traits)
-        label = model if len(alike) == 1 else f"{model} ({folder})"
+        label = model if len(alike) == 1 else f"{model} ({name})"
         groups.append(RunGroup((task, preset), label, runs, _differing(traits, alike)))
     return groups
 

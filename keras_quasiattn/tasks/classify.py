@@ -15,6 +15,7 @@ from keras_quasiattn.data import (
     fill_last_batch,
     training_batches,
 )
+from keras_quasiattn.data.labelled_texts import texts_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
@@ -83,6 +84,9 @@ class Classify(VocabularyTask):
 
     def _load(self) -> tuple[LabelledTextSet[LabelledTexts], str]:
         return load_texts(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> LabelledTexts:
+        return texts_from_file(file, self._classes, columns)
 
     def _training_texts(self) -> list[bytes]:
         return self._data.splits["train"].texts.tolist()

@@ -48,6 +48,15 @@ class Measured(NamedTuple):
         return len(self.judged) if self.items is None else len(self.items)
 
 
+def flat_figures(baselines: Mapping[str, Measured]) -> dict[str, float]:
+    """The figures of simple methods in one dictionary, such as `bag_of_words_accuracy`."""
+    return {
+        f"{name}_{figure}": value
+        for name, measured in baselines.items()
+        for figure, value in measured.figures.items()
+    }
+
+
 def judge(
     inputs: Iterable[str],
     expected: Iterable[str],

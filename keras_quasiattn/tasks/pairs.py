@@ -7,12 +7,13 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.data import TextPairs
 from keras_quasiattn.metrics import classification_figures
 from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority, rights
 from keras_quasiattn.tasks.batches import as_bytes, in_batches, joined, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.measured import Measured, judge_classes
-from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs
+from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs, pairs_of_file
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
@@ -48,6 +49,9 @@ class Pairs(PairTask):
 
     def _load(self) -> tuple[PairSet, str]:
         return load_pairs(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
+        return pairs_of_file(self.preset, file, self._classes, columns)
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.one_hot(examples["label"], len(self._classes))

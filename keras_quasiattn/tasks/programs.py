@@ -13,6 +13,7 @@ from keras_quasiattn.data import (
     programs_from_files,
     programs_from_tfds,
 )
+from keras_quasiattn.data.algolisp.program_texts import programs_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import program_accuracy
 from keras_quasiattn.tasks.catalogue import CATALOGUE
@@ -69,6 +70,9 @@ class Programs(SequenceTask):
         if "train" in self.options.data or self._builder().is_prepared():
             return ""
         return f"{self.data_dir} does not have the problems of this run"
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ProgramTexts:
+        return programs_from_file(file)
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
         tests = [ProgramTests.from_json(test) for test in examples.tests]

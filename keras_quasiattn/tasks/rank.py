@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.data import TextPairs
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import (
     MeanAveragePrecision,
@@ -20,7 +21,13 @@ from keras_quasiattn.tasks.baselines import bag_of_pairs
 from keras_quasiattn.tasks.batches import as_bytes, as_texts, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.measured import Judged, Measured
-from keras_quasiattn.tasks.pair_data import RANKED_SOURCES, PairSet, load_ranked, ranked_example_of
+from keras_quasiattn.tasks.pair_data import (
+    RANKED_SOURCES,
+    PairSet,
+    load_ranked,
+    ranked_example_of,
+    ranked_pairs_of_file,
+)
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.rank_presets import MODELS, PRESETS
@@ -62,6 +69,9 @@ class Rank(PairTask):
         if questions not in QUESTIONS:
             raise UserError.unknown("data.questions", questions, QUESTIONS)
         return load_ranked(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
+        return ranked_pairs_of_file(file, columns)
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.stack(  # (B, 3)

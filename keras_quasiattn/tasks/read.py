@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.data import ReadingTexts, evaluation_batches, fill_last_batch, training_batches
 from keras_quasiattn.data.labelled_texts import text_array
+from keras_quasiattn.data.reading_texts import questions_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, scores_by_question
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
@@ -25,6 +26,7 @@ from keras_quasiattn.tasks.read_windows import (
     Windows,
     all_windows,
     best_of_windows,
+    held,
     middle_windows,
     read_windows,
     reader_inputs,
@@ -89,6 +91,9 @@ class Read(VocabularyTask):
 
     def _load(self) -> tuple[ReadingSet, str]:
         return load_questions(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ReadingTexts:
+        return questions_from_file(file)
 
     def _training_texts(self) -> list[bytes]:
         train = self._data.splits["train"]
@@ -160,8 +165,8 @@ class Read(VocabularyTask):
     def _encode(self, size: int, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
         """Model inputs, one window of at most `size` words per passage, and the targets (B, 3)."""
         words = split_words(self.tokenizer, examples["passage"])
-        first = _held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
-        last = tf.maximum(_held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
+        first = held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
+        last = tf.maximum(held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
         windows = middle_windows(words.counts(), first, last, size)  # around the answers
         multiple = self.options.data["length_multiple"]
         longest = tf.minimum(tf.reduce_max(words.counts()), size)
@@ -322,11 +327,6 @@ class Read(VocabularyTask):
             }
 
         return answer
-
-
-def _held(places: tf.RaggedTensor) -> tf.Tensor:
-    """int32 (B,): the number of true values in every row."""
-    return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)
 
 
 def _at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:

@@ -199,7 +199,7 @@ class SequenceTask(Task):
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
         """The task's metrics, exact-match share, and target perplexity per piece and per word."""
-        chosen = chosen_examples(self._data, split, limit)
+        chosen = chosen_examples(lambda: self._data, split, limit, self._file)
         rows = self._answers(model, chosen.source)
         answers = [row["answer"] for row in rows]
         measured = self._measured(model, chosen)

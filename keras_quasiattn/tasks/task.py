@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.catalogue import chosen_options
-from keras_quasiattn.tasks.measured import Measured
+from keras_quasiattn.tasks.measured import Measured, flat_figures
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.serving_signature import ServingSignature
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -85,6 +85,7 @@ class Task(abc.ABC):
         self.model = model
         self.seed = seed
         self.data_dir = Path(data_dir)
+        self._file: Any = None  # the examples of a user's file, for `measure`
         self.options = chosen_options(
             self.name, self, preset=preset, model=model, seed=seed, overrides=overrides or {}
         )
@@ -139,10 +140,7 @@ class Task(abc.ABC):
         return source.pending_download(self.data_dir) if source else ""
 
     def missing_data(self) -> str:
-        """What `prepare` would have to download or generate, as a line; or nothing.
-
-        The user's own files are looked for by `prepare` alone.
-        """
+        """What `prepare` would have to download or generate, as a line; or nothing."""
         source = self.sources.get(self.preset)
         if source is None or source.is_prepared(self.data_dir, self.options.data):
             return ""
@@ -254,6 +252,24 @@ class Task(abc.ABC):
         only fills a batch has weight 0; see `data.fill_last_batch`.
         """
 
+    def use_file(self, file: str, columns: Mapping[str, str] | None = None) -> None:
+        """Make the examples of a user's file the split "file", which `measure` takes.
+
+        Args:
+            file: in the form of training data.
+            columns: the columns' names in it, where they are others; default: as in training.
+
+        Raises:
+            UserError: the file has another form, or a label that the model does not know.
+        """
+        known = self.options.data.get("columns") if columns is None else columns
+        self._file = self._read_file(file, known)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> Any:
+        raise UserError(
+            f"--data {file!r}: task {self.name} makes its own data: measure a split of it"
+        )
+
     @abc.abstractmethod
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
@@ -286,11 +302,7 @@ class Task(abc.ABC):
 
     def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
         """The figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
-        return {
-            f"{name}_{figure}": value
-            for name, measured in self.measure_baselines(split, limit).items()
-            for figure, value in measured.figures.items()
-        }
+        return flat_figures(self.measure_baselines(split, limit))
 
     @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
