@@ -103,6 +103,12 @@ class Drawing:
             return stream.getvalue()
 
 
+def with_runs(model: str, curve: Curve) -> str:
+    """The name of a line, with the number of its runs if there are several."""
+    runs = curve[0]["runs"]
+    return f"{model} ({runs} runs)" if runs > 1 else model
+
+
 def line_of(number: int) -> dict[str, str]:
     """The colours on light and dark paper, and the style, of the line with this number."""
     colours = {sheet: names[number % len(names)] for sheet, names in _COLOURS.items()}
@@ -128,7 +134,8 @@ def learning_curves(
         small: whether it is one of several, which share a legend.
     """
     several = any(curve[0]["runs"] > 1 for curve in curves.values())
-    legend = len(curves) > 1 and not small
+    legend = (len(curves) > 1 or several) and not small
+    names = {model: with_runs(model, curve) for model, curve in curves.items()}
     places = list(models or curves)
 
     def draw(whole: Any) -> None:
@@ -139,7 +146,7 @@ def learning_curves(
             steps = [row["step"] for row in curve]
             mark = "o" if len(steps) == 1 else None
             means = [row["mean"] for row in curve]
-            axes.plot(steps, means, label=textwrap.fill(model, 70), marker=mark, **look)
+            axes.plot(steps, means, label=textwrap.fill(names[model], 70), marker=mark, **look)
             if curve[0]["runs"] > 1:
                 low, high = ([row[bound] for row in curve] for bound in ("least", "largest"))
                 axes.fill_between(steps, low, high, color=look["color"], alpha=0.2, linewidth=0)
@@ -156,7 +163,7 @@ def learning_curves(
     shaded = ": the mean of the runs, shaded from the lowest to the highest" if several else ""
     caption = f"{figure}{shaded}."
     size = (2.7, 2.1) if small else (6.2, 3.6)
-    rows = sum(len(textwrap.wrap(model, 70)) for model in curves) if legend else 0
+    rows = sum(len(textwrap.wrap(name, 70)) for name in names.values()) if legend else 0
     told = f"{caption} At the end: {last}."
     return Drawing(name, caption, told, draw, (size[0], size[1] + 0.22 * rows))
 

@@ -9,7 +9,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.report.answered import confusion_section, figures_section
 from keras_quasiattn.report.figure_tables import spaced
-from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves
+from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves, with_runs
 from keras_quasiattn.report.learning_curves import curves_of
 from keras_quasiattn.report.page_writer import Section, page
 from keras_quasiattn.report.run_groups import RunGroup, differences_of, groups_of
@@ -155,8 +155,12 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
             for small in (True, False)
         )
         if shown:
+            of_model = {model: curve for curves in kept.values() for model, curve in curves.items()}
+            legend = [with_runs(model, of_model[model]) for model in models]
+            several = any(curve[0]["runs"] > 1 for curve in of_model.values())
+            text = "The mean of the runs, shaded from the lowest to the highest." if several else ""
             title = f"Learning curves: {' '.join(preset)}"
-            sections.append(Section(title, shown, legend=models, saved=saved))
+            sections.append(Section(title, shown, text, legend=legend, saved=saved))
     return sections
 
 
