@@ -47,10 +47,12 @@ def test_from_training_to_a_saved_model(run_cli: Any, mlu_data: Path, tmp_path: 
     assert config["command"] == " ".join(("quasiattn", *train))
     assert (config["task_config"]["model"], config["task_config"]["seed"]) == ("softmax", 5)
 
-    code, out, err = run_cli("evaluate", run, "--limit", "40", data)
+    code, out, err = run_cli("evaluate", run, "--limit", "40", data, "--json")
     assert (code, err) == (0, "")
     figures = json.loads(out)
     assert (figures.pop("run"), figures.pop("split")) == (run, "test")
+    low, high = figures.pop("intervals")["sequence_accuracy"]
+    assert low <= figures["sequence_accuracy"] <= high
     assert figures.keys() == {"sequence_accuracy", "by_kind", "questions"}
     assert figures["questions"] == 40
     assert RunFolder.open(run).metrics()["test"] == figures

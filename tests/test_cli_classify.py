@@ -48,7 +48,9 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_from_a_users_file_to_a_served_model(
     run_cli: Any, trained: Path, data: Path, tmp_path: Path
 ) -> None:
-    code, out, err = run_cli("evaluate", str(trained), "--record", str(tmp_path / "results.jsonl"))
+    code, out, err = run_cli(
+        "evaluate", str(trained), "--json", "--record", str(tmp_path / "results.jsonl")
+    )
     assert (code, err) == (0, "")
     figures = json.loads(out)
     assert figures["accuracy"] > 0.9 and "validation is" in figures["data"]["note"]
@@ -172,7 +174,7 @@ def test_evaluate_without_a_test_file_measures_the_validation_split(
         *("--columns", "text=Question,label=Kind", "--run", run, "--quiet", *words),
     )
     assert code == 0, err
-    code, out, err = run_cli("evaluate", run)
+    code, out, err = run_cli("evaluate", run, "--json")
     assert (code, json.loads(out)["split"]) == (0, "validation")
     assert err.startswith("the run has no test file: measuring on the validation split")
     assert_one_line(run_cli("evaluate", run, "--split", "test"), "the data have no split 'test'")

@@ -40,7 +40,7 @@ def ask(folder: Path, *texts: str) -> list[str]:
 @pytest.mark.complete
 def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
     run = train(run_cli, tiny_pairs.files(tmp_path, "pairs"), "pairs", "siamese_both")
-    code, out, err = run_cli("evaluate", run, "--record", str(tmp_path / "results.jsonl"))
+    code, out, err = run_cli("evaluate", run, "--json", "--record", str(tmp_path / "results.jsonl"))
     assert (code, err) == (0, "") and json.loads(out)["pairs"] == 50
     code, out, _ = run_cli("predict", run, "the cat\ta cat", "\t", "--weights")
     expected, empty = map(json.loads, out.splitlines())
@@ -65,7 +65,7 @@ def test_pairs_to_a_served_model(run_cli: Any, tmp_path: Path) -> None:
 @pytest.mark.complete
 def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     run = train(run_cli, tiny_pairs.files(tmp_path, "rank"), "rank", "decomposable_coda")
-    code, out, _ = run_cli("evaluate", run)
+    code, out, _ = run_cli("evaluate", run, "--json")
     assert code == 0 and json.loads(out)["questions"] == 50
     _, out, _ = run_cli("predict", run, "the cat\ta dog\tthe old cat\t")
     expected = json.loads(out)

@@ -24,7 +24,7 @@ def test_two_files_to_a_served_translator(run_cli: Any, tmp_path: Path) -> None:
     )
     assert (code, err) == (0, "")
     record = tmp_path / "results.jsonl"
-    code, out, err = run_cli("evaluate", run, "--record", str(record))
+    code, out, err = run_cli("evaluate", run, "--json", "--record", str(record))
     assert (code, err) == (0, "")
     assert json.loads(record.read_text())["signature"] == json.loads(out)["signature"]
     _, out, _ = run_cli("predict", run, "a dog runs")

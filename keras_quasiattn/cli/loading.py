@@ -28,6 +28,8 @@ def load() -> None:
     if hasattr(package, "__all__"):
         return
     missing = None
+    if sys.stderr.isatty():
+        sys.stderr.write("loading TensorFlow\n")
     with _silent_unless_it_fails():
         try:
             package.__spec__.loader.exec_module(package)  # type: ignore[union-attr]
@@ -55,10 +57,13 @@ def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, 
 
 @contextlib.contextmanager
 def waiting(what: str) -> Iterator[None]:
-    """Say on standard error what the body does, now and then, if it takes long."""
-    from keras_quasiattn.training.progress import Progress
+    """Say on standard error what the body does: on a terminal at once, else if it takes long."""
+    from keras_quasiattn.training import progress
 
-    with Progress(True, sys.stderr) as progress, progress.busy(what):
+    silence = progress._SILENCE / 3
+    with progress.Progress(True, sys.stderr, silence) as shown, shown.busy(what):
+        if shown.terminal:
+            shown.replace(what)
         yield
 
 

@@ -84,16 +84,22 @@ def predict(
 def show(run: Path, inputs: tuple[str, ...]) -> None:
     """Show the gate and weight of every token of a text, by the finished run in folder RUN.
 
-    '-' reads texts from standard input, one per line. `predict --weights` gives the same as data.
+    Of a Transformer, the weight is what a token receives on average in the last layer. '-' reads
+    texts from standard input, one per line. `predict --weights` gives the answers as data.
     """
     folder, made = finished_run(run)
     answers = answers_to(folder, made, lines_of(inputs))
     from keras_quasiattn.report import token_table
+    from keras_quasiattn.report.received import with_received
 
+    if any("tokens" not in answer for answer in answers):
+        raise UserError(
+            f"the answers of {run} have no tokens to show: use predict, or for the matrices "
+            f"quasiattn report {run} --to page.html --input TEXT"
+        )
+    model = folder.load_model()
     for answer in answers:
-        if "tokens" not in answer:
-            raise UserError(f"the answers of {run} have no tokens to show: use predict instead")
-        click.echo(token_table(answer))
+        click.echo(token_table(with_received(made, model, answer)))
 
 
 def answers_to(

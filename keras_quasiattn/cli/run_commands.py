@@ -8,55 +8,13 @@ import click
 
 from keras_quasiattn.cli.arguments import DATA_DIR, RUN, TensorFlowPath
 from keras_quasiattn.cli.commands import cli
-from keras_quasiattn.cli.completion import names
+from keras_quasiattn.cli.evaluation import evaluate
 from keras_quasiattn.cli.loading import finished_run, load, waiting
 from keras_quasiattn.cli.predictions import predict, show
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.training.config import read_config
 
-
-@cli.command(
-    epilog="quasiattn evaluate runs/mlu-coda\n"
-    "quasiattn evaluate runs/mlu-coda --split validation --limit 1000\n"
-    "quasiattn evaluate runs/mlu-coda --record results/mlu.jsonl"
-)
-@RUN
-@click.option(
-    "--split",
-    shell_complete=names(("test", "validation", "train")),
-    help="Part of the data to measure on; default test, or validation without a test file.",
-)
-@click.option("--limit", type=click.IntRange(min=1), help="Number of examples; default all.")
-@click.option(
-    "--record",
-    type=click.Path(path_type=Path),
-    help="Add a row to this file of JSON lines, for a table of results.",
-)
-@DATA_DIR
-def evaluate(
-    run: Path, split: str | None, limit: int | None, record: Path | None, data_dir: Path
-) -> None:
-    """Measure the finished run in folder RUN and save the metrics there."""
-    folder, made = finished_run(run, data_dir)
-    from keras_quasiattn import training
-
-    if split is None:
-        split = made.measured_split
-        if split != "test":
-            told = "the run has no test file: measuring on the validation split"
-            click.echo(f"{told}, which also chose the checkpoint", err=True)
-    with waiting(f"measuring on the split {split}"):
-        made.prepare()
-        figures = {
-            **made.evaluate(folder.load_model(), split, limit),
-            **made.baselines(split, limit),
-        }
-    folder.write_metrics(split, figures)
-    if record is not None:
-        training.append_result(record, training.result_row(folder, split, figures))
-    click.echo(json.dumps({"run": str(run), "split": split, **figures, **folder.noted}))
-
-
+cli.add_command(evaluate)
 cli.add_command(predict)
 cli.add_command(show)
 
@@ -175,17 +133,21 @@ def serve_check(path: Path, repetitions: int) -> None:
     "--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write."
 )
 @click.option(
-    "--input", "inputs", multiple=True, help="A text to show; repeatable; default one example."
+    "--input",
+    "inputs",
+    multiple=True,
+    help="A text to show; repeatable; default right answers and mistakes of the split.",
 )
 @click.option(
-    "--split", help="Show texts from this part of the data instead, and densities over it."
+    "--split",
+    help="Part of the data to measure on and show texts from; default validation, if at hand.",
 )
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
-    default=200,
+    default=1000,
     show_default=True,
-    help="Texts to measure densities on.",
+    help="Examples of it to measure on.",
 )
 @click.option(
     "--results",
@@ -202,9 +164,11 @@ def report(
     results: Path | None,
     data_dir: Path,
 ) -> None:
-    """Write one HTML page on what the models in folders RUNS attend to and how they learned.
+    """Write one HTML page on what the models in folders RUNS reached, read and learned.
 
-    RUNS are run folders or exported models. Figures are saved beside the page, as SVG and PNG.
+    RUNS are run folders or exported models. The page has their figures beside a bag of words, right
+    answers and mistakes, what attends to what, and the learning curves. Figures are saved beside
+    it, as SVG and PNG.
     """
     for run in runs:
         if not (run / "saved_model.pb").is_file():
@@ -212,7 +176,7 @@ def report(
     load()
     from keras_quasiattn.report import write_report
 
-    page, *figures = write_report(
-        runs, target, inputs=inputs, split=split, limit=limit, results=results, data_dir=data_dir
-    )
+    options: dict[str, Any] = {"split": split, "limit": limit, "results": results}
+    with waiting("writing the report"):
+        page, *figures = write_report(runs, target, inputs=inputs, data_dir=data_dir, **options)
     click.echo(json.dumps({"page": str(page), "figures": len(figures)}))

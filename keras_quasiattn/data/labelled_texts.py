@@ -189,6 +189,20 @@ def texts_from_files(
     return LabelledTextSet(classes, splits, files_version(files["train"], files))
 
 
+def texts_from_file(
+    file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
+) -> LabelledTexts:
+    """Reads one file as `texts_from_files` does, with the labels of a model that is trained.
+
+    Raises:
+        UserError: the file has another format, or a label is none of the classes.
+    """
+    rows = list(read_table(file, ("text", "label"), names=names))
+    labels = [(f"{file}, line {line}", row["label"]) for line, row in rows]
+    texts = text_array(row["text"].encode() for _, row in rows)
+    return LabelledTexts(texts, numbers_of(labels, classes, "class of the model"))
+
+
 def number_labels(
     labels: Mapping[str, Sequence[tuple[str, str]]], train_file: str
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
@@ -213,18 +227,30 @@ def number_labels(
         )
     numeric = all(re.fullmatch(r"-?\d{1,18}", name) for name in names)
     classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
-    numbers = {name: number for number, name in enumerate(classes)}
-    for rows in labels.values():
-        for place, label in rows:
-            if label.strip() not in numbers:
-                raise UserError(
-                    f"{place}: no text of {train_file} has the label {label.strip()!r}: "
-                    f"expected one of {', '.join(classes[:20])}"
-                )
     return classes, {
-        split: np.array([numbers[label.strip()] for _, label in rows], np.int64)
-        for split, rows in labels.items()
+        split: numbers_of(rows, classes, f"text of {train_file}") for split, rows in labels.items()
     }
+
+
+def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], whose: str) -> np.ndarray:
+    """Returns the class number of each label.
+
+    Args:
+        labels: for each row its place, for errors, and its label.
+        classes: the names of the classes.
+        whose: what has these classes, for errors, such as "text of train.tsv".
+
+    Raises:
+        UserError: a label is none of the classes.
+    """
+    numbers = {name: number for number, name in enumerate(classes)}
+    for place, label in labels:
+        if label.strip() not in numbers:
+            raise UserError(
+                f"{place}: no {whose} has the label {label.strip()!r}: "
+                f"expected one of {', '.join(classes[:20])}"
+            )
+    return np.array([numbers[label.strip()] for _, label in labels], np.int64)
 
 
 def files_version(named: str | Path, files: Mapping[str, str | Path]) -> str:

@@ -104,22 +104,27 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
             start says (the message names file and record); or no training passage contains its
             answer.
     """
-    read = {}
-    for split, name in files.items():
-        file = Path(name)
-        forms = {".json": read_squad, ".jsonl": read_question_lines}
-        reader = next(
-            (forms[suffix] for suffix in reversed(file.suffixes) if suffix in forms), None
-        )
-        if reader is None:
-            raise UserError(
-                f"{file} has an unsupported file extension: use .json or .jsonl "
-                "(.gz or .xz may follow)"
-            )
-        read[split] = reading_texts(reader(file))
-        if not len(read[split]):
-            raise UserError(f"{file} has no questions")
+    read = {split: questions_from_file(file) for split, file in files.items()}
     return _answerable(read, files_version(files["train"], files))
+
+
+def questions_from_file(name: str | Path) -> ReadingTexts:
+    """Reads one file as `questions_from_files` does; all of its questions are kept.
+
+    Raises:
+        UserError: the file has another format, or no questions.
+    """
+    file = Path(name)
+    forms = {".json": read_squad, ".jsonl": read_question_lines}
+    reader = next((forms[suffix] for suffix in reversed(file.suffixes) if suffix in forms), None)
+    if reader is None:
+        raise UserError(
+            f"{file} has an unsupported file extension: use .json or .jsonl (.gz or .xz may follow)"
+        )
+    texts = reading_texts(reader(file))
+    if not len(texts):
+        raise UserError(f"{file} has no questions")
+    return texts
 
 
 def _questions(builder: tfds.core.DatasetBuilder, split: str) -> Iterable[Question]:

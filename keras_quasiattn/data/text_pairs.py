@@ -12,6 +12,7 @@ from keras_quasiattn.data.labelled_texts import (
     columns_from_tfds,
     files_version,
     number_labels,
+    numbers_of,
     text_array,
 )
 from keras_quasiattn.data.table_files import read_parallel, read_table
@@ -137,6 +138,24 @@ def pairs_from_files(
     }
     dropped = {split: len(rows[split]) - len(labelled[split]) for split in files}
     return LabelledTextSet(classes, splits, _version(files), dropped)
+
+
+def pairs_from_file(
+    file: PairFile, classes: Sequence[str], names: Mapping[str, str] | None = None
+) -> TextPairs:
+    """Reads one file as `pairs_from_files` does, with the labels of a model that is trained.
+
+    Raises:
+        UserError: the file has another format, or a label is none of the classes, or none has one.
+    """
+    rows = _read(file, ("first", "second", "label"), names=names)
+    rows = [(place, row) for place, row in rows if row["label"].strip() != NO_LABEL]
+    if not rows:
+        raise UserError(f"{_name(file)} has no labels: every row has {NO_LABEL!r}")
+    labels = numbers_of(
+        [(place, row["label"]) for place, row in rows], classes, "class of the model"
+    )
+    return _pairs([(row["first"], row["second"]) for _, row in rows], labels)
 
 
 def ranked_pairs_from_files(

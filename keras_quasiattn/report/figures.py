@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import io
+import textwrap
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,14 @@ _SETTINGS = {
     "figure.constrained_layout.use": True,
     "savefig.transparent": False,
 }
+_SHEETS = {"light": "default", "dark": "dark_background"}
+# Colours that people with any colour vision tell apart, from Okabe and Ito, for either sheet.
+_COLOURS = {
+    "light": ("#0072b2", "#d55e00", "#009e73", "#b5568f", "#b07c00", "#3a87c0", "#6a3d9a"),
+    "dark": ("#56b4e9", "#ff8a4c", "#2cc79a", "#e79bc4", "#f2c14e", "#9ad1f5", "#b79ce0"),
+}
+_STYLES = {"solid": "-", "dashed": "--", "dotted": ":"}
+_PAPER = "#161616"  # of a dark page
 _LINES = {"near_minus_one": "near −1", "near_zero": "near 0", "near_one": "near 1"}
 
 
@@ -49,17 +58,17 @@ class Drawing:
     @functools.cached_property
     def light(self) -> bytes:
         """SVG on white."""
-        return self._drawn("default", "svg")
+        return self._drawn("light", "svg")
 
     @functools.cached_property
     def dark(self) -> bytes:
-        """SVG on black."""
-        return self._drawn("dark_background", "svg")
+        """SVG on the paper of a dark page."""
+        return self._drawn("dark", "svg")
 
     @functools.cached_property
     def png(self) -> bytes:
         """PNG on white."""
-        return self._drawn("default", "png")
+        return self._drawn("light", "png")
 
     def save(self, folder: Path) -> None:
         """Write name.svg and name.png."""
@@ -73,7 +82,17 @@ class Drawing:
             require("matplotlib.style", "report"),
             require("matplotlib.figure", "report"),
         )
-        with style.context(sheet), matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        cycler = require("cycler", "report").cycler
+        lines = cycler(linestyle=list(_STYLES.values())) * cycler(color=_COLOURS[sheet])
+        settings = {**_SETTINGS, "axes.prop_cycle": lines}
+        if sheet == "dark":
+            papers = ("figure.facecolor", "axes.facecolor", "savefig.facecolor")
+            settings |= dict.fromkeys(papers, _PAPER)
+        with (
+            style.context(_SHEETS[sheet]),
+            matplotlib.rc_context(settings),
+            warnings.catch_warnings(),
+        ):
             # The PNG shows a box instead.
             warnings.filterwarnings("ignore", message="Glyph .* missing from")
             figure = figures.Figure(figsize=self.size)
@@ -84,23 +103,69 @@ class Drawing:
             return stream.getvalue()
 
 
-def learning_curves(name: str, figure: str, curves: Mapping[str, Curve]) -> Drawing:
-    """One line per model, the range of its runs shaded (figures 4 and 5 of the Conflict paper)."""
+def with_runs(model: str, curve: Curve) -> str:
+    """The name of a line, with the number of its runs if there are several."""
+    runs = curve[0]["runs"]
+    return f"{model} ({runs} runs)" if runs > 1 else model
 
-    def draw(axes: Any) -> None:
+
+def line_of(number: int) -> dict[str, str]:
+    """The colours on light and dark paper, and the style, of the line with this number."""
+    colours = {sheet: names[number % len(names)] for sheet, names in _COLOURS.items()}
+    styles = list(_STYLES)
+    return {**colours, "style": styles[number // len(_COLOURS["light"]) % len(styles)]}
+
+
+def learning_curves(
+    name: str,
+    figure: str,
+    curves: Mapping[str, Curve],
+    models: Sequence[str] = (),
+    *,
+    small: bool = False,
+) -> Drawing:
+    """One line per model, the range of its runs shaded (figures 4 and 5 of the Conflict paper).
+
+    Args:
+        name: name of the figure's files.
+        figure: what is drawn.
+        curves: the lines by their names.
+        models: the names in the order of their colours; default: those of the curves.
+        small: whether it is one of several, which share a legend.
+    """
+    several = any(curve[0]["runs"] > 1 for curve in curves.values())
+    legend = (len(curves) > 1 or several) and not small
+    names = {model: with_runs(model, curve) for model, curve in curves.items()}
+    places = list(models or curves)
+
+    def draw(whole: Any) -> None:
+        axes = whole.subplots()
+        looks = list(require("matplotlib", "report").rcParams["axes.prop_cycle"])
         for model, curve in curves.items():
+            look = looks[places.index(model) % len(looks)]
             steps = [row["step"] for row in curve]
-            seeds = curve[0]["runs"]
-            label = f"{model} ({seeds} run{'s' if seeds > 1 else ''})"
-            (line,) = axes.plot(steps, [row["mean"] for row in curve], label=label)
-            low, high = ([row[bound] for row in curve] for bound in ("least", "largest"))
-            axes.fill_between(steps, low, high, color=line.get_color(), alpha=0.2)
-        axes.set(xlabel="updates", ylabel=figure)
-        axes.legend()
+            mark = "o" if len(steps) == 1 else None
+            means = [row["mean"] for row in curve]
+            axes.plot(steps, means, label=textwrap.fill(names[model], 70), marker=mark, **look)
+            if curve[0]["runs"] > 1:
+                low, high = ([row[bound] for row in curve] for bound in ("least", "largest"))
+                axes.fill_between(steps, low, high, color=look["color"], alpha=0.2, linewidth=0)
+        axes.set(xlabel="updates", ylabel="" if small else figure)
+        axes.ticklabel_format(axis="y", scilimits=(-3, 5))
+        if small:
+            axes.set_title(figure, fontsize="medium", loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(alpha=0.25)
+        if legend:
+            whole.legend(loc="outside lower center")
 
     last = ", ".join(f"{model} {curve[-1]['mean']:.3f}" for model, curve in curves.items())
-    caption = f"{figure}: the mean of the runs, shaded from the lowest to the highest."
-    return Drawing(name, caption, f"{caption} At the end: {last}.", lambda f: draw(f.subplots()))
+    shaded = ": the mean of the runs, shaded from the lowest to the highest" if several else ""
+    caption = f"{figure}{shaded}."
+    size = (2.7, 2.1) if small else (6.2, 3.6)
+    rows = sum(len(textwrap.wrap(name, 70)) for name in names.values()) if legend else 0
+    told = f"{caption} At the end: {last}."
+    return Drawing(name, caption, told, draw, (size[0], size[1] + 0.22 * rows))
 
 
 def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
@@ -115,11 +180,10 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
             figure.subplots(1, len(shown.panels), squeeze=False)[0], shown.panels, strict=True
         ):
             values = panel.values[min(head, len(panel.values) - 1)]  # (T, S)
-            limit = max(1.0, float(np.nanmax(np.abs(values), initial=0.0)))
             image = axes.imshow(
                 np.ma.masked_invalid(values),
                 cmap="RdBu_r",
-                norm=colors.CenteredNorm(0, limit),
+                norm=colors.CenteredNorm(0, panel.limit),
                 aspect="auto",
             )
             axes.set_title(panel.title)
@@ -134,10 +198,8 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
     )
     height = min(12.0, max(3.0, 1.5 + 0.22 * rows))
     width = len(shown.panels) * min(10.0, max(3.5, 2 + 0.22 * columns))
-    caption = (
-        f"{shown.name}, head {head + 1} of {shown.heads}: "
-        f"{', '.join(panel.title for panel in shown.panels)}."
-    )
+    told = ", ".join(f"{panel.title} (colours to ±{panel.limit:g})" for panel in shown.panels)
+    caption = f"{shown.name}, head {head + 1} of {shown.heads}: {told}."
     return Drawing(name, caption, caption, draw, (width, height))
 
 

@@ -33,6 +33,23 @@ class Panel:
     rows: list[str]
     columns: list[str]
 
+    @property
+    def limit(self) -> float:
+        """The value of the strongest colour: the largest of all heads, rounded up to 1, 2 or 5.
+
+        So small weights are seen, and equal colours of two heads mean equal values.
+
+        >>> Panel("M", np.array([[[0.04, -0.01]]]), [""], ["a", "b"]).limit
+        0.05
+        """
+        largest = float(np.nanmax(np.abs(self.values), initial=0.0)) if self.values.size else 0.0
+        if not largest:
+            return 1.0
+        step = 10.0 ** math.floor(math.log10(largest))
+        # The sum of a row may be above 1 by rounding.
+        least = largest * (1 - 1e-5)
+        return float(f"{next(m for m in (1, 2, 5, 10) if m * step >= least) * step:.0e}")
+
 
 @dataclasses.dataclass(frozen=True)
 class HeatMap:
@@ -125,7 +142,14 @@ _MATRICES = ("weights", "attention", "conflict")
 
 def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
     """The heat maps of an answer that contains its weights, from `predict` or an exported model."""
-    tokens = {side: answer.get(f"{side}_tokens") or [] for side in ("first", "second")}
+    names = {
+        "first": ("first_tokens", "answer_pieces"),
+        "second": ("second_tokens", "source_pieces"),
+    }
+    tokens = {
+        side: next((answer[name] for name in known if answer.get(name)), [])
+        for side, known in names.items()
+    }
     made: dict[str, list[Panel]] = {}
     for name, values in answer.items():
         # (T, S); values of other ranks are not matrices
@@ -140,7 +164,8 @@ def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
         made.setdefault(side, []).append(
             Panel(name.replace("_", " of the ", 1), array[None], rows, columns)
         )
-    return [HeatMap(f"weights of the {side} text", panels) for side, panels in made.items()]
+    whose = "answer" if "answer_pieces" in answer else "{} text"
+    return [HeatMap(f"weights of the {whose.format(side)}", made[side]) for side in made]
 
 
 def _filled(tokens: object, size: int) -> list[str]:

@@ -8,18 +8,51 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_quasiattn.extras import require
-from keras_quasiattn.report.figures import Drawing
+from keras_quasiattn.report.figures import Drawing, line_of
 from keras_quasiattn.report.heat_maps import Example, block_size, encoded, pooled
 
 
 @dataclasses.dataclass(frozen=True)
+class Cell:
+    """A cell of a table with more than its text.
+
+    Args:
+        text: what it says.
+        heading: whether it names its row.
+        shade: how strongly it is coloured, from 0 to 1; None for no colour.
+        right: whether the colour means that something is right.
+        bar: a value and the bounds of its interval in [0, 1], drawn as a bar; None for none.
+    """
+
+    text: str
+    heading: bool = False
+    shade: float | None = None
+    right: bool = False
+    bar: tuple[float, ...] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class Section:
-    """A title with figures, and optionally a line of text and a table (first row: header)."""
+    """A title with figures, and optionally a line of text and a table (first row: header).
+
+    Args:
+        title: the heading.
+        figures: figures one beside the other.
+        text: a line above them.
+        table: rows of strings or cells.
+        legend: names of the lines in all figures, in the order of their colours; the figures then
+            are small multiples.
+        saved: the figures to save beside the page; default: those of the page.
+        parts: sections inside of this one, side by side where there is room.
+    """
 
     title: str
     figures: Sequence[Drawing] = ()
     text: str = ""
-    table: Sequence[Sequence[str]] = ()
+    table: Sequence[Sequence[str | Cell]] = ()
+    legend: Sequence[str] = ()
+    saved: Sequence[Drawing] = ()
+    parts: "Sequence[Section]" = ()
 
 
 def page(
@@ -43,8 +76,8 @@ def page(
         notes: lines that say what is missing and why.
         lead: sections that come first.
         examples: texts or pairs with their heat maps.
-        texts: answers with `tokens`, `weights` and the name of the `model` that gave them, and
-            optionally `gates`.
+        texts: answers with their `input` and the name of the `model` that gave them, and optionally
+            `tokens` with `weights` and `gates`, and what is `judged` right or wrong.
         sections: further sections, with figures.
 
     Raises:
@@ -60,6 +93,7 @@ def page(
     script = _resource("page.js")
     block = block_size(examples)
     maps, matrices = _payload([one for one in examples if one.maps], block)
+    groups = _groups(texts, [one["name"] for one in maps["examples"]] if maps else [])
     return environment.get_template("page.html.jinja").render(
         title=title,
         facts=facts,
@@ -67,7 +101,10 @@ def page(
         maps=maps,
         matrices=matrices,
         block=block,
-        texts=[_text(answer) for answer in texts],
+        groups=groups,
+        weighed=any(
+            text["tokens"] for group in groups for one in group["columns"] for text in one["texts"]
+        ),
         lead=[_section(one) for one in lead],
         sections=[_section(one) for one in sections],
         style=_resource("page.css"),
@@ -102,6 +139,7 @@ def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | 
                         "rows": panel.rows,
                         "columns": panel.columns,
                         "heads": heads,
+                        "limit": panel.limit,
                     }
                 )
             maps.append({"name": one.name, "panels": panels})
@@ -109,15 +147,43 @@ def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | 
     return ({"block": block, "examples": listed} if listed else None), matrices
 
 
-def _text(answer: Mapping[str, Any]) -> dict[str, Any]:
-    tokens, weights = answer["tokens"], answer["weights"]
+def _groups(answers: Sequence[Mapping[str, Any]], maps: Sequence[str]) -> list[dict[str, Any]]:
+    """The answers by model; of these, the right ones and the mistakes where they are judged."""
+    groups = []
+    for model in dict.fromkeys(answer["model"] for answer in answers):
+        own = [answer for answer in answers if answer["model"] == model]
+        columns = {
+            title: [_text(answer, maps) for answer in own if _verdict(answer) == verdict]
+            for verdict, title in _VERDICTS.items()
+        }
+        kept = [{"title": title, "texts": texts} for title, texts in columns.items() if texts]
+        groups.append({"model": model, "columns": kept})
+    return groups
+
+
+_VERDICTS = {None: "", True: "Right answers", False: "Mistakes, the surest first"}
+
+
+def _verdict(answer: Mapping[str, Any]) -> bool | None:
+    judged = answer.get("judged")
+    return None if judged is None else judged.right
+
+
+def _text(answer: Mapping[str, Any], maps: Sequence[str]) -> dict[str, Any]:
+    judged, given = answer.get("judged"), summary(answer)
+    if judged is not None:
+        given = f"{judged.given} {judged.confidence:.3f}"
+    weights, tokens = answer.get("weights", []), answer.get("tokens", [])
+    weighed = bool(tokens) and len(weights) == len(tokens)
     gates = answer.get("gates") or [True] * len(tokens)
-    largest = max(map(abs, weights), default=0.0) or 1.0
-    about = [f"{answer['model']}: {summary(answer)}"]
-    if "gates" in answer:
-        about.append(f"{sum(map(bool, gates))} of {len(tokens)} open")
+    largest = max(map(abs, weights), default=0.0) or 1.0 if weighed else 1.0
+    name = f"{answer['model']}: {answer.get('input', '')}"
     return {
-        "about": ", ".join(about),
+        "given": given,
+        "expected": "" if judged is None or judged.right else judged.expected,
+        "opened": f"{sum(map(bool, gates))} of {len(tokens)} open" if "gates" in answer else "",
+        "map": maps.index(name) if name in maps else None,
+        "plain": [] if weighed else str(answer.get("input", "")).split("\t"),
         "tokens": [
             {
                 "text": token,
@@ -126,7 +192,9 @@ def _text(answer: Mapping[str, Any]) -> dict[str, Any]:
                 "reading": f"{'open' if gate else 'closed'}, weight {weight:.4f}",
             }
             for token, gate, weight in zip(tokens, gates, weights, strict=True)
-        ],
+        ]
+        if weighed
+        else [],
     }
 
 
@@ -135,6 +203,9 @@ def summary(answer: Mapping[str, Any]) -> str:
     if "label" in answer:
         probability = answer["probabilities"][answer["classes"].index(answer["label"])]
         return f"{answer['label']} {probability:.3f}"
+    if "ranked" in answer:
+        best = zip(answer["ranked"], answer["scores"], strict=True)
+        return "; ".join(f"{score:.3f} {text}" for text, score in best)
     if "scores" in answer:
         return "scores " + ", ".join(f"{score:.3f}" for score in answer["scores"])
     return str(answer.get("answer", ""))
@@ -154,7 +225,12 @@ def _section(section: Section) -> dict[str, Any]:
         "title": section.title,
         "text": section.text,
         "figures": figures,
-        "table": section.table,
+        "legend": [{"name": name, **line_of(number)} for number, name in enumerate(section.legend)],
+        "table": [
+            [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
+            for row in section.table
+        ],
+        "parts": [_section(part) for part in section.parts],
     }
 
 

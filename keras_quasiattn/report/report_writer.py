@@ -7,13 +7,17 @@ from typing import Any
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves
+from keras_quasiattn.report.answered import confusion_section, figures_section
+from keras_quasiattn.report.figure_tables import spaced
+from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves, with_runs
 from keras_quasiattn.report.learning_curves import curves_of
 from keras_quasiattn.report.page_writer import Section, page
-from keras_quasiattn.report.run_groups import RunGroup, groups_of
+from keras_quasiattn.report.run_groups import RunGroup, differences_of, groups_of
 from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.training import RunFolder
+
+_SPLIT = "validation"  # the data that chose the checkpoint, and that every run has
 
 
 def write_report(
@@ -22,24 +26,28 @@ def write_report(
     *,
     inputs: Sequence[str] = (),
     split: str | None = None,
-    limit: int = 200,
+    limit: int = 1000,
     results: str | Path | None = None,
     data_dir: str | Path = "data",
 ) -> list[Path]:
     """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
 
-    Learning curves cover all runs. Runs that differ in nothing but their seed share a curve and a
-    name; heat maps, texts, densities and histograms come from the first finished one of them. Other
-    options, data or versions are part of a name. The page needs no network and no other file.
+    The page has what the runs reached beside simple methods, which classes they confuse, right
+    answers and mistakes with their weights, heat maps, and learning curves. Learning curves cover
+    all runs. Runs that differ in nothing but their seed share a curve and a name; the rest comes
+    from the first finished one of them. Of runs of one model that differ in more, the names of the
+    folders are part of their names, and a table says in what they differ. The page needs no network
+    and no other file.
 
     Args:
         sources: folders of runs, finished or not, and of exported models (the folder of a version).
         to: the HTML file; the figures go to a folder beside it, named like the file with "_figures"
             instead of the extension.
-        inputs: texts to show, the texts of a pair separated by tabs; default: the first of `split`.
-        split: the part of the data that texts come from; default: only the task's example is shown,
-            and no data are read.
-        limit: number of texts of `split` on which densities are measured.
+        inputs: texts to show, the texts of a pair separated by tabs; default: right answers and
+            mistakes of `split`.
+        split: the part of the data to measure on; default the validation data, if they are at hand:
+            nothing is downloaded or generated, and without them the task's example is shown.
+        limit: number of examples of `split` to measure on.
         results: a JSON Lines file of recorded results, to plot accuracy against density.
         data_dir: where the data of the runs are.
 
@@ -68,8 +76,15 @@ def write_report(
     groups = groups_of(folders)
     for group in groups:
         for folder in [one for one in group.runs if one.finished][:1]:
-            views.append(view_of_run(group.name, folder, Path(data_dir), inputs, split, limit))
-    sections = _curves(groups) + [section for view in views for section in view.sections]
+            place, part, needed = Path(data_dir), split or _SPLIT, split is not None
+            views.append(view_of_run(group.name, folder, place, inputs, part, limit, needed=needed))
+    measured = [view.reached for view in views if view.reached is not None]
+    lead = [figures_section(measured)] if measured else []
+    lead += [section for section in map(confusion_section, measured) if section is not None]
+    sections = _curves(groups)
+    if table := differences_of(groups):
+        sections.append(Section("What sets the runs apart", table=table))
+    sections += [section for view in views for section in view.sections]
     if results is not None:
         sections.append(
             Section(
@@ -78,7 +93,7 @@ def write_report(
             )
         )
     drawn = [figure for view in views for figure in view.figures]
-    drawn += [figure for section in sections for figure in section.figures]
+    drawn += [figure for section in sections for figure in section.saved or section.figures]
     html = page(
         "Report: "
         + ", ".join(
@@ -86,6 +101,7 @@ def write_report(
         ),
         facts=[fact for folder in folders for fact in _facts(folder)],
         notes=[note for view in views for note in view.notes],
+        lead=lead,
         examples=[example for view in views for example in view.examples],
         texts=[text for view in views for text in view.texts],
         sections=sections,
@@ -125,13 +141,33 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
         histories = [(group.label, run.history()) for group in own for run in group.runs]
         named = {name for _, rows in histories for row in rows for name in row}
         wanted = ["loss", *sorted(name for name in named if name.startswith("val_"))]
-        drawn = []
-        for figure in wanted:
-            if curves := curves_of(histories, figure):
-                drawn.append(learning_curves(slug(" ".join((*preset, figure))), figure, curves))
-        if drawn:
-            sections.append(Section(f"Learning curves: {' '.join(preset)}", drawn))
+        found = {figure: curves_of(histories, figure) for figure in wanted}
+        # One order of the models in all figures, and so one colour.
+        models = sorted({model for curves in found.values() for model in curves})
+        kept = {figure: curves for figure, curves in found.items() if curves}
+        shown, saved = (
+            [
+                learning_curves(
+                    slug(" ".join((*preset, figure))), _told(figure), curves, models, small=small
+                )
+                for figure, curves in kept.items()
+            ]
+            for small in (True, False)
+        )
+        if shown:
+            of_model = {model: curve for curves in kept.values() for model, curve in curves.items()}
+            legend = [with_runs(model, of_model[model]) for model in models]
+            several = any(curve[0]["runs"] > 1 for curve in of_model.values())
+            text = "The mean of the runs, shaded from the lowest to the highest." if several else ""
+            title = f"Learning curves: {' '.join(preset)}"
+            sections.append(Section(title, shown, text, legend=legend, saved=saved))
     return sections
+
+
+def _told(figure: str) -> str:
+    """A figure of the history in words: "training loss", "validation accuracy"."""
+    own = figure.removeprefix("val_")
+    return f"{'validation' if own != figure else 'training'} {spaced(own)}"
 
 
 def _rows(file: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,8 @@
 """Which runs of a report are the same but for their seed, and what to call the others."""
 
 import dataclasses
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -8,7 +10,7 @@ from keras_quasiattn.tasks.held_out import SPLITS
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.training.config import flat
 
-_SHOWN, _LONGEST = 3, 60  # differences in a name, and characters of each
+_SHOWN, _LONGEST = 20, 60  # differences in a table, and characters of each
 # The version of the data has a digest of these files, so their paths do not matter.
 _PATHS = {f"data.{split}" for split in SPLITS}
 
@@ -19,13 +21,15 @@ class RunGroup:
 
     Args:
         source: the task and the preset.
-        label: the model, and what sets it apart from other groups of that model.
+        label: the model, and the name of the run's folder where other groups have that model.
         runs: the runs, in the order that they were given.
+        differing: what sets it apart from these groups, by name.
     """
 
     source: tuple[str, str]
     label: str
     runs: Sequence[RunFolder]
+    differing: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -39,15 +43,24 @@ def groups_of(folders: Sequence[RunFolder]) -> list[RunGroup]:
     for folder in folders:
         traits = _traits(folder.config)
         found.setdefault(repr(sorted(traits.items())), (traits, []))[1].append(folder)
+    folders_of = _folder_names([runs for _, runs in found.values()])
     groups: list[RunGroup] = []
-    for traits, runs in found.values():
+    for (traits, runs), name in zip(found.values(), folders_of, strict=True):
         alike = [other for other, _ in found.values() if _base(other) == _base(traits)]
         task, preset, model = _base(traits)
-        label = _label(model, traits, alike)
-        if any((group.source, group.label) == ((task, preset), label) for group in groups):
-            label = f"{label} ({runs[0].path.name})"
-        groups.append(RunGroup((task, preset), label, runs))
+        label = model if len(alike) == 1 else f"{model} ({name})"
+        groups.append(RunGroup((task, preset), label, runs, _differing(traits, alike)))
     return groups
+
+
+def differences_of(groups: Sequence[RunGroup]) -> list[list[str]]:
+    """A table of what sets groups of one model apart: a row per option; empty if nothing does."""
+    apart = [group for group in groups if group.differing]
+    names = list(dict.fromkeys(name for group in apart for name in group.differing))
+    rows = [[name, *(group.differing.get(name, "") for group in apart)] for name in names[:_SHOWN]]
+    if len(names) > _SHOWN:
+        rows.append([f"{len(names) - _SHOWN} more", *("" for _ in apart)])
+    return [["", *(group.label for group in apart)], *rows] if rows else []
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -65,11 +78,32 @@ def _base(traits: Mapping[str, Any]) -> tuple[str, str, str]:
     return traits["task"], traits.get("preset", ""), traits.get("model", "")
 
 
-def _label(model: str, traits: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> str:
+def _differing(traits: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = sorted(set().union(*alike))
     differing = [name for name in names if any(one.get(name) != traits.get(name) for one in alike)]
-    if not differing:
-        return model
-    told = [f"{name} {traits.get(name)}"[:_LONGEST] for name in differing[:_SHOWN]]
-    more = [f"{len(differing) - _SHOWN} more"] if len(differing) > _SHOWN else []
-    return f"{model} ({', '.join(told + more)})"
+    return {name: _short(str(traits.get(name, "—"))) for name in differing}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+
+
+def _folder_names(groups: Sequence[Sequence[RunFolder]]) -> list[str]:
+    """A name for each group: what its folders' names have in common; parents where two are equal.
+
+    Of "trec-seed0" and "trec-seed1" that is "trec".
+    """
+    deepest = max((len(run.path.parts) for one in groups for run in one), default=0)
+    for parts in range(1, deepest + 1):
+        names = [_common(["/".join(run.path.parts[-parts:]) for run in one]) for one in groups]
+        if len(set(names)) == len(names):
+            return names
+    return [str(one[0].path) for one in groups]
+
+
+def _common(names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    prefix = "".join(letters[0] for letters in alike)
+    return re.sub(r"[-_.]*(seed)?[-_.]*$", "", prefix) or names[0]

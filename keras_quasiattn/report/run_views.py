@@ -10,11 +10,14 @@ import keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers.shared.probe import probe, with_owners
+from keras_quasiattn.report.answered import chosen_answers, reached
+from keras_quasiattn.report.figure_tables import Reached
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
 from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
 from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks.measured import Judged
 from keras_quasiattn.training import RunFolder
 from keras_quasiattn.training.attention_figures import AttentionFigures, shares
 from keras_quasiattn.training.attention_summaries import read_attention
@@ -23,7 +26,7 @@ from keras_quasiattn.training.checkpoints import Checkpoints, assign
 # Titles of matrices: by layer, then by the matrix' name.
 Titles = dict[str, dict[str, str]]
 
-SHOWN = 5  # texts that the page shows with heat maps and tokens
+SHOWN = 6  # texts that the page shows with heat maps and tokens
 _MEASURED = 32  # texts on which saved checkpoints are measured
 
 
@@ -38,6 +41,7 @@ class View:
         sections: further sections.
         figures: figures saved beside the page that are in no section.
         notes: what is missing and why.
+        reached: what the model and the baselines reached, if that was measured.
     """
 
     name: str
@@ -46,12 +50,20 @@ class View:
     sections: list[Section] = dataclasses.field(default_factory=list)
     figures: list[Drawing] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
+    reached: Reached | None = None
 
-    def add_answers(self, answers: Sequence[dict[str, Any]]) -> None:
-        """Add answers with weights; if two or more have gates, also plot their densities."""
+    def add_answers(self, answers: Sequence[dict[str, Any]], judged: Sequence[Judged] = ()) -> None:
+        """Add answers: those that are judged, or else those with weights."""
+        if judged:
+            both = zip(answers, judged, strict=True)
+            self.texts += [{**one, "model": self.name, "judged": judge} for one, judge in both]
+            return
         pooled = [answer for answer in answers if answer.get("tokens") and "weights" in answer]
         self.texts += [{**answer, "model": self.name} for answer in pooled[:SHOWN]]
-        gated = [answer for answer in pooled if "gates" in answer]
+
+    def add_densities(self, answers: Sequence[dict[str, Any]]) -> None:
+        """Plot the densities of answers with gates, if there are two or more."""
+        gated = [answer for answer in answers if answer.get("tokens") and "gates" in answer]
         if len(gated) > 1:
             lengths = [len(answer["tokens"]) for answer in gated]
             densities = [
@@ -75,6 +87,8 @@ def view_of_run(
     inputs: Sequence[str],
     split: str | None,
     limit: int,
+    *,
+    needed: bool = True,
 ) -> View:
     """Collect what a report shows of a finished run.
 
@@ -83,9 +97,10 @@ def view_of_run(
         folder: the run.
         data_dir: where its data are.
         inputs: texts to show.
-        split: the part of the data that texts come from if there are no inputs; default: only the
-            task's example.
-        limit: number of texts of the split to answer for densities; the first few are shown.
+        split: the part of the data to measure on; without inputs, texts come from it, right answers
+            and mistakes. None: nothing is measured, and the task's example is shown.
+        limit: number of examples to measure on.
+        needed: whether missing data are an error; otherwise a note says so.
 
     Raises:
         UserError: an invalid input, missing data, or a run that does not load.
@@ -93,19 +108,25 @@ def view_of_run(
     view, task, model = View(name), folder.task(data_dir), folder.load_model()
     for text in inputs:
         task.check_input(text)
-    texts = list(inputs) or (task.texts(split, limit) if split else [task.example])
+    judged: list[Judged] = []
+    if split is not None:
+        try:
+            view.reached = reached(name, folder, task, model, split, limit)
+            judged = [] if inputs else chosen_answers(view.reached.measured.judged)
+        except UserError as error:
+            if needed:
+                raise
+            shown = "the given texts are" if inputs else "the task's example is"
+            view.notes.append(f"{name}: the data are not at hand ({error}), so only {shown} shown")
+    texts = list(inputs) or [one.input for one in judged] or [task.example]
     answers = task.predict(model, texts)
-    view.add_answers(answers)
-    titles: Titles = {}
-    try:
-        read = [
-            _example(task, model, name, *pair)
-            for pair in list(zip(texts, answers, strict=True))[:SHOWN]
-        ]
-        view.add_examples([example for example, _ in read])
-        titles = read[0][1]
-    except UserError as error:  # the task cannot tokenize texts for a report
-        view.notes.append(f"{name}: {error}")
+    view.add_answers(answers, judged)
+    if view.reached is not None and any("gates" in answer for answer in answers):
+        measured_texts = [one.input for one in view.reached.measured.judged]
+        view.add_densities(answers if inputs else task.predict(model, measured_texts))
+    elif inputs:
+        view.add_densities(answers)
+    titles = _add_maps(view, task, model, texts[:SHOWN], answers)
     rows = read_attention(folder.path)
     told = "as recorded at the end of every period on a batch of validation data"
     if titles and not rows:
@@ -116,6 +137,30 @@ def view_of_run(
     return view
 
 
+def _add_maps(
+    view: View,
+    task: Task,
+    model: keras.Model,
+    texts: Sequence[str],
+    answers: Sequence[dict[str, Any]],
+) -> Titles:
+    """Add the heat maps of texts; returns the titles of their matrices, if a probe sees them."""
+    try:
+        read = [
+            _example(task, model, view.name, *pair) for pair in zip(texts, answers, strict=False)
+        ]
+    except UserError:  # the task cannot tokenize texts for a report, but may explain its answers
+        try:
+            explained = task.explain(model, texts)
+        except UserError as error:
+            view.notes.append(f"{view.name}: {error}")
+            return {}
+        view.add_examples([_of_answer(view.name, answer) for answer in explained])
+        return {}
+    view.add_examples([example for example, _ in read])
+    return read[0][1]
+
+
 def view_of_saved_model(name: str, exported: ExportedModel, inputs: Sequence[str]) -> View:
     """Collect what an exported model's answers show; by default its own example is answered."""
     view = View(name)
@@ -124,17 +169,20 @@ def view_of_saved_model(name: str, exported: ExportedModel, inputs: Sequence[str
     )
     if not texts:
         view.notes.append(f"{name} contains no example: pass --input")
+    elif not inputs:
+        view.notes.append(f"{name} is an exported model, without data: its example is shown")
     found = exported(texts)
     view.add_answers(found)
-    view.add_examples(
-        [
-            Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer))
-            for answer in found
-        ]
-    )
+    view.add_densities(found)
+    view.add_examples([_of_answer(name, answer) for answer in found])
     if not view.texts and not view.examples:
         view.notes.append(f"{name} returns no attention weights, so there are none to show")
     return view
+
+
+def _of_answer(name: str, answer: dict[str, Any]) -> Example:
+    """One example with the heat maps that its answer brings."""
+    return Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer))
 
 
 def _example(

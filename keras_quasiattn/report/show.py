@@ -8,7 +8,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.layers.shared.probe import probe, with_owners
+from keras_quasiattn.layers.shared.probe import AttentionMap, probe, with_owners
 from keras_quasiattn.report.figures import Drawing, heat_map
 from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
 from keras_quasiattn.report.page_writer import page
@@ -63,9 +63,9 @@ def show(
         layer: any Keras layer or model that contains attention layers of this package, or
             `keras.layers.MultiHeadAttention`.
         *args: positional arguments of the call.
-        tokens: one list of tokens per sequence. An axis is labelled with the list of its length; if
-            two lists have that length, rows take the first and columns the last. Default: position
-            numbers.
+        tokens: one list of tokens per sequence, with a token for every position, padding included.
+            An axis is labelled with the list of its length; if two lists have that length, rows
+            take the first and columns the last. Default: position numbers.
         index: which example of the batch to show.
         title: the heading; default: the layer's name.
         **kwargs: further arguments of the call, such as masks.
@@ -74,7 +74,8 @@ def show(
         An object that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
-        ValueError: no such attention layer was called.
+        ValueError: no such attention layer was called, or no sequence in it has as many positions
+            as a list of `tokens`.
         UserError: when it is shown, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:
@@ -92,6 +93,20 @@ def show(
             "`layer` must contain an attention layer of keras_quasiattn, or "
             f"keras.layers.MultiHeadAttention. Received: {layer.name!r}"
         )
+    _check_lengths(tokens, seen)
     sequences = {str(number): one for number, one in enumerate(tokens)}
     owned = with_owners(seen, {name: len(one) for name, one in sequences.items()})
     return AttentionView(heat_maps(owned, sequences, index), layer.name if title is None else title)
+
+
+def _check_lengths(tokens: Sequence[Sequence[str]], seen: Sequence[AttentionMap]) -> None:
+    matrices = [recorded.values for one in seen for recorded in one.matrices.values()]
+    # (B, ..., T, S), or (B, S) where a sequence is pooled
+    lengths = {length for matrix in matrices for length in matrix.shape[1:][-2:]}
+    for number, listed in enumerate(tokens):
+        if len(listed) not in lengths:
+            known = " and ".join(map(str, sorted(lengths)))
+            raise ValueError(
+                f"`tokens[{number}]` must have a token for every position of a sequence, padding "
+                f"included. Received: {len(listed)} tokens; the sequences have {known} positions"
+            )

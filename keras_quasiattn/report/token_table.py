@@ -16,7 +16,7 @@ def token_table(answer: Mapping[str, Any]) -> str:
 
     Args:
         answer: a task's answer with `label`, `classes`, `probabilities` and `tokens`, and
-            optionally `gates` and `weights`.
+            optionally `gates`, `weights` and what these are, `weights_of`.
 
     >>> answer = {
     ...     "label": "HUM", "classes": ["HUM", "LOC"], "probabilities": [0.9, 0.1],
@@ -29,6 +29,8 @@ def token_table(answer: Mapping[str, Any]) -> str:
     """
     probability = answer["probabilities"][answer["classes"].index(answer["label"])]
     lines = [f"{readable(answer['label'], _LONGEST)} {probability:.3f}"]
+    if "weights_of" in answer:
+        lines[0] += f"  ({readable(answer['weights_of'], _LONGEST)})"
     tokens = [readable(token, _LONGEST) for token in answer["tokens"]]
     width = max(map(len, tokens), default=0)
     largest = max(map(abs, answer.get("weights", [])), default=0.0) or 1.0

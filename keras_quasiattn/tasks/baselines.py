@@ -12,7 +12,7 @@ import numpy as np
 
 from keras_quasiattn.data import LabelledTexts, TextPairs
 from keras_quasiattn.extras import require
-from keras_quasiattn.tasks.task import Measured
+from keras_quasiattn.tasks.measured import Measured
 
 _WORD = r"\w+|[^\w\s]"
 _MOST = 30_000  # training examples, so that it takes seconds

@@ -1,6 +1,6 @@
 """The examples of a split, texts as arrays of bytes, and functions of strings called in batches."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,28 @@ from keras_quasiattn.errors import UserError
 _BATCH = 100
 
 
-def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -> Any:
+FILE = "file"  # the split that `Task.use_file` makes
+
+
+def chosen_examples(
+    load: Callable[[], LabelledTextSet[Any]], split: str, limit: int | None, file: Any = None
+) -> Any:
     """The first `limit` examples of a split, or all of them.
+
+    Args:
+        load: gives the data; not called for the split "file".
+        split: name of the split.
+        limit: the number; None takes all.
+        file: the examples of the split "file", if there is one.
 
     Raises:
         UserError: the split is unknown, the data has no test split, or the limit is below 1.
     """
+    if limit is not None and limit < 1:
+        raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
+    if split == FILE and file is not None:
+        return file.where(np.arange(len(file)) < (limit or len(file)))
+    data = load()
     if split == "test" and split not in data.splits:
         raise UserError(
             "the data have no split 'test': "
@@ -25,8 +41,6 @@ def chosen_examples(data: LabelledTextSet[Any], split: str, limit: int | None) -
         )
     if split not in data.splits:
         raise UserError.unknown("split", split, data.splits)
-    if limit is not None and limit < 1:
-        raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
     examples = data.splits[split]
     return examples.where(np.arange(len(examples)) < (limit or len(examples)))
 
@@ -43,10 +57,15 @@ def as_bytes(texts: Sequence[str]) -> np.ndarray:
     return array
 
 
-def as_texts(array: np.ndarray) -> list[str]:
+def as_texts(texts: Iterable[bytes]) -> list[str]:
     """The inverse of `as_bytes`; tabs, which would split a text, and line breaks become spaces."""
-    texts = (text.decode("utf-8", "surrogateescape") for text in array.tolist())
-    return [text.replace("\t", " ").replace("\n", " ") for text in texts]
+    decoded = (text.decode("utf-8", "surrogateescape") for text in texts)
+    return [text.replace("\t", " ").replace("\n", " ") for text in decoded]
+
+
+def joined(*columns: np.ndarray) -> list[str]:
+    """The texts of each row of some columns (N,), joined by tabs."""
+    return list(map("\t".join, zip(*map(as_texts, columns), strict=True)))
 
 
 def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:

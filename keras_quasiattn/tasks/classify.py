@@ -15,6 +15,7 @@ from keras_quasiattn.data import (
     fill_last_batch,
     training_batches,
 )
+from keras_quasiattn.data.labelled_texts import texts_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
@@ -26,9 +27,10 @@ from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
 from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS, TEXT_CLASSIFIERS
 from keras_quasiattn.tasks.faithfulness import faithfulness
+from keras_quasiattn.tasks.measured import Measured, judge_classes
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sources import Source
-from keras_quasiattn.tasks.task import Measured, ServingSignature
+from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES, VocabularyTask
 
@@ -59,6 +61,7 @@ class Classify(VocabularyTask):
     name: ClassVar[str] = "classify"
     summary: ClassVar[str] = CATALOGUE["classify"].summary
     figure: ClassVar[str] = "accuracy"
+    shares: ClassVar[tuple[str, ...]] = ("accuracy",)
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["classify"].own_data
@@ -81,6 +84,9 @@ class Classify(VocabularyTask):
 
     def _load(self) -> tuple[LabelledTextSet[LabelledTexts], str]:
         return load_texts(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> LabelledTexts:
+        return texts_from_file(file, self._classes, columns)
 
     def _training_texts(self) -> list[bytes]:
         return self._data.splits["train"].texts.tolist()
@@ -166,7 +172,9 @@ class Classify(VocabularyTask):
             if opened is not None:
                 figures["density"] = sum(opened) / max(sum(lengths), 1)
                 figures |= faithfulness(answers, functools.partial(self._probabilities, answer_ids))
-        return Measured(figures, rights(chosen, probabilities))
+        inputs = as_texts(chosen.texts)
+        judged = judge_classes(inputs, chosen.labels, probabilities, self._classes)
+        return Measured(figures, rights(chosen, probabilities), judged)
 
     def _probabilities(self, answer_ids: Any, texts: list[list[str]]) -> np.ndarray:
         """The class probabilities of texts that are given as tokens."""

@@ -31,10 +31,18 @@ class _Texts(Source):
         default_factory=lambda: {"train": "train", "test": "test"}
     )
 
+    def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
+        """As for any source, with the phrases if these are wanted."""
+        return self._made(data_dir, _suffix(options)).is_prepared()
+
     def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
         """The splits of the data set."""
-        builder = self.prepared(data_dir, "_phrases" if options.get("phrases") else "")
+        builder = self.prepared(data_dir, _suffix(options))
         return texts_from_tfds(builder, self.text_keys, self.label_key, tuple(self.splits.values()))
+
+
+def _suffix(options: Mapping[str, Any]) -> str:
+    return "_phrases" if options.get("phrases") else ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,6 +51,10 @@ class _Generated(_Texts):
 
     builder: Any = None
     generate: Callable[[], LabelledTextSet[LabelledTexts]]
+
+    def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
+        """Always: nothing is written."""
+        return True
 
     def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
         """The generated splits."""

@@ -26,9 +26,10 @@ from keras_quasiattn.models import (
 )
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
+from keras_quasiattn.tasks.measured import Measured, judge_texts
 from keras_quasiattn.tasks.mlu_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.preset import Preset
-from keras_quasiattn.tasks.task import Measured, ServingSignature, Task
+from keras_quasiattn.tasks.task import ServingSignature, Task
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.text import ByteTokenizer
 
@@ -55,6 +56,7 @@ class Mlu(Task):
     name: ClassVar[str] = "mlu"
     summary: ClassVar[str] = CATALOGUE["mlu"].summary
     figure: ClassVar[str] = "sequence_accuracy"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy",)
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
 
@@ -96,6 +98,11 @@ class Mlu(Task):
                     f"training.batch_size is {size}: it must be at most {examples}, "
                     f"the number of questions in the {split} split"
                 )
+
+    def missing_data(self) -> str:
+        """Whether the questions would have to be generated."""
+        prepared = self._builder().is_prepared()
+        return "" if prepared else f"{self.data_dir} does not have the questions of this run"
 
     def build_model(self) -> keras.Model:
         """A Transformer over bytes."""
@@ -153,23 +160,28 @@ class Mlu(Task):
             raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
         examples = self._examples(split)
         answer = self._answer_function(self._ids_function(model))
-        kinds: list[str] = []
-        predictions: list[bytes] = []
+        questions: list[bytes] = []
+        answers: list[dict[str, Any]] = []
         references: list[bytes] = []
         for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
-            kinds.extend(self.grammar.parse(text).kind for text in batch["expression"].numpy())
-            predictions.extend(answer(batch["expression"])["answer"].numpy())
+            found = {name: value.numpy() for name, value in answer(batch["expression"]).items()}
+            rows = zip(*found.values(), strict=True)
+            answers.extend(dict(zip(found, row, strict=True)) for row in rows)
+            questions.extend(batch["expression"].numpy())
             references.extend(batch["answer"].numpy())
-        right = np.array(predictions, object) == np.array(references, object)  # (questions,)
-        kind_of = np.array(kinds)
+        right = np.array(  # (questions,)
+            [one["answer"] == wanted for one, wanted in zip(answers, references, strict=True)]
+        )
+        kind_of = np.array([self.grammar.parse(question).kind for question in questions])
         figures = {
             "sequence_accuracy": float(np.mean(right)),
             "by_kind": {
-                kind: float(np.mean(right[kind_of == kind])) for kind in sorted(set(kinds))
+                kind: float(np.mean(right[kind_of == kind])) for kind in np.unique(kind_of).tolist()
             },
             "questions": len(references),
         }
-        return Measured(figures, right.astype(np.float64))
+        judged = judge_texts(questions, references, answers, right)
+        return Measured(figures, right.astype(np.float64), judged)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """The answer to each question, with its log-probability."""

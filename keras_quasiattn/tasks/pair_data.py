@@ -17,7 +17,9 @@ from keras_quasiattn.data import (
     pairs_from_tfds,
     ranked_pairs_from_files,
 )
+from keras_quasiattn.data.text_pairs import pairs_from_file
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.batches import FILE
 from keras_quasiattn.tasks.held_out import hold_out
 from keras_quasiattn.tasks.sources import Source, own_files
 
@@ -68,8 +70,9 @@ RANKED_SOURCES: Mapping[str, _Pairs] = {
     "ubuntu_irc": _ranked(config="ubuntu_irc", example=_REPLIES),
     "ubuntu": _ranked(config="ubuntu_v2", example=_REPLIES),
 }
+_COLUMNS, _RANKED_COLUMNS = "first,second,label", "question,candidate,label"
 _OWN: Mapping[str, tuple[str, str, Callable[..., PairSet]]] = {
-    "own": ("any text\tanother text", "first,second,label", pairs_from_files),
+    "own": ("any text\tanother text", _COLUMNS, pairs_from_files),
     "click_log": (
         "weather paris\tIs it cold in Paris?",
         "query,question,ctr",
@@ -92,14 +95,14 @@ def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
     if preset in SOURCES:
         return _from_tfds(SOURCES[preset], options, data_dir)
     _, columns, read = _OWN[preset]
-    return _with_note(read(_files(options, columns), options["columns"]), options)
+    return _with_note(read(_files(own_files(options), columns), options["columns"]), options)
 
 
 def load_ranked(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
     """The questions and candidates of a preset of `rank`; otherwise like `load_pairs`."""
     if preset in RANKED_SOURCES:
         return _from_tfds(RANKED_SOURCES[preset], options, data_dir)
-    files = _files(options, "question,candidate,label")
+    files = _files(own_files(options), _RANKED_COLUMNS)
     return _with_note(ranked_pairs_from_files(files, options["columns"]), options)
 
 
@@ -114,11 +117,27 @@ def ranked_example_of(preset: str) -> str:
     return RANKED_SOURCES[preset].example if preset in RANKED_SOURCES else _ANSWERS
 
 
-def _files(options: Mapping[str, Any], columns: str) -> dict[str, Any]:
+def pairs_of_file(
+    preset: str, given: str, classes: Sequence[str], names: Mapping[str, str] | None
+) -> TextPairs:
+    """The pairs of one file in the form of the user's training data, by the classes of a model."""
+    if preset in _OWN and _OWN[preset][2] is not pairs_from_files:
+        _, columns, read = _OWN[preset]
+        return read(_files({FILE: given}, columns), names).splits[FILE]
+    return pairs_from_file(_files({FILE: given}, _COLUMNS)[FILE], classes, names)
+
+
+def ranked_pairs_of_file(given: str, names: Mapping[str, str] | None) -> TextPairs:
+    """The questions and candidates of one file in the form of the user's training data."""
+    files = _files({FILE: given}, _RANKED_COLUMNS)
+    return ranked_pairs_from_files(files, names).splits[FILE]
+
+
+def _files(given_files: Mapping[str, str], columns: str) -> dict[str, Any]:
     """By split, one table, or one file per column with a text per line (comma-separated paths)."""
     names = columns.split(",")
     files: dict[str, Any] = {}
-    for split, given in own_files(options).items():
+    for split, given in given_files.items():
         parts = given.split(",")
         if len(parts) not in (1, len(names)):
             raise UserError(

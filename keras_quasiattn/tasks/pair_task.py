@@ -12,7 +12,7 @@ from keras_quasiattn.data import TextPairs, evaluation_batches, fill_last_batch,
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.models import MixtureClassifier, PairClassifier, SiameseClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
-from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, weights_of
+from keras_quasiattn.tasks.batches import as_bytes, in_batches, joined, weights_of
 from keras_quasiattn.tasks.pair_options import INTERACTIONS, MIXTURES
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask
@@ -123,9 +123,7 @@ class PairTask(VocabularyTask):
     def texts(self, split: str, limit: int) -> list[str]:
         """The first `limit` pairs of a split, the two texts of each joined by a tab."""
         chosen = self._chosen(split, limit)
-        return list(
-            map("\t".join, zip(as_texts(chosen.first), as_texts(chosen.second), strict=True))
-        )
+        return joined(chosen.first, chosen.second)
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """The token ids of the pairs, with the tokens; of several candidates only the first."""

@@ -7,16 +7,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.data import TextPairs
 from keras_quasiattn.metrics import classification_figures
 from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority, rights
-from keras_quasiattn.tasks.batches import as_bytes, in_batches, plain
+from keras_quasiattn.tasks.batches import as_bytes, in_batches, joined, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
-from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs
+from keras_quasiattn.tasks.measured import Measured, judge_classes
+from keras_quasiattn.tasks.pair_data import SOURCES, PairSet, example_of, load_pairs, pairs_of_file
 from keras_quasiattn.tasks.pair_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sources import Source
-from keras_quasiattn.tasks.task import Measured, ServingSignature
+from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.vocabulary_task import ANSWER_NAMES
 
 _SIDES = ("first", "second")
@@ -32,6 +34,7 @@ class Pairs(PairTask):
     name: ClassVar[str] = "pairs"
     summary: ClassVar[str] = CATALOGUE["pairs"].summary
     figure: ClassVar[str] = "accuracy"
+    shares: ClassVar[tuple[str, ...]] = ("accuracy",)
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["pairs"].own_data
@@ -47,6 +50,9 @@ class Pairs(PairTask):
     def _load(self) -> tuple[PairSet, str]:
         return load_pairs(self.preset, self.options.data, self.data_dir)
 
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
+        return pairs_of_file(self.preset, file, self._classes, columns)
+
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.one_hot(examples["label"], len(self._classes))
 
@@ -57,7 +63,9 @@ class Pairs(PairTask):
         chosen = self._chosen(split, limit)
         probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
         figures = classification_figures(chosen.labels, probabilities, self._classes)
-        return Measured({**figures, "pairs": len(chosen)}, rights(chosen, probabilities))
+        inputs = joined(chosen.first, chosen.second)
+        judged = judge_classes(inputs, chosen.labels, probabilities, self._classes)
+        return Measured({**figures, "pairs": len(chosen)}, rights(chosen, probabilities), judged)
 
     def measure_baselines(
         self, split: str = "test", limit: int | None = None

@@ -73,14 +73,23 @@ def load_parallel(
 
 def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     """The (source, target) files of each split, from options that join the two with a comma."""
-    files = {}
-    for split in SPLITS:
-        parts = options[split].split(",") if options[split] else []
-        if len(parts) == 2:
-            files[split] = (parts[0], parts[1])
-        elif parts or split == "train":
-            raise UserError(
-                f"data.{split} is {options[split]!r}: give two files with one text per line, "
-                f"as SOURCE,TARGET (for training: --source and --target)"
-            )
-    return files
+    return {
+        split: sides_of(f"data.{split}", options[split])
+        for split in SPLITS
+        if options[split] or split == "train"
+    }
+
+
+def sides_of(option: str, given: str) -> tuple[str, str]:
+    """The source and the target file that an option joins with a comma.
+
+    Raises:
+        UserError: they are not two.
+    """
+    source, *target = given.split(",")
+    if len(target) != 1:
+        raise UserError(
+            f"{option} is {given!r}: give two files with one text per line, "
+            f"as SOURCE,TARGET (for training: --source and --target)"
+        )
+    return source, target[0]

@@ -13,6 +13,7 @@ from keras_quasiattn.data import (
     programs_from_files,
     programs_from_tfds,
 )
+from keras_quasiattn.data.algolisp.program_texts import programs_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import program_accuracy
 from keras_quasiattn.tasks.catalogue import CATALOGUE
@@ -37,6 +38,7 @@ class Programs(SequenceTask):
     name: ClassVar[str] = "programs"
     summary: ClassVar[str] = CATALOGUE["programs"].summary
     figure: ClassVar[str] = "sequence_accuracy"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy", "program_accuracy")
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["programs"].own_data
@@ -50,16 +52,27 @@ class Programs(SequenceTask):
         data = self.options.data
         if "train" in data:
             return _from_files(data)
+        builder = prepare(self._builder, self.data_dir)
+        return programs_from_tfds(builder, SPLITS), "problems by rule, not the published ones"
+
+    def _builder(self) -> GeneratedAlgoLisp:
+        data = self.options.data
         try:
             config = GeneratedAlgoLispConfig(
                 seed=data["problem_seed"], **{split: data[f"{split}_problems"] for split in SPLITS}
             )
         except ValueError as error:
             raise UserError(f"the data options do not suit task {self.name}: {error}") from None
-        builder = prepare(
-            lambda: GeneratedAlgoLisp(config=config, data_dir=self.data_dir), self.data_dir
-        )
-        return programs_from_tfds(builder, SPLITS), "problems by rule, not the published ones"
+        return GeneratedAlgoLisp(config=config, data_dir=self.data_dir)
+
+    def missing_data(self) -> str:
+        """Whether the problems would have to be generated."""
+        if "train" in self.options.data or self._builder().is_prepared():
+            return ""
+        return f"{self.data_dir} does not have the problems of this run"
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ProgramTexts:
+        return programs_from_file(file)
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
         tests = [ProgramTests.from_json(test) for test in examples.tests]

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.data import TextPairs
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import (
     MeanAveragePrecision,
@@ -17,13 +18,21 @@ from keras_quasiattn.metrics import (
 from keras_quasiattn.metrics.ranking_metric import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 from keras_quasiattn.tasks.baselines import bag_of_pairs
-from keras_quasiattn.tasks.batches import as_bytes, plain
+from keras_quasiattn.tasks.batches import as_bytes, as_texts, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
-from keras_quasiattn.tasks.pair_data import PairSet, load_ranked, ranked_example_of
+from keras_quasiattn.tasks.measured import Judged, Measured
+from keras_quasiattn.tasks.pair_data import (
+    RANKED_SOURCES,
+    PairSet,
+    load_ranked,
+    ranked_example_of,
+    ranked_pairs_of_file,
+)
 from keras_quasiattn.tasks.pair_task import PairTask, split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.rank_presets import MODELS, PRESETS
-from keras_quasiattn.tasks.task import Measured, ServingSignature
+from keras_quasiattn.tasks.sources import Source
+from keras_quasiattn.tasks.task import ServingSignature
 
 _NAMES = ("question", "candidate")
 _RECALL_AT = (1, 2, 5)
@@ -45,6 +54,7 @@ class Rank(PairTask):
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
+    sources: ClassVar[Mapping[str, Source]] = RANKED_SOURCES
     weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
     # A training batch has some of a question's candidates only.
     measures_training: ClassVar[bool] = False
@@ -59,6 +69,9 @@ class Rank(PairTask):
         if questions not in QUESTIONS:
             raise UserError.unknown("data.questions", questions, QUESTIONS)
         return load_ranked(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
+        return ranked_pairs_of_file(file, columns)
 
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return tf.stack(  # (B, 3)
@@ -88,10 +101,11 @@ class Rank(PairTask):
     ) -> Measured:
         """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
         chosen = self._chosen(split, limit)
-        ranked = self._ranked(chosen, self._logits(model, chosen))
-        assert ranked.items is not None  # noqa: S101 (for the type checker)
-        counts = {"questions": len(ranked.items), "pairs": len(chosen)}
-        return Measured({**ranked.figures, **counts}, ranked.items)
+        logits = self._logits(model, chosen)
+        ranked = self._ranked(chosen, logits)
+        counts = {"questions": ranked.examples, "pairs": len(chosen)}
+        judged = self._judged(chosen, tf.nn.softmax(logits)[:, 1].numpy())
+        return Measured({**ranked.figures, **counts}, ranked.items, judged)
 
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
@@ -117,6 +131,23 @@ class Rank(PairTask):
             self.options.data["questions"],
         )
         return Measured(figures, precisions)
+
+    def _judged(self, chosen: Any, scores: np.ndarray) -> list[Judged]:
+        """The questions that count, candidates best first: is the best one right?"""
+        found = []
+        for question in np.unique(chosen.groups):
+            rows = np.flatnonzero(chosen.groups == question)
+            # As in the metrics, of equal scores the wrong candidates come first.
+            rows = rows[np.lexsort((chosen.labels[rows], -scores[rows]))]
+            right = chosen.labels[rows] == 1
+            if not right.any() or (self.options.data["questions"] == "both" and right.all()):
+                continue
+            asked, candidates = as_texts(chosen.first[rows[:1]]), as_texts(chosen.second[rows])
+            wanted = " / ".join(np.array(candidates, object)[right])
+            text = "\t".join([*asked, *candidates])
+            sure = float(scores[rows[0]])
+            found.append(Judged(text, wanted, candidates[0], bool(right[0]), sure))
+        return found
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question: its candidates, best first, with their scores and input places."""

@@ -10,12 +10,14 @@ import tensorflow as tf
 
 from keras_quasiattn.data import ReadingTexts, evaluation_batches, fill_last_batch, training_batches
 from keras_quasiattn.data.labelled_texts import text_array
+from keras_quasiattn.data.reading_texts import questions_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, scores_by_question
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy
 from keras_quasiattn.tasks.attention_options import attention_of
-from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, plain, weights_of
+from keras_quasiattn.tasks.batches import as_bytes, in_batches, joined, plain, weights_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
+from keras_quasiattn.tasks.measured import Measured, judge
 from keras_quasiattn.tasks.pair_task import split_input
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.read_data import EXAMPLE, SOURCES, ReadingSet, load_questions
@@ -24,6 +26,7 @@ from keras_quasiattn.tasks.read_windows import (
     Windows,
     all_windows,
     best_of_windows,
+    held,
     middle_windows,
     read_windows,
     reader_inputs,
@@ -31,7 +34,7 @@ from keras_quasiattn.tasks.read_windows import (
     words_in,
 )
 from keras_quasiattn.tasks.sources import Source
-from keras_quasiattn.tasks.task import Measured, ServingSignature
+from keras_quasiattn.tasks.task import ServingSignature
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
 from keras_quasiattn.tasks.vocabulary_task import VocabularyTask
 from keras_quasiattn.text import SPAN_CLEANINGS, SpanTokenizer
@@ -58,6 +61,7 @@ class Read(VocabularyTask):
     name: ClassVar[str] = "read"
     summary: ClassVar[str] = CATALOGUE["read"].summary
     figure: ClassVar[str] = "f1"
+    shares: ClassVar[tuple[str, ...]] = ("exact_match",)
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[Mapping[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["read"].own_data
@@ -87,6 +91,9 @@ class Read(VocabularyTask):
 
     def _load(self) -> tuple[ReadingSet, str]:
         return load_questions(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ReadingTexts:
+        return questions_from_file(file)
 
     def _training_texts(self) -> list[bytes]:
         train = self._data.splits["train"]
@@ -158,8 +165,8 @@ class Read(VocabularyTask):
     def _encode(self, size: int, examples: dict[str, tf.Tensor]) -> tuple[Any, ...]:
         """Model inputs, one window of at most `size` words per passage, and the targets (B, 3)."""
         words = split_words(self.tokenizer, examples["passage"])
-        first = _held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
-        last = tf.maximum(_held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
+        first = held(words.ends <= examples["start"][:, tf.newaxis])  # (B,): first answer word
+        last = tf.maximum(held(words.starts < examples["end"][:, tf.newaxis]) - 1, first)
         windows = middle_windows(words.counts(), first, last, size)  # around the answers
         multiple = self.options.data["length_multiple"]
         longest = tf.minimum(tf.reduce_max(words.counts()), size)
@@ -188,8 +195,7 @@ class Read(VocabularyTask):
     def texts(self, split: str, limit: int) -> list[str]:
         """The first `limit` questions of a split, each joined to its passage by a tab."""
         chosen = self._chosen(split, limit)
-        pairs = zip(as_texts(chosen.questions), as_texts(chosen.passages), strict=True)
-        return list(map("\t".join, pairs))
+        return joined(chosen.questions, chosen.passages)
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
         """The words of each question and its first passage, truncated to one window."""
@@ -224,7 +230,10 @@ class Read(VocabularyTask):
         found = [plain(row["answer"]) for row in answers]
         scores = scores_by_question(found, chosen.answers.tolist())
         figures = {name: float(np.mean(one)) for name, one in scores.items()}
-        return Measured({**figures, "questions": len(chosen)}, np.array(scores["f1"]))
+        wanted = [" / ".join(dict.fromkeys(right)) for right in chosen.answers]
+        inputs, sure = joined(chosen.questions, chosen.passages), [one["score"] for one in answers]
+        judged = judge(inputs, wanted, found, scores["exact_match"], sure)
+        return Measured({**figures, "questions": len(chosen)}, np.array(scores["f1"]), judged)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question: its answer, score, passage, and start and end in characters."""
@@ -318,11 +327,6 @@ class Read(VocabularyTask):
             }
 
         return answer
-
-
-def _held(places: tf.RaggedTensor) -> tf.Tensor:
-    """int32 (B,): the number of true values in every row."""
-    return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)
 
 
 def _at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:

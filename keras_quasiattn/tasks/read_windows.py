@@ -188,3 +188,8 @@ def _log_sum(logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor) -> tf.Ten
     # (W,), relative to the maximum of the question.
     sums = tf.reduce_sum(tf.exp(logits - tf.gather(most, question)[:, tf.newaxis]), axis=1)
     return most + tf.math.log(tf.math.unsorted_segment_sum(sums, question, count))
+
+
+def held(places: tf.RaggedTensor) -> tf.Tensor:
+    """int32 (B,): the number of true values in every row."""
+    return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)

@@ -29,12 +29,13 @@ from keras_quasiattn.models import (
 )
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.batches import as_bytes, chosen_examples, counted, in_batches, plain
+from keras_quasiattn.tasks.measured import Measured, judge_texts
 from keras_quasiattn.tasks.sequence_options import (
     DECODING_OPTIONS,
     RECURRENT_MODELS,
     UNIVERSAL_MODELS,
 )
-from keras_quasiattn.tasks.task import Measured, ServingSignature, Task
+from keras_quasiattn.tasks.task import ServingSignature, Task
 from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
 
 _PIECES = "pieces.model"
@@ -198,8 +199,9 @@ class SequenceTask(Task):
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
         """The task's metrics, exact-match share, and target perplexity per piece and per word."""
-        chosen = chosen_examples(self._data, split, limit)
-        answers = [answer["answer"] for answer in self._answers(model, chosen.source)]
+        chosen = chosen_examples(lambda: self._data, split, limit, self._file)
+        rows = self._answers(model, chosen.source)
+        answers = [row["answer"] for row in rows]
         measured = self._measured(model, chosen)
         words = sum(len(target.split()) + 1 for target in chosen.target)  # 1 for the end
         targets = self.tokenizer.normalize(tf.constant(chosen.target.tolist(), tf.string)).numpy()
@@ -212,7 +214,7 @@ class SequenceTask(Task):
             "examples": len(chosen),
         }
         items = right.astype(np.float64) if self.figure == "sequence_accuracy" else None
-        return Measured(figures, items)
+        return Measured(figures, items, judge_texts(chosen.source, targets, rows, right))
 
     @abc.abstractmethod
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:

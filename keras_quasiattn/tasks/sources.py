@@ -38,6 +38,10 @@ class Source:
         """The builder, after writing its data to `data_dir`."""
         return prepare(lambda: self._made(data_dir, config_suffix), data_dir)
 
+    def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
+        """Whether `data_dir` has the data, so that nothing needs to be downloaded or written."""
+        return self._made(data_dir).is_prepared()
+
     def pending_download(self, data_dir: Path) -> str:
         """What `prepared` would download to `data_dir`; empty for nothing."""
         # Builders of this package read files that the user provides.

@@ -1,62 +1,20 @@
 """The interface between a task and what uses it: training, serving and the command line."""
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.catalogue import chosen_options
+from keras_quasiattn.tasks.measured import Measured, flat_figures
 from keras_quasiattn.tasks.preset import Preset
+from keras_quasiattn.tasks.serving_signature import ServingSignature
 from keras_quasiattn.tasks.settings import TrainingSettings
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts
-
-
-class ServingSignature(NamedTuple):
-    """How to call an exported model with strings or token ids; it returns a dictionary of tensors.
-
-    Args:
-        function: takes the tensors of `input_signature` and returns a dictionary of tensors whose
-            first axis is the batch.
-        input_signature: one named string spec per argument; its axes are all None.
-        resources: the objects, besides the model, that own the lookup tables of the functions.
-        tokenize: maps strings (n,) to the ids that the model reads, ragged int32 (n, ids), without
-            padding.
-        answer_ids: takes, for each argument of `input_signature` in order, the token ids of its
-            texts: int32 of the argument's shape plus a last axis of length 1 or more, with 0 after
-            the end of a text. It accepts any integer as an id. Returns, under the same names, the
-            outputs of `function` that do not need the text.
-        columns: splits one input of `predict` into the value of each argument, without the batch.
-        longest: the most ids of a text that the model reads, if it answers in one call of `explain`
-            or of itself, with ids (B, L) only; otherwise None.
-    """
-
-    function: Callable[..., dict[str, tf.Tensor]]
-    input_signature: list[tf.TensorSpec]
-    resources: list[Any]
-    tokenize: Callable[[tf.Tensor], tf.RaggedTensor]
-    answer_ids: Callable[..., dict[str, tf.Tensor]]
-    columns: Callable[[str], list[Any]] = lambda text: [text]
-    longest: int | None = None
-
-
-class Measured(NamedTuple):
-    """What a model reached on some examples.
-
-    Args:
-        figures: the metrics by name. A string among them says how a metric was measured, and a
-            dictionary has figures of the same kind by name, such as those of each class. All are
-            JSON-serialisable.
-        items: (examples,), the scores of the single examples (in `rank` of the questions) whose
-            mean is the task's main figure; None if that is no mean over examples.
-    """
-
-    figures: Mapping[str, Any]
-    items: np.ndarray | None = None
 
 
 class Task(abc.ABC):
@@ -78,6 +36,7 @@ class Task(abc.ABC):
         name: the task's name on the command line.
         summary: one line that says what the input and the answer are.
         figure: the name of the main metric, by which models are compared.
+        shares: the metrics that are shares of the examples; the others are other quantities.
         models: names of the models that can be trained.
         presets: named sets of options; the first is the command line's default.
         attention_defaults: by attention, the options with which it suits the task's models better
@@ -102,6 +61,7 @@ class Task(abc.ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
     figure: ClassVar[str]
+    shares: ClassVar[tuple[str, ...]] = ()
     models: ClassVar[tuple[str, ...]]
     presets: ClassVar[Mapping[str, Preset]]
     attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
@@ -125,6 +85,7 @@ class Task(abc.ABC):
         self.model = model
         self.seed = seed
         self.data_dir = Path(data_dir)
+        self._file: Any = None  # the examples of a user's file, for `measure`
         self.options = chosen_options(
             self.name, self, preset=preset, model=model, seed=seed, overrides=overrides or {}
         )
@@ -177,6 +138,13 @@ class Task(abc.ABC):
         """What `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)"; or nothing."""
         source = self.sources.get(self.preset)
         return source.pending_download(self.data_dir) if source else ""
+
+    def missing_data(self) -> str:
+        """What `prepare` would have to download or generate, as a line; or nothing."""
+        source = self.sources.get(self.preset)
+        if source is None or source.is_prepared(self.data_dir, self.options.data):
+            return ""
+        return f"{self.data_dir} does not have the data of the preset {self.preset}"
 
     @property
     def measured_split(self) -> str:
@@ -284,6 +252,24 @@ class Task(abc.ABC):
         only fills a batch has weight 0; see `data.fill_last_batch`.
         """
 
+    def use_file(self, file: str, columns: Mapping[str, str] | None = None) -> None:
+        """Make the examples of a user's file the split "file", which `measure` takes.
+
+        Args:
+            file: in the form of training data.
+            columns: the columns' names in it, where they are others; default: as in training.
+
+        Raises:
+            UserError: the file has another form, or a label that the model does not know.
+        """
+        known = self.options.data.get("columns") if columns is None else columns
+        self._file = self._read_file(file, known)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> Any:
+        raise UserError(
+            f"--data {file!r}: task {self.name} makes its own data: measure a split of it"
+        )
+
     @abc.abstractmethod
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
@@ -316,11 +302,7 @@ class Task(abc.ABC):
 
     def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
         """The figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
-        return {
-            f"{name}_{figure}": value
-            for name, measured in self.measure_baselines(split, limit).items()
-            for figure, value in measured.figures.items()
-        }
+        return flat_figures(self.measure_baselines(split, limit))
 
     @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from keras_quasiattn.data import ParallelTextSet
+from keras_quasiattn.data import ParallelTexts, ParallelTextSet, parallel_from_files
 from keras_quasiattn.metrics import bleu
+from keras_quasiattn.tasks.batches import FILE
 from keras_quasiattn.tasks.catalogue import CATALOGUE
-from keras_quasiattn.tasks.parallel_data import OWN_EXAMPLE, SOURCES, load_parallel
+from keras_quasiattn.tasks.parallel_data import OWN_EXAMPLE, SOURCES, load_parallel, sides_of
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.sequence_task import SequenceTask
 from keras_quasiattn.tasks.sources import Source
@@ -25,6 +26,7 @@ class Translate(SequenceTask):
     name: ClassVar[str] = "translate"
     summary: ClassVar[str] = CATALOGUE["translate"].summary
     figure: ClassVar[str] = "bleu"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy",)
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["translate"].own_data
@@ -37,6 +39,9 @@ class Translate(SequenceTask):
 
     def _load(self) -> tuple[ParallelTextSet, str]:
         return load_parallel(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> ParallelTexts:
+        return parallel_from_files({FILE: sides_of("--data", file)}).splits[FILE]
 
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
         return bleu(answers, examples.target.tolist())

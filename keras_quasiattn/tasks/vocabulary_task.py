@@ -271,4 +271,4 @@ class VocabularyTask(Task):
 
     def _chosen(self, split: str, limit: int | None) -> Any:
         """The first `limit` examples of a split, or all of them."""
-        return chosen_examples(self._data, split, limit)
+        return chosen_examples(lambda: self._data, split, limit, self._file)

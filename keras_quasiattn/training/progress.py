@@ -24,6 +24,7 @@ class Progress:
     Args:
         shown: whether to write anything.
         stream: where to; default standard output.
+        silence: seconds without a line until one says what takes so long; default 15.
 
     ```python
     with Progress(True) as progress, progress.busy("measuring"):
@@ -31,8 +32,11 @@ class Progress:
     ```
     """
 
-    def __init__(self, shown: bool, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, shown: bool, stream: TextIO | None = None, silence: float | None = None
+    ) -> None:
         self.shown = shown
+        self._silence = _SILENCE if silence is None else silence
         self._stream = stream or sys.stdout
         self.terminal = shown and self._stream.isatty()
         self._lock = threading.Lock()
@@ -84,9 +88,9 @@ class Progress:
             self._last = time.monotonic()
 
     def _watch(self) -> None:
-        while not self._over.wait(_SILENCE / 15):
+        while not self._over.wait(min(self._silence / 5, 1.0)):
             busy = self._busy[-1:]
-            for what, since in busy if time.monotonic() - self._last >= _SILENCE else ():
+            for what, since in busy if time.monotonic() - self._last >= self._silence else ():
                 self.replace(f"{what}: {duration(time.monotonic() - since)} so far")
 
 

@@ -1,6 +1,7 @@
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
 from keras_quasiattn.layers.shared.probe import AttentionMap, probe, with_owners
@@ -8,6 +9,8 @@ from keras_quasiattn.ops.recording import Recorded
 from keras_quasiattn.report.figures import heat_map
 from keras_quasiattn.report.heat_maps import (
     Example,
+    HeatMap,
+    Panel,
     block_size,
     encoded,
     from_answer,
@@ -140,3 +143,33 @@ def test_control_characters_and_long_tokens_spoilt_the_figure() -> None:
     root = ElementTree.fromstring(drawn.light)
     assert root.tag.endswith("svg")
     assert max(map(len, shown.panels[0].rows)) <= 20
+
+
+@pytest.mark.parametrize(
+    ("largest", "limit"),
+    [(0.04, 0.05), (0.05, 0.05), (0.9, 1.0), (1.000001, 1.0), (1.2, 2.0), (3e-4, 5e-4), (0, 1.0)],
+)
+def test_small_weights_looked_blank(largest: float, limit: float) -> None:
+    values = np.array([[[largest, np.nan]], [[-largest / 2, 0]]])
+    panel = Panel("M", values, [""], ["a", "b"])
+    assert panel.limit == limit
+    drawn = heat_map("weights", HeatMap("layer", [panel]))
+    assert f"colours to ±{limit:g}" in drawn.caption
+
+
+def test_a_matrix_without_a_visible_pair_has_a_scale() -> None:
+    assert Panel("M", np.full((1, 2, 2), np.nan), ["a", "b"], ["a", "b"]).limit == 1.0
+    assert Panel("M", np.zeros((1, 0, 0)), [], []).limit == 1.0
+
+
+def test_the_matrix_of_a_translation_has_its_pieces() -> None:
+    (shown,) = from_answer(
+        {
+            "answer": "x y",
+            "answer_pieces": ["x", "y"],
+            "source_pieces": ["a", "b", "c"],
+            "weights": [[0.2, 0.3, 0.5], [0, 0, 1]],
+        }
+    )
+    assert shown.name == "weights of the answer"
+    assert (shown.panels[0].rows, shown.panels[0].columns) == (["x", "y"], ["a", "b", "c"])

@@ -1,61 +1,18 @@
 """The page in a browser: Debian's Chromium, which Playwright drives by its executable path."""
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from in_browser import ANSWER, COLUMNS, EVIL, ROWS, Opened, keep, panels
 
-from keras_quasiattn.report.heat_maps import Example, HeatMap, Panel
+from keras_quasiattn.report.heat_maps import Example, HeatMap
 from keras_quasiattn.report.page_writer import Section, page
 from keras_quasiattn.report.show import AttentionView
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip(
-        "chromium is not installed (Debian: apt-get install chromium)", allow_module_level=True
-    )
-playwright = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed (pip install playwright)"
-)
-pytest.importorskip(
-    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
-)
 figures = pytest.importorskip("keras_quasiattn.report.figures")
-
-EVIL = "<script>document.title='run'</script>"
-ROWS, COLUMNS = (
-    [EVIL, "</script>", "$x$", "näher"],
-    ["&amp;", "日本", "<img src=x onerror=alert(1)>"],
-)
-ANSWER = {"label": EVIL, "classes": [EVIL], "probabilities": [1.0], "model": "<b>"}
-
-
-def panels(rows: list[str], columns: list[str], heads: int, seed: int = 0) -> list[Panel]:
-    """tanh(E), the gate and M, the first column of the last row masked."""
-    one = np.random.default_rng(seed).uniform(-1, 1, (2, len(rows), len(columns))).astype("float32")
-    one[:, -1, 0] = np.nan
-    similarity, gate = (np.broadcast_to(x, (heads, *x.shape)) for x in (one[0], np.abs(one[1])))
-    if heads < 4:
-        similarity = similarity / (1 + np.arange(heads)[:, None, None])
-    titles = ("tanh(E)", "2·sigmoid(N)", "M")
-    matrices = (similarity, gate, similarity * gate if heads < 4 else similarity)
-    return [
-        Panel(title, values, rows, columns) for title, values in zip(titles, matrices, strict=True)
-    ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as driver:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        started = driver.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        yield started
-        started.close()
 
 
 def made(file: Path, said: str, rows: list[str], columns: list[str]) -> Path:
@@ -100,41 +57,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made(tmp_path_factory.mktemp("page") / "plain.html", "guitar", rows, columns)
 
 
-class Opened:
-    """A page from disk, with all that it did beside showing itself."""
-
-    def __init__(self, browser: Any, file: Path, scheme: str = "light") -> None:
-        context = browser.new_context(color_scheme=scheme, viewport={"width": 1300, "height": 900})
-        self.page = context.new_page()
-        self.requests: list[str] = []
-        self.trouble: list[str] = []
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on("console", lambda message: self.trouble.append(message.text))
-        self.page.on("pageerror", lambda error: self.trouble.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.trouble.append(dialog.message))
-        self.page.goto(file.as_uri())
-        self.file = file
-
-    def check_quiet(self) -> None:
-        """Checks that the page requested only its own file, and that the console stayed silent."""
-        assert [url for url in self.requests if not url.startswith("data:")] == [self.file.as_uri()]
-        assert self.trouble == []
-
-    def text(self, selector: str) -> str:
-        return self.page.inner_text(selector)
-
-    def painted(self, number: int = 0) -> str:
-        return (
-            self.page.locator(".panel canvas").nth(number).evaluate("canvas => canvas.toDataURL()")
-        )
-
-
-def keep(opened: Opened, name: str) -> None:
-    """For the documentation: where QUASIATTN_SCREENSHOTS names a folder."""
-    if folder := os.environ.get("QUASIATTN_SCREENSHOTS"):
-        opened.page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
-
-
 def test_pickers_and_hover(browser: Any, small: Path) -> None:
     opened = Opened(browser, small)
     tab = opened.page
@@ -144,6 +66,7 @@ def test_pickers_and_hover(browser: Any, small: Path) -> None:
         "M",
     ]
     first = opened.painted()
+    largest = np.nanmax(np.abs(panels(ROWS, COLUMNS, 2)[0].values[0]))
     tab.select_option("#head", index=1)
     assert opened.painted() != first
     tab.select_option("#layer", index=1)
@@ -155,7 +78,8 @@ def test_pickers_and_hover(browser: Any, small: Path) -> None:
     tab.select_option("#head", index=0)
     assert opened.painted() == first
     tab.check("#stretch")
-    assert opened.painted(2) != first and opened.text("#most") == "largest"
+    assert opened.painted(2) != first and opened.text("#most").startswith("s, ")
+    assert opened.text(".scale-of >> nth=0") == f"s = {largest:.3g}"
     box = tab.locator(".panel canvas").nth(0).bounding_box()
     tab.mouse.move(box["x"] + box["width"] - 5, box["y"] + 0.99 * box["height"] - 30)
     values = panels(ROWS, COLUMNS, 2)

@@ -70,6 +70,33 @@ def test_a_layer_without_attention_is_refused() -> None:
         keras_quasiattn.report.show(keras.layers.Dense(2), A)
 
 
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([["who"], TOKENS[1]], r"`tokens\[0\]` .* Received: 1 tokens; .* have 2 and 3 positions"),
+        ([TOKENS[0], ["it"] * 4], r"`tokens\[1\]` .* Received: 4 tokens"),
+        ([[]], r"`tokens\[0\]` .* Received: 0 tokens"),
+    ],
+)
+def test_tokens_of_another_length_became_numbers(tokens: list[list[str]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B], tokens=tokens)
+
+
+def test_tokens_of_another_length_are_refused_by_every_kind_of_layer() -> None:
+    x = keras.Input((None, 4))
+    attended = keras.layers.MultiHeadAttention(2, 2)(x, x)
+    kinds = {
+        "pooled": (layers.GatedAttention(units=2), B),
+        "a model": (keras.Model(x, attended), B),
+        "heads": (layers.MultiHeadCoDA(num_heads=2, key_dim=2), B, B),
+    }
+    for layer, *arguments in kinds.values():
+        with pytest.raises(ValueError, match="Received: 2 tokens; the sequences have 3 positions"):
+            keras_quasiattn.report.show(layer, *arguments, tokens=[TOKENS[0]])
+        assert keras_quasiattn.report.show(layer, *arguments, tokens=[TOKENS[1]]).maps
+
+
 def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     view = keras_quasiattn.report.show(layers.CoDA(name="coda"), [A, B])
     for module, use in (("jinja2", view.html), ("matplotlib", lambda: view.figure().png)):

@@ -59,15 +59,20 @@ def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Prog
     Raises:
         UserError: a line is not a problem; the message names file and line.
     """
-    read = {}
-    for split, file in files.items():
-        problems = list(read_problems(file))
-        columns = (
-            [problem.text for problem in problems],
-            [problem.program for problem in problems],
-            [problem.tests.to_json() for problem in problems],
-        )
-        read[split] = ProgramTexts(
-            *(text_array(text.encode() for text in column) for column in columns)
-        )
+    read = {split: programs_from_file(file) for split, file in files.items()}
     return LabelledTextSet((), read, files_version(files["train"], files))
+
+
+def programs_from_file(file: str | Path) -> ProgramTexts:
+    """Reads one file as `programs_from_files` does.
+
+    Raises:
+        UserError: a line is not a problem; the message names file and line.
+    """
+    problems = list(read_problems(file))
+    columns = (
+        [problem.text for problem in problems],
+        [problem.program for problem in problems],
+        [problem.tests.to_json() for problem in problems],
+    )
+    return ProgramTexts(*(text_array(text.encode() for text in column) for column in columns))

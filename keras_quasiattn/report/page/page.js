@@ -62,9 +62,13 @@
     return kept;
   };
 
+  // The value of the strongest colour. Small weights would be blank on a scale up to 1.
+  const strongest = (panel) => (stretch.checked ? panel.factor * 32767 : panel.limit);
+  const figure3 = (value) => String(+value.toPrecision(3));
+
   function imageOf(panel) {
     const image = new ImageData(panel.columns.length, panel.rows.length);
-    const most = stretch.checked ? panel.factor * 32767 : Math.max(1, panel.limit);
+    const most = strongest(panel);
     const hidden = dark.matches ? [60, 60, 60] : [214, 214, 214];
     panel.values.forEach((value, i) => {
       const rgb = value === HIDDEN ? hidden : colour((value * panel.factor) / most);
@@ -79,7 +83,8 @@
     const { canvas, rows, columns } = panel, ratio = devicePixelRatio || 1;
     const context = canvas.getContext("2d");
     context.font = FONT;
-    const widest = (tokens) => Math.min(120, Math.max(...tokens.slice(0, 500).map((t) => context.measureText(t).width)) + 6);
+    // Rounded up: a label as wide as its room is cut if the room is less by an error of rounding.
+    const widest = (tokens) => Math.min(120, Math.ceil(Math.max(...tokens.slice(0, 500).map((t) => context.measureText(t).width))) + 8);
     panel.left = widest(rows);
     panel.top = widest(columns);
     const room = Math.max(260, byId("panels").clientWidth / panels.length - 20) - panel.left;
@@ -176,18 +181,19 @@
       caption.textContent = one.title;
       const figure = document.createElement("figure");
       figure.className = "panel";
-      figure.append(caption, canvas);
+      const scale = document.createElement("p");
+      scale.className = "scale-of";
+      figure.append(caption, canvas, scale);
       const axes = [...rows, "", ...columns].join("\u0000");
-      const limit = Math.max(...one.heads.map(([, each]) => each * 32767));
-      return { title: one.title, rows, columns, canvas, figure, factor, limit, axes, values: decode(matrix) };
+      return { title: one.title, rows, columns, canvas, figure, scale, factor, limit: one.limit, axes, values: decode(matrix) };
     });
     byId("panels").replaceChildren(...panels.map((panel) => panel.figure));
     panels.forEach(paint);
     panels.forEach(listen);
-    const limits = panels.map((panel) => (stretch.checked ? panel.factor * 32767 : Math.max(1, panel.limit)));
-    const same = limits.every((limit) => limit === limits[0]);
-    byId("least").textContent = same ? `−${+limits[0].toFixed(3)}` : "−largest";
-    byId("most").textContent = same ? `${+limits[0].toFixed(3)}` : "largest";
+    const limits = panels.map(strongest), same = limits.every((limit) => limit === limits[0]);
+    byId("least").textContent = `−${same ? figure3(limits[0]) : "s"}`;
+    byId("most").textContent = same ? figure3(limits[0]) : "s, the number below each matrix";
+    panels.forEach((panel) => { panel.scale.textContent = same ? "" : `s = ${figure3(strongest(panel))}`; });
   }
 
   function paintScale() {
@@ -198,9 +204,10 @@
     }
   }
 
+  const short = (name) => (name.length > 90 ? `${name.slice(0, 89)}…` : name);
   const fill = (select, names) => {
     const kept = Math.min(Math.max(select.selectedIndex, 0), names.length - 1);
-    select.replaceChildren(...names.map((name, number) => new Option(name, number)));
+    select.replaceChildren(...names.map((name, number) => new Option(short(name), number)));
     select.selectedIndex = kept;
   };
   const fillHeads = () => {
@@ -217,6 +224,13 @@
   stretch.addEventListener("change", show);
   const again = () => { paintScale(); show(); };
   dark.addEventListener("change", again);
+  document.querySelectorAll(".to-map").forEach((button) => button.addEventListener("click", () => {
+    example.selectedIndex = button.dataset.example;
+    fillLayers();
+    show();
+    byId("maps-title").scrollIntoView();
+    byId("maps-title").focus();
+  }));
   addEventListener("resize", () => { panels.forEach(paint); mark(); });
   again();
   document.documentElement.dataset.painted = Math.round(performance.now());

@@ -1,0 +1,125 @@
+"""What every task says that a model reached: figures, scores of examples, and answers."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_mlu
+import tiny_pairs
+import tiny_reading
+import tiny_sequences
+import tiny_texts
+
+from keras_quasiattn import tasks
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks.measured import Judged, Measured
+
+TASKS = ("classify", "pairs", "rank", "read", "translate", "programs", "mlu")
+# Those of which a graph is costly are in the ring `long`.
+MODELS = ["classify", "rank", *(pytest.param(name, marks=pytest.mark.long) for name in TASKS[3:])]
+MODELS.insert(1, pytest.param("pairs", marks=pytest.mark.long))
+OLD_NAMES = {
+    "classify": {"majority_accuracy", "bag_of_words_accuracy"},
+    "pairs": {"majority_accuracy", "bag_of_words_accuracy"},
+    "rank": {
+        f"bag_of_words_{name}"
+        for name in ("map", "mrr", "recall_at_1", "recall_at_2", "recall_at_5")
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def made(
+    texts_data: Path,
+    pairs_data: Path,
+    rank_data: Path,
+    reading_data: Path,
+    sequences_data: Path,
+    mlu_data: Path,
+) -> dict[str, Task]:
+    """A tiny task of every name."""
+    return {
+        "classify": tiny_texts.make(texts_data),
+        "pairs": tiny_pairs.make(pairs_data, "pairs", "siamese_both"),
+        "rank": tiny_pairs.make(rank_data, "rank", "siamese_both"),
+        "read": tiny_reading.make(reading_data, "attention_flow"),
+        "translate": tiny_sequences.make(sequences_data),
+        "programs": tiny_sequences.make(sequences_data, "programs"),
+        "mlu": tiny_mlu.make(mlu_data),
+    }
+
+
+@pytest.fixture(scope="module")
+def measured(made: dict[str, Task]) -> Any:
+    """What the untrained model of a task reaches on a few validation examples."""
+    found: dict[str, tuple[Any, Measured]] = {}
+
+    def of(name: str) -> tuple[Any, Measured]:
+        if name not in found:
+            task = made[name]
+            task.prepare()
+            model = task.build_model()
+            found[name] = model, task.measure(model, "validation", 16)
+        return found[name]
+
+    return of
+
+
+def test_every_task_is_here(made: dict[str, Task]) -> None:
+    assert set(made) == set(TASKS) == set(tasks.available())
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_main_figure_is_the_mean_of_its_items(
+    name: str, made: dict[str, Task], measured: Any
+) -> None:
+    task, (_, reached) = made[name], measured(name)
+    if reached.items is None:
+        assert name == "translate"  # BLEU is no mean over sentences
+    else:
+        assert reached.figures[task.figure] == pytest.approx(np.mean(reached.items), abs=1e-6)
+        assert len(reached.items) == len(reached.judged)
+    assert reached.examples == len(reached.judged) > 0
+    assert set(task.shares) <= reached.figures.keys()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_examples_are_judged_as_predict_answers_them(
+    name: str, made: dict[str, Task], measured: Any
+) -> None:
+    task, (model, reached) = made[name], measured(name)
+    assert all(0 <= one.confidence <= 1.0001 for one in reached.judged)
+    if set(task.shares) & {"accuracy", "exact_match", "sequence_accuracy"}:
+        share = reached.figures[next(iter(task.shares))]
+        assert np.mean([one.right for one in reached.judged]) == pytest.approx(share)
+    some = reached.judged[:3]
+    for one, answer in zip(some, task.predict(model, [one.input for one in some]), strict=True):
+        given = answer["label"] if "label" in answer else answer.get("answer")
+        given = answer["ranked"][0] if given is None else given
+        assert one.given == given.replace("\n", " ")
+
+
+def test_the_best_candidate_comes_first_and_is_right_or_not(
+    made: dict[str, Task], measured: Any
+) -> None:
+    _, reached = measured("rank")
+    tops = [one.input.split("\t")[1] for one in reached.judged]
+    assert tops == [one.given for one in reached.judged]
+    assert all(one.right == (one.given in one.expected.split(" / ")) for one in reached.judged)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_baselines_have_the_names_that_records_know(name: str, made: dict[str, Task]) -> None:
+    task = made[name]
+    task.prepare()
+    baselines, flat = task.measure_baselines("validation", 16), task.baselines("validation", 16)
+    assert flat.keys() == OLD_NAMES.get(name, set())
+    for reached in baselines.values():
+        assert reached.items is not None
+        assert reached.figures[task.figure] == pytest.approx(np.mean(reached.items), abs=1e-6)
+
+
+def test_examples_without_items_are_counted_by_their_answers() -> None:
+    answers = [Judged("a", "b", "b", True, 0.5)] * 3
+    assert Measured({}, None, answers).examples == 3 and Measured({}).examples == 0
