@@ -56,7 +56,7 @@ ON_EVERY_BACKEND = (
                 "pair_classifier",
                 "pair_models",
             ),
-            *("readers", "sampling", "seq2seq", "sequence_crossentropy"),
+            *("prompts", "readers", "sampling", "seq2seq", "sequence_crossentropy"),
             *("quantized", "registered", "siamese_classifier", "transformer"),
             *("swap_attention", "swap_blocks", "swap_kinds", "swap_state"),
         )

@@ -279,7 +279,7 @@ def test_no_rows_and_no_columns(search):
     ],
 )
 @pytest.mark.long
-def test_one_graph_answers_prompts_of_all_lengths_alike(name, search, xla):
+def test_one_graph_answers_prompts_of_all_lengths_alike(name, search, xla, jitted):
     """The lengths are known only where the graph runs; on TensorFlow the shapes too."""
     model, (search_of, options) = made(name), SEARCHES[search]
 
