@@ -156,9 +156,12 @@ def code_of(path):
 
 
 def run_at_import(tree):
-    """The nodes of a file that importing it runs: all but what is in functions."""
+    """The nodes of a file that importing it runs: not functions, nor what is for type checkers."""
     for node in ast.iter_child_nodes(tree):
-        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+        for_types = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if not for_types and not isinstance(
+            node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        ):
             yield node
             yield from run_at_import(node)
 
