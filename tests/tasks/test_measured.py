@@ -12,6 +12,7 @@ import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn import tasks
+from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.tasks.measured import Judged, Measured
 
@@ -40,7 +41,7 @@ def made(
 ) -> dict[str, Task]:
     """A tiny task of every name."""
     return {
-        "classify": tiny_texts.make(texts_data),
+        "classify": tiny_texts.make(texts_data, data__validation=str(texts_data / "test.tsv")),
         "pairs": tiny_pairs.make(pairs_data, "pairs", "siamese_both"),
         "rank": tiny_pairs.make(rank_data, "rank", "siamese_both"),
         "read": tiny_reading.make(reading_data, "attention_flow"),
@@ -107,6 +108,22 @@ def test_the_best_candidate_comes_first_and_is_right_or_not(
     tops = [one.input.split("\t")[1] for one in reached.judged]
     assert tops == [one.given for one in reached.judged]
     assert all(one.right == (one.given in one.expected.split(" / ")) for one in reached.judged)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_file_is_measured_like_the_split_that_has_its_rows(
+    name: str, made: dict[str, Task], measured: Any
+) -> None:
+    task, (model, reached) = made[name], measured(name)
+    if name == "mlu":
+        with pytest.raises(UserError, match="task mlu makes its own data"):
+            task.use_file("a.tsv")
+        return
+    assert task.options.data["validation"]
+    task.use_file(task.options.data["validation"])
+    again = task.measure(model, "file", 16)
+    assert again.judged == reached.judged and again.figures.keys() == reached.figures.keys()
+    assert again.figures[task.figure] == pytest.approx(reached.figures[task.figure])
 
 
 @pytest.mark.parametrize("name", TASKS)

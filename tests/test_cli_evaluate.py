@@ -1,0 +1,113 @@
+"""`quasiattn evaluate`: tables for people, JSON for programs, and files of one's own."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_texts
+from test_cli_bad_input import assert_one_line
+
+from keras_quasiattn.metrics.intervals import bootstrap, wilson
+from keras_quasiattn.training import RunFolder
+
+
+@pytest.fixture
+def own(texts_run: Path, tmp_path: Path) -> Path:
+    """A copy of a run, whose metrics may be written."""
+    return shutil.copytree(texts_run, tmp_path / "mine")
+
+
+def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli: Any, own: Path) -> None:
+    code, out, err = run_cli("evaluate", str(own), "--limit", "30")
+    assert (code, err) == (0, "")
+    title, _, head, model, majority, words, *rest = out.splitlines()
+    assert title == "classify, test: 30 examples; in parentheses, the 95% interval"
+    assert head.split() == ["accuracy"]
+    figures = RunFolder.open(own).metrics()["test"]
+    low, high = wilson(figures["accuracy"], 30)
+    assert model.split("  ")[0] == str(own)
+    assert model.endswith(f"{figures['accuracy']:.3f} ({low:.3f} to {high:.3f})")
+    assert majority.split()[:2] == ["majority", f"{figures['majority_accuracy']:.3f}"]
+    assert words.split()[:4] == ["bag", "of", "words", f"{figures['bag_of_words_accuracy']:.3f}"]
+    assert any(
+        line.split() == ["per", "class", *["precision", "recall", "f1", "count"]] for line in rest
+    )
+    assert "{" not in out
+
+
+def test_a_file_of_ones_own_is_measured_as_the_test_file(
+    run_cli: Any, own: Path, texts_data: Path, tmp_path: Path
+) -> None:
+    code, out, _ = run_cli("evaluate", str(own), "--json")
+    split = json.loads(out)
+    lines = (texts_data / "test.tsv").read_text().replace("text\tlabel", "Question\tKind")
+    (tmp_path / "new.tsv").write_text(lines)
+    words = ["--data", str(tmp_path / "new.tsv"), "--columns", "text=Question,label=Kind"]
+    code, out, err = run_cli("evaluate", str(own), *words, "--json")
+    assert (code, err) == (0, "")
+    of_file = json.loads(out)
+    assert of_file.pop("split") == str(tmp_path / "new.tsv") and split.pop("split") == "test"
+    assert of_file == split
+    metrics = RunFolder.open(own).metrics()
+    assert metrics[str(tmp_path / "new.tsv")] == metrics["test"]  # which stays
+    assert split["intervals"].keys() == {
+        *("accuracy", "majority_accuracy", "bag_of_words_accuracy"),
+    }
+
+
+def test_a_file_is_measured_where_the_training_data_are_missing(
+    run_cli: Any, own: Path, texts_data: Path
+) -> None:
+    config = json.loads((own / "config.json").read_text())
+    config["task_config"]["options"]["data.train"] = "/none/train.tsv"
+    (own / "config.json").write_text(json.dumps(config))
+    (own / "manifest.json").unlink(missing_ok=True)
+    code, out, err = run_cli("evaluate", str(own), "--data", str(texts_data / "test.tsv"))
+    assert code == 0, err
+    assert err.startswith("no simple methods beside the model: cannot read /none/train.tsv")
+    assert "majority" not in out and "accuracy" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--data", "{tmp}/labels.tsv"], "labels.tsv, line 2: no class of the model has the label"),
+        (["--data", "{tmp}/none.tsv"], "cannot read .*none.tsv: No such file"),
+        (["--data", "{tmp}/labels.tsv", "--columns", "txt=a"], "unknown column 'txt'"),
+        (["--split", "tset"], "unknown split 'tset'"),
+    ],
+)
+def test_wrong_files_are_one_line_and_change_nothing(
+    words: list[str], message: str, run_cli: Any, own: Path, tmp_path: Path
+) -> None:
+    tiny_texts.write(tmp_path / "labels.tsv", [("who?", "ANIMAL")])
+    before = (own / "metrics.json").read_bytes()
+    arguments = [word.format(tmp=tmp_path) for word in words]
+    assert_one_line(run_cli("evaluate", str(own), *arguments), message)
+    assert (own / "metrics.json").read_bytes() == before
+
+
+def test_what_does_not_go_together_is_refused(run_cli: Any, own: Path) -> None:
+    for words in (["--split", "test", "--data", "a.tsv"], ["--columns", "text=a"]):
+        code, _, err = run_cli("evaluate", str(own), *words)
+        assert (code, len(err.splitlines())) == (2, 1)
+
+
+def test_data_of_ones_own_are_refused_by_a_task_without(run_cli: Any, mlu_run: Path) -> None:
+    outcome = run_cli("evaluate", str(mlu_run), "--data", "a.tsv")
+    assert_one_line(outcome, "task mlu makes its own data: measure a split of it")
+
+
+def test_intervals_hold_their_share() -> None:
+    """Of many samples, about 95% have an interval that contains the truth."""
+    generator = np.random.default_rng(3)
+    hits = generator.binomial(40, 0.9, 2000)
+    bounds = [wilson(hit / 40, 40) for hit in hits]
+    assert 0.93 < np.mean([low <= 0.9 <= high for low, high in bounds]) < 0.98
+    samples = generator.beta(2, 1, (60, 80))
+    bounds = [bootstrap(sample) for sample in samples]
+    assert np.mean([low <= 2 / 3 <= high for low, high in bounds]) > 0.85
+    assert wilson(0.0, 5)[0] == 0 and wilson(1.0, 5)[1] == 1
