@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import keras_tuner
 import pytest
 import tiny_sequences
 import tiny_texts
+from trainings import Trainings
 
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task, get
@@ -18,48 +19,6 @@ from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.tuning import oracles, search, search_space
 
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
-
-
-@pytest.fixture
-def task(texts: Path) -> Task:
-    return tiny_texts.make(texts, "bilstm_none", training__select="accuracy")
-
-
-class Trainings:
-    """A double of `train`: notes its arguments, and makes a run whose figures follow from them."""
-
-    def __init__(self, figure: Callable[[Mapping[str, Any]], float]) -> None:
-        self.figure = figure
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.stop_at: int | None = None
-        self.stopped_by: BaseException = KeyboardInterrupt()
-
-    def __call__(self, task: Task, path: Path, **options: Any) -> RunFolder:
-        if RunFolder.exists(path):
-            folder = RunFolder.open(path)
-            folder.require_same(task, {})
-        else:
-            folder = RunFolder.create(path, task, options={})
-            folder.checkpoints.mkdir()
-        if len(self.asked) == self.stop_at:
-            raise self.stopped_by
-        if not folder.finished:
-            self.asked.append((path.parent.name, task.options.options()))
-            folder.write_metrics("validation", {"accuracy": self.figure(task.options.options())})
-            folder.model_file.write_text("trained")
-        return folder
-
-
-@pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
-    made = Trainings(lambda options: options["model.units"] + options["training.learning_rate"])
-    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", made)
-    return made
 
 
 def tried(trainings: Trainings) -> list[tuple[float, int]]:
@@ -198,41 +157,6 @@ def test_a_search_without_success_says_why(
         search(
             task, {"training.warmup_steps": [-2, -2]}, tmp_path / "search", trials=1, progress=False
         )
-
-
-@pytest.mark.parametrize("method", ["random", "bayesian"])
-def test_values_of_two_types_were_a_type_error_after_the_record_was_written(
-    task: Task, trainings: Trainings, tmp_path: Path, method: str
-) -> None:
-    trainings.figure = lambda options: options["training.clip_norm"] or 9.0
-    wanted = {"training.clip_norm": "none, 1.0", "training.jit_compile": "true,false"}
-    space = search_space(task, wanted)
-    assert space == {"training.clip_norm": [None, 1.0], "training.jit_compile": [True, False]}
-    for _ in range(2):  # the second finds the first one's record, and trains nothing
-        found = search(task, space, tmp_path / "one", method=method, trials=4, progress=False)
-    options = found.config["task_config"]["options"]
-    assert options["training.clip_norm"] is None
-    asked = [options for _, options in trainings.asked]
-    assert len(asked) == 4
-    assert {type(one["training.jit_compile"]) for one in asked} == {bool}
-    assert {one["training.clip_norm"] for one in asked} == {None, 1.0}
-
-
-@pytest.mark.parametrize(
-    ("space", "message"),
-    [
-        ({"model.units": [4, object()]}, "is among the values of model.units: give texts"),
-        ({"model.units": []}, r"the values of model.units are \[\]: give a list"),
-        ({"model.units": "48"}, "the values of model.units are '48': give a list"),
-        ({"model.unit": [4, 8]}, r"unknown option 'model.unit' \(did you mean 'model.units'"),
-    ],
-)
-def test_a_space_that_is_none_binds_no_folder(
-    task: Task, tmp_path: Path, space: Any, message: str
-) -> None:
-    with pytest.raises(UserError, match=message):
-        search(task, space, tmp_path / "search")
-    assert not (tmp_path / "search").exists()
 
 
 @pytest.mark.long
