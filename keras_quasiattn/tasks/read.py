@@ -96,7 +96,9 @@ class Read(VocabularyTask):
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
         with tf.init_scope():  # so that it outlives the graph that first uses it
             data = self.options.data
-            return SpanTokenizer(self._vocabulary, data["tokenizer"], data["unknown_ids"])
+            return SpanTokenizer(
+                *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
+            )
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)

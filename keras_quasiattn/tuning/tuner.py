@@ -267,10 +267,11 @@ def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str])
     """Start a run from the checkpoints of an earlier, shorter run with the same values."""
     if task.options.training.schedule in ("linear", "cosine"):
         return
-    options = RunFolder.open(earlier, finished=True).config["options"]
+    begun = RunFolder.open(earlier, finished=True)
     with atomic_folder(run) as temporary:
-        folder = RunFolder.create(temporary, task, options=options, command=command)
-        folder.write_history(RunFolder.open(earlier).history())
+        folder = RunFolder.create(temporary, task, options=begun.config["options"], command=command)
+        folder.write_assets(begun.task(task.data_dir))
+        folder.write_history(begun.history())
         shutil.copytree(earlier / "checkpoints", folder.checkpoints)
 
 
