@@ -217,7 +217,7 @@ def _json_rows(
 
 
 def read_objects(
-    file: Path, stream: IO[str], columns: Sequence[str]
+    file: Path, stream: Iterable[str], columns: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the objects of a JSONL file with their line numbers, without checking their fields.
 

@@ -214,7 +214,7 @@ class Read(VocabularyTask):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> dict[str, float]:
-        """Exact match and F1 over all questions, for each the best over its right answers."""
+        """Exact match and F1, for each question the best over its right answers, "" for none."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
         answers = in_batches(
@@ -223,7 +223,9 @@ class Read(VocabularyTask):
             [self._lengths(chosen.questions), self._lengths(chosen.passages)],
         )
         found = [plain(row["answer"]) for row in answers]
-        return {**answer_scores(found, chosen.answers.tolist()), "questions": len(chosen)}
+        right = chosen.answers.tolist()
+        counts = {"questions": len(right), "unanswerable": right.count(("",))}
+        return {**answer_scores(found, right), **{name: n for name, n in counts.items() if n}}
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question: its answer, score, passage, and start and end in characters."""
