@@ -270,7 +270,9 @@ def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str])
     begun = RunFolder.open(earlier, finished=True)
     with atomic_folder(run) as temporary:
         folder = RunFolder.create(temporary, task, options=begun.config["options"], command=command)
-        folder.write_assets(begun.task(task.data_dir))
+        for name in task.assets():  # what the checkpoints belong to
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(earlier / name, temporary / name)
         folder.write_history(begun.history())
         shutil.copytree(earlier / "checkpoints", folder.checkpoints)
 

@@ -15,6 +15,7 @@ from keras_quasiattn.serving import export, load
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.text import TEXT_VERSION, learn_words, vocabulary_text
 from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.tuning.tuner import _continue_from
 
 RECORD = "text_processing.json"
 TYPESET = "he isn\u2019t <so> old"
@@ -80,6 +81,21 @@ def test_a_run_that_was_stopped_before_it_had_a_vocabulary_is_a_new_one(
     task.resume(RunFolder.create(tmp_path / "run", task, options={}).path)
     task.prepare()
     assert words_of(task) == READ
+
+
+def test_a_trial_that_continues_an_earlier_one_reads_as_that_did(
+    data: Path, tmp_path: Path
+) -> None:
+    task = tiny_texts.make(data, data__min_count=1, training__schedule="constant")
+    run = as_before(made_run(tmp_path / "run", task), task)
+    run.model_file.touch()
+    run.checkpoints.mkdir()
+    again = tiny_texts.make(data, data__min_count=1, training__schedule="constant")
+    _continue_from(run.path, tmp_path / "longer", again, ())
+    again.resume(tmp_path / "longer")
+    again.prepare()
+    assert words_of(again) == READ_BEFORE
+    RunFolder.open(tmp_path / "longer").write_assets(again)
 
 
 @pytest.mark.parametrize(
