@@ -113,11 +113,11 @@ class LabelledTextSet(Generic[Examples]):
         return dataclasses.replace(self, splits=splits)
 
     def _warn_of_lost_classes(self, share: float, fold: int, held_out: np.ndarray) -> None:
-        labels: np.ndarray = getattr(self.splits["train"], "labels", np.empty(0))
+        labels: np.ndarray = getattr(self.splits["train"], "labels", np.zeros(len(held_out)))
         lost = [
-            f"{name!r} ({np.sum(labels == number)} rows)"
-            for number, name in enumerate(self.classes)
-            if number in labels[held_out] and number not in labels[~held_out]
+            f"{self.classes[number]!r} ({np.sum(labels == number)} rows)"
+            for number in np.setdiff1d(labels[held_out], labels[~held_out])
+            if number < len(self.classes)
         ]
         if lost:
             warnings.warn(

@@ -45,10 +45,14 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     file = Path(file)
     if file.suffix != ".jsonl":
         raise UserError(f"{file} has an unsupported file extension: use .jsonl")
-    lines = [
-        json.dumps(_readable(row, number, columns))
-        for number, row in enumerate(_dictionaries(rows, columns), 1)
-    ]
+    lines: list[str] = []
+    needed: set[str] = set()
+    for number, row in enumerate(_dictionaries(rows, columns), 1):
+        needed = needed or set(columns) & set(map(str, row))
+        made = _readable(row, number, columns)
+        if lacking := sorted(needed - made.keys()):
+            raise UserError(f"row {number} has no {lacking[0]!r}, and row 1 has: fill it")
+        lines.append(json.dumps(made))
     if not lines:
         raise UserError(f"there are no rows to write to {file}")
     if not file.parent.is_dir():

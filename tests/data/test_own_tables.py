@@ -56,6 +56,7 @@ def test_a_table_is_what_training_reads(make: Any, tmp_path: Path) -> None:
         ([], "a.jsonl", "there are no rows"),
         ([{"text": object()}], "a.jsonl", "row 1 has a value that is no text and no number"),
         (["text"], "a.jsonl", "row 1 is 'text': expected a dictionary"),
+        ([{"text": "a", "label": 1}, {"text": "b"}], "a.jsonl", "row 2 has no 'label', and row 1"),
         ([{"text": "a"}], "a.csv", "unsupported file extension: use .jsonl"),
         ([{"text": "a"}], "none/a.jsonl", "cannot write .*: No such file"),
         (tf.data.Dataset.range(2).batch(2).map(lambda x: {"text": x}), "a.jsonl", "row 1 has"),
