@@ -13,8 +13,6 @@ _CLITICS = "('s|'ve|n't|'re|'d|'ll)"
 # SPACE separates words; PIECE is a word by itself. All else (letters, marks, digits) forms words.
 SPACE: Final = r"[\s\pZ\pC]"
 PIECE: Final = r"[^\pL\pM\pN\s\pZ\pC]"
-
-
 TEXT_VERSION: Final = 2  # of new runs, which record it
 APOSTROPHES: Final = "[\u2019\u02bc\uff07]"  # what people type and print for '
 _TAG_NAMES = (
@@ -28,7 +26,7 @@ _TAG_NAMES = (
     "time title tr track tt u ul var video wbr"
 ).replace(" ", "|")
 _ATTRIBUTE = (
-    r"""\s+(?:[a-z][a-z0-9:_-]*\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>]+)|"""
+    r"""\s+(?:[a-z][a-z0-9:_-]*\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>]+)|"""
     r"async|autoplay|checked|compact|controls|defer|disabled|hidden|ismap|loop|multiple|muted|"
     r"noshade|nowrap|open|readonly|required|reversed|selected)"
 )
@@ -56,7 +54,7 @@ def apostrophes(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
 def clean_questions(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Lower-cases ASCII words and splits off clitics and the punctuation , ! ( ) ? as words.
 
-    Letters, digits, ' and ` are kept too; all other characters become spaces.
+    Letters, digits, apostrophes and ` are kept too; all other characters become spaces.
 
     >>> clean_questions(tf.constant(["What's Oz (the wizard)?"])).numpy()[0].decode()
     "what 's oz ( the wizard ) ?"
@@ -72,7 +70,7 @@ def clean_questions(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tenso
 def clean_treebank(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Lower-cases ASCII text that is already tokenized.
 
-    Letters, digits and ( ) , ! ? ' ` are kept; all other characters become spaces.
+    Letters, digits, apostrophes and ( ) , ! ? ` are kept; all other characters become spaces.
 
     >>> clean_treebank(tf.constant(["It 's n't a b\u00e9te film ."])).numpy()[0].decode()
     "it 's n't a b te film"

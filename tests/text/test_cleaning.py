@@ -88,6 +88,7 @@ def test_bytes_that_are_not_utf8_are_no_error(name: str) -> None:
         ('<p class=x>one <a href="http://a.b/c?d=e&f=g#and-so-on-for-long">two</a></p>', "one two"),
         ("<input disabled value = 'a'><!-- no --><!DOCTYPE html>", ""),
         ("<h1>a</h1><td nowrap colspan=2>b", "a b"),
+        ("<img src=a.png alt='x > y'>c<img alt=\"d>e\"/>", "c"),
     ],
 )
 def test_text_between_signs_was_deleted_that_is_no_tag(text: str, expected: str) -> None:
