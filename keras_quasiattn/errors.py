@@ -1,4 +1,4 @@
-"""The error class whose message is meant for a person at the command line."""
+"""The errors and warnings whose messages are meant for a person at the command line."""
 
 import difflib
 from collections.abc import Iterable
@@ -33,4 +33,11 @@ class FileError(UserError):
     """A file could not be read or written: the disk is full, say, or a permission is missing.
 
     It says nothing about what the user asked for, so the same may succeed later.
+    """
+
+
+class DataWarning(UserWarning):
+    """Something about the user's data that is probably a mistake: one line that says where.
+
+    The command line prints the message; in Python it is an ordinary warning.
     """

@@ -11,7 +11,6 @@ is ready.
 """
 
 import argparse
-import base64
 import json
 import re
 import signal
@@ -23,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  (its kernels)
 from batches import Arrays, Batches
+from json_tensors import tensors_of
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import (
     get_model_metadata_pb2,
@@ -209,39 +208,19 @@ def _predicted(model: Model, body: bytes) -> dict[str, Any]:
     """The answer to a REST request: rows for "instances", columns for "inputs"."""
     try:
         asked = json.loads(body)
+        if not isinstance(asked, dict):
+            raise ValueError("Is not object")
         signature = asked.get("signature_name", "serving_default")
-        specs = model.specs(signature)
-        rows = "instances" in asked
-        values = asked["instances"] if rows else asked["inputs"]
-        if rows and isinstance(values[0], dict):
-            values = {name: [row[name] for row in values] for name in values[0]}
-        elif not isinstance(values, dict):
-            values = {next(iter(specs)): values}
-        inputs = {
-            name: np.array(
-                _decoded(value), specs[name].dtype.as_numpy_dtype if name in specs else None
-            )
-            for name, value in values.items()
-        }
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
-        raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"JSON Parse error: {error!r}") from error
+        inputs = tensors_of(asked, model.specs(signature))
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise Refused(grpc.StatusCode.INVALID_ARGUMENT, f"JSON Parse error: {error}") from error
     answer = model.predict(signature, inputs)
     columns = {name: _encoded(value.tolist()) for name, value in answer.items()}
-    if not rows:
-        return {"outputs": columns}
-    return {
-        "predictions": [
-            dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)
-        ]
-    }
-
-
-def _decoded(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decoded(one) for one in value]
-    if isinstance(value, dict):
-        return base64.b64decode(value["b64"], validate=True)
-    return value.encode() if isinstance(value, str) else value
+    # The name of a signature's only output is left out.
+    if "inputs" in asked:
+        return {"outputs": columns if len(columns) > 1 else next(iter(columns.values()))}
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return {"predictions": rows if len(columns) > 1 else [next(iter(row.values())) for row in rows]}
 
 
 def _encoded(value: Any) -> Any:

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 from keras_quasiattn.cli import compare, run_commands  # noqa: F401 (add their commands)
 from keras_quasiattn.cli.commands import cli
 from keras_quasiattn.cli.interruption import interruptible
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import DataWarning, UserError
 
 _STOPPED = (
     "quasiattn: stopped; a training continues from its last checkpoint when started again, "
@@ -32,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.getLogger("absl").setLevel(
         logging.ERROR
     )  # TFDS warns about every config without a fixed name
-    with interruptible(_STOPPED) as interrupted:
+    with interruptible(_STOPPED) as interrupted, warnings.catch_warnings():
+        warnings.showwarning = _line_for_data(warnings.showwarning)
         try:
             code = _run(
                 lambda: cli.main(
@@ -43,6 +45,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if not interrupted.is_set():
                 raise
     sys.exit(130 if interrupted.is_set() else code)
+
+
+def _line_for_data(show: Callable[..., None]) -> Callable[..., None]:
+    """Warnings about the user's data as a line without the place in the code; others as before."""
+
+    def shown(message: Any, category: type[Warning], *place: Any, **options: Any) -> None:
+        if issubclass(category, DataWarning):
+            click.echo(f"quasiattn: warning: {' '.join(str(message).splitlines())}", err=True)
+        else:
+            show(message, category, *place, **options)
+
+    return shown
 
 
 def _run(command: Callable[[], Any]) -> int:

@@ -1,8 +1,10 @@
 """Labelled texts in memory, from TFDS or from a user's own files."""
 
+import collections
 import dataclasses
 import hashlib
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -12,7 +14,7 @@ import tensorflow_datasets as tfds
 
 from keras_quasiattn.data.hashing import hash_to_unit_interval
 from keras_quasiattn.data.table_files import read_table
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import DataWarning, UserError
 
 _SPLIT_KEY = 17  # the same for all seeds: a text is held out in every run or in none
 
@@ -87,6 +89,9 @@ class LabelledTextSet(Generic[Examples]):
 
         Raises:
             UserError: one of the two splits would be empty.
+
+        Warns:
+            DataWarning: a class has no text left to train on.
         """
         if "validation" in self.splits:
             return self
@@ -115,8 +120,24 @@ class LabelledTextSet(Generic[Examples]):
                 f"{told}: this leaves {held_out.sum()} of {len(train)} texts for {name}; "
                 f"name a {name} file or change data.{name}_share"
             )
+        self._warn_of_lost_classes(told, name, held_out)
         splits = {**self.splits, "train": train.where(~held_out), name: train.where(held_out)}
         return dataclasses.replace(self, splits=splits)
+
+    def _warn_of_lost_classes(self, told: str, split: str, held_out: np.ndarray) -> None:
+        labels: np.ndarray = getattr(self.splits["train"], "labels", np.zeros(len(held_out)))
+        lost = [
+            f"{self.classes[number]!r} ({np.sum(labels == number)} rows)"
+            for number in np.setdiff1d(labels[held_out], labels[~held_out])
+            if number < len(self.classes)
+        ]
+        if lost:
+            warnings.warn(
+                f"{told}: this holds out all of {', '.join(lost)} for {split} and leaves none to "
+                f"train on; name a {split} file or change data.{split}_share",
+                DataWarning,
+                stacklevel=3,
+            )
 
 
 def texts_from_tfds(
@@ -168,6 +189,9 @@ def texts_from_files(
     Raises:
         UserError: a file has another format, or a label is empty or does not occur in the training
             file (the message names file and line); or the training file has only one label.
+
+    Warns:
+        DataWarning: labels of the training file differ only in case or spaces.
     """
     rows = {
         split: list(read_table(file, ("text", "label"), names=names))
@@ -215,16 +239,20 @@ def number_labels(
     Raises:
         UserError: a label is empty or is not among the training labels, or there is only one
             training label.
+
+    Warns:
+        DataWarning: training labels differ only in case or spaces.
     """
     for rows in labels.values():
         for place, label in rows:
             if not label.strip():
                 raise UserError(f"{place}: the label is empty")
-    names = {label.strip() for _, label in labels["train"]}
+    names = collections.Counter(label.strip() for _, label in labels["train"])
     if len(names) < 2:
         raise UserError(
-            f"{train_file} has only the label {names.pop()!r}: expected at least two labels"
+            f"{train_file} has only the label {names.popitem()[0]!r}: expected at least two labels"
         )
+    warn_of_spellings(train_file, names)
     numeric = all(re.fullmatch(r"-?\d{1,18}", name) for name in names)
     classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
     return classes, {
@@ -251,6 +279,30 @@ def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], whose:
                 f"expected one of {', '.join(classes[:20])}"
             )
     return np.array([numbers[label.strip()] for _, label in labels], np.int64)
+
+
+def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
+    """Warn of labels that differ only in case or spaces: they are probably meant to be one.
+
+    Args:
+        file: the file with the labels.
+        counts: the number of rows by label; 0 for one that a trained model knows.
+    """
+    alike = collections.defaultdict(list)
+    for label in sorted(counts):
+        alike["".join(label.casefold().split())].append(label)
+    doubtful = [
+        " and ".join(f"{label!r} ({counts[label]} rows)" for label in labels)
+        for labels in alike.values()
+        if len(labels) > 1 and any(counts[label] for label in labels)
+    ]
+    if doubtful:
+        warnings.warn(
+            f"{file}: labels that differ only in case or spaces count as different ones: "
+            f"{'; '.join(doubtful)}",
+            DataWarning,
+            stacklevel=4,
+        )
 
 
 def files_version(named: str | Path, files: Mapping[str, str | Path]) -> str:

@@ -1,10 +1,12 @@
 """Writes a table of the user's own from Python objects, so that a run can name it."""
 
+import collections
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import FileError, UserError
@@ -15,20 +17,23 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     """Writes a DataFrame, a `tf.data.Dataset` or dictionaries as a table to train or predict on.
 
     A run is a folder that another process continues and measures, so its data have to be a file.
-    Other columns stay, but nothing reads them.
+    `read_table` reads what this writes: 1.0 becomes 1, 0.5, true and dates become texts. Other
+    columns stay, but for what no file can hold.
 
     Args:
         rows: a pandas or polars DataFrame; a finite, unbatched `tf.data.Dataset` of dictionaries,
             or of tuples in the order of `columns`; or an iterable of dictionaries.
         file: the .jsonl file to write; it is replaced as a whole.
-        columns: names for the parts of a data set's tuples.
+        columns: the columns that will be read, whose values must be texts or numbers; and names for
+            the parts of a data set's tuples.
 
     Returns:
         The file, for the options `data.train`, `data.validation` and `data.test`.
 
     Raises:
-        UserError: the file's name has another ending, it cannot be written, there are no rows, or
-            a value is neither a text nor a number.
+        UserError: the file's name has another ending, it cannot be written, or there are no rows;
+            in one of `columns`, a value is missing or is neither a text nor a number, or two
+            columns have its name.
 
     ```python
     train = write_table(frame.rename(columns={"review": "text", "stars": "label"}), "mine.jsonl")
@@ -40,7 +45,14 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     file = Path(file)
     if file.suffix != ".jsonl":
         raise UserError(f"{file} has an unsupported file extension: use .jsonl")
-    lines = [_line(row, number) for number, row in enumerate(_dictionaries(rows, columns), 1)]
+    lines: list[str] = []
+    needed: set[str] = set()
+    for number, row in enumerate(_dictionaries(rows, columns), 1):
+        needed = needed or set(columns) & set(map(str, row))
+        made = _readable(row, number, columns)
+        if lacking := sorted(needed - made.keys()):
+            raise UserError(f"row {number} has no {lacking[0]!r}, and row 1 has: fill it")
+        lines.append(json.dumps(made))
     if not lines:
         raise UserError(f"there are no rows to write to {file}")
     if not file.parent.is_dir():
@@ -53,15 +65,30 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
 def _dictionaries(rows: Any, columns: Sequence[str]) -> Iterator[Mapping[Any, Any]]:
     if isinstance(rows, tf.data.Dataset):
         for row in rows.as_numpy_iterator():
-            yield row if isinstance(row, Mapping) else dict(zip(columns, row, strict=True))
+            yield row if isinstance(row, Mapping) else _named(row, columns)
     elif hasattr(rows, "columns") and hasattr(rows, "to_dict"):
-        names = list(rows.columns)
+        counts = collections.Counter(map(str, rows.columns))
+        for name in columns:
+            if counts[name] > 1:
+                raise UserError(f"{counts[name]} columns are called {name!r}: rename all but one")
+        # Of two columns with one name, pandas gives both.
+        names = [name for name in rows.columns if counts[str(name)] == 1]
         yield from (
             dict(zip(names, row, strict=True))
             for row in zip(*(rows[name] for name in names), strict=True)
         )
     else:
         yield from _of(rows)
+
+
+def _named(row: Any, columns: Sequence[str]) -> Mapping[str, Any]:
+    parts = row if isinstance(row, tuple) else (row,)
+    if len(parts) != len(columns):
+        raise UserError(
+            f"the data set's rows have {len(parts)} parts, and the columns are "
+            f"{', '.join(columns)}: name one for each"
+        )
+    return dict(zip(columns, parts, strict=True))
 
 
 def _of(rows: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:
@@ -71,12 +98,62 @@ def _of(rows: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:
         yield row
 
 
-def _line(row: Mapping[Any, Any], number: int) -> str:
-    plain = {
-        str(name): value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        for name, value in row.items()
-    }
-    try:
-        return json.dumps(plain, default=lambda value: value.item())
-    except (AttributeError, TypeError, ValueError):
-        raise UserError(f"row {number} has a value that is no text and no number: {row}") from None
+def _readable(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> dict[str, Any]:
+    """The row as `read_table` reads it, without what is missing or no file can hold."""
+    made = {}
+    for name, value in row.items():
+        try:
+            plain = _plain(value)
+            right = isinstance(plain, str | int)
+        except (TypeError, ValueError):
+            plain, right = None, False
+        if str(name) in columns and not right:
+            raise UserError(
+                f"row {number} has no {name!r}: drop it, fill it, or leave out the column"
+                if _is_missing(value)
+                else f"row {number} has a value that is no text and no number: "
+                f"{name!r} is {' '.join(repr(value).split())[:80]}"
+            )
+        if plain is not None:
+            made[str(name)] = plain
+    return made
+
+
+def _plain(value: Any) -> Any:
+    """The value as a text or an integer, or as a list or dictionary of them; None if missing.
+
+    Raises:
+        TypeError: it is something else.
+        ValueError: it is an array.
+    """
+    if hasattr(value, "numpy"):
+        value = value.numpy()
+    if _is_missing(value):
+        return None
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return str(value)  # `item` would give nanoseconds
+    if hasattr(value, "item"):
+        value = value.item()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()  # half of a surrogate pair becomes "?"
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else repr(value)
+    if type(value) is int:
+        return value
+    # Dates, decimals and the intervals of categories have a text of their own; objects have none.
+    if isinstance(value, int) or type(value).__str__ is not object.__str__:
+        return str(value)
+    raise TypeError
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether the value is None, NaN, pandas' NA or a date that is none."""
+    if isinstance(value, float | np.floating | np.datetime64 | np.timedelta64):
+        return bool(value != value)
+    return value is None or type(value).__name__ in ("NAType", "NaTType")

@@ -3,7 +3,7 @@
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ class Question(NamedTuple):
         id: its identifier.
         question: the question, not empty.
         context: the passages, joined by newlines if there are several.
-        answers: the correct answers.
+        answers: the correct answers; none if the passages do not answer the question.
         starts: the character of the context at which each answer begins; -1 if it does not occur.
     """
 
@@ -46,7 +46,10 @@ def find_answer(context: str, answer: str) -> int:
 
 
 def read_squad(file: Path) -> Iterator[Question]:
-    """Reads the published JSON of SQuAD v1.1: articles, their paragraphs and their questions.
+    """Reads JSON: the published form of SQuAD 1.1 and 2.0, or a list of questions.
+
+    In the first, articles have paragraphs, and these a `context` and questions. Questions in a
+    list, or one a line, are as for `read_question_lines`.
 
     Raises:
         UserError: the file is not JSON or has another structure, a question is empty, or an answer
@@ -58,27 +61,17 @@ def read_squad(file: Path) -> Iterator[Question]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        broken = (
-            text[: error.pos].count('"question"') if isinstance(error, json.JSONDecodeError) else 0
-        )
+        position = getattr(error, "pos", 0)
+        if "Extra data" in str(error) and "\n" in text[:position]:
+            yield from _of_lines(file, text.split("\n"))
+            return
+        broken = text[:position].count('"question"')
         raise UserError(f"{file}, record {max(broken, 1)}: not JSON ({error})") from None
     number = 0
     try:
-        for article in value["data"]:
-            for paragraph in article["paragraphs"]:
-                for one in paragraph["qas"]:
-                    number += 1
-                    answers = one["answers"]
-                    yield _question(
-                        file,
-                        f"record {number}",
-                        one["id"],
-                        one["question"],
-                        paragraph["context"],
-                        [answer["text"] for answer in answers],
-                        [answer["answer_start"] for answer in answers],
-                    )
-    except (KeyError, TypeError) as error:
+        for number, row in enumerate(_asked(value), 1):
+            yield _of_row(file, f"record {number}", row, str(number))
+    except (KeyError, TypeError, RecursionError) as error:
         raise UserError(
             f"{file}, record {number or 1}: not in SQuAD's format ({type(error).__name__}: {error})"
         ) from None
@@ -87,27 +80,73 @@ def read_squad(file: Path) -> Iterator[Question]:
 def read_question_lines(file: Path) -> Iterator[Question]:
     """Reads JSONL: `question`, `context` or `passages`, `answers`, `answer_start`.
 
-    `context` is one text, `passages` are several. `answers` are texts, `answer_start` numbers.
-    Without `answer_start`, the answers are searched for in the passages and need not occur in them.
-    `id` is optional.
+    `context` is one text, `passages` are several. `answers` are texts, `answer_start` numbers; or
+    `answers` has both as `text` and `answer_start`, as the library `datasets` writes them, or is a
+    list of such pairs. Without `answer_start`, the answers are searched for in the passages and
+    need not occur in them. A start of -1 says that an answer does not occur. A question without an
+    answer, or with a true `is_impossible`, has none in its passages. `id` is optional.
 
     Raises:
         UserError: as for `read_squad`, where the record is the number of the line.
     """
-    with open_text(file) as stream:
-        for line, row in read_objects(file, stream, ("question", "context", "answers")):
-            place = f"record {line}"
-            passages = row["passages"] if "passages" in row else [row.get("context")]
-            context = _joined(file, place, passages)
-            yield _question(
-                file,
-                place,
-                row.get("id", str(line)),
-                row.get("question"),
-                context,
-                row.get("answers"),
-                row.get("answer_start"),
-            )
+    with open_text(file, newline="") as stream:
+        yield from _of_lines(file, stream)
+
+
+def _of_lines(file: Path, lines: Iterable[str]) -> Iterator[Question]:
+    for line, one in read_objects(file, lines, ("question", "context", "answers")):
+        try:
+            for row in _asked(one):
+                yield _of_row(file, f"record {line}", {"answers": None, **row}, str(line))
+        except (KeyError, TypeError) as error:
+            raise UserError(
+                f"{file}, record {line}: not a question ({type(error).__name__}: {error})"
+            ) from None
+
+
+def _asked(value: Any) -> Iterator[Any]:
+    """The questions of articles or paragraphs, each with its context, or those of a list."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _asked(one)
+    elif "question" in value:
+        yield value
+    elif "data" in value:
+        yield from _asked(value["data"])
+    elif "paragraphs" in value:
+        yield from _asked(value["paragraphs"])
+    elif "qas" in value:
+        yield from ({**one, "context": value["context"]} for one in value["qas"])
+    else:
+        yield value
+
+
+def _of_row(file: Path, place: str, row: Any, number: str) -> Question:
+    if not isinstance(row, dict):
+        raise TypeError(f"{row!r} is no question")
+    passages = row["passages"] if "passages" in row else [row.get("context")]
+    answers, starts = _answers(row)
+    return _question(
+        *(file, place, row.get("id", number), row.get("question")),
+        _joined(file, place, passages),
+        answers,
+        starts,
+    )
+
+
+def _answers(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    """The answers of a question, and their starts or None, from the forms that there are."""
+    if row.get("is_impossible") is True:
+        return [], None
+    answers: Any = row["answers"]
+    starts = row.get("answer_start")
+    if isinstance(answers, dict):
+        answers, starts = answers.get("text"), answers.get("answer_start")
+    elif isinstance(answers, list) and answers and all(isinstance(one, dict) for one in answers):
+        starts = [one.get("answer_start") for one in answers]
+        starts = None if starts == [None] * len(answers) else starts
+        answers = [one.get("text") for one in answers]
+    return answers, starts if answers else None
 
 
 def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
@@ -193,28 +232,30 @@ def _question(
         raise UserError(
             f"{file}, {place}: the question is {question!r}: expected a text that is not empty"
         )
-    if (
-        not isinstance(answers, list)
-        or not answers
-        or not all(isinstance(text, str) for text in answers)
-    ):
+    if not isinstance(answers, list) or not all(isinstance(text, str) for text in answers):
         raise UserError(f"{file}, {place}: the answers are {answers!r}: expected a list of texts")
     if starts is None:
-        return Question(
-            str(name), question, context, answers, [find_answer(context, a) for a in answers]
-        )
-    if not isinstance(starts, list) or len(starts) != len(answers):
+        starts = [find_answer(context, answer) for answer in answers]
+    elif not isinstance(starts, list) or len(starts) != len(answers):
         raise UserError(
             f"{file}, {place}: answer_start must be a list of {len(answers)} numbers, "
             f"one per answer; got {starts!r}"
         )
-    for answer, start in zip(answers, starts, strict=True):
-        if type(start) is not int or start < 0 or context[start : start + len(answer)] != answer:
-            raise UserError(
-                f"{file}, {place}: the answer {answer!r} is not in the passage "
-                f"at position {start!r}"
-            )
-    return Question(str(name), question, context, answers, starts)
+    else:
+        for answer, start in zip(answers, starts, strict=True):
+            if start == -1 or not answer.strip():
+                continue
+            if type(start) is not int or start < 0 or not context.startswith(answer, start):
+                raise UserError(
+                    f"{file}, {place}: the answer {answer!r} is not in the passage "
+                    f"at position {start!r}"
+                )
+    kept = [pair for pair in zip(answers, starts, strict=True) if pair[0].strip()]
+    return Question(
+        *(str(name), question, context),
+        [answer for answer, _ in kept],
+        [start for _, start in kept],
+    )
 
 
 QuestionReader = Callable[..., Iterator[Question]]

@@ -22,7 +22,8 @@ class ReadingTexts:
     Args:
         questions: object (questions,), UTF-8 bytes.
         passages: object (questions,), UTF-8 bytes.
-        answers: object (questions,), for each question a tuple of its correct answers, as texts.
+        answers: object (questions,), for each question a tuple of its correct answers, as texts;
+            "" alone if its passages do not answer it.
         starts: int64 (questions,), the byte of the passage at which the answer begins; -1 if the
             passage contains no answer.
         ends: int64 (questions,), the byte after that answer; -1 if the passage contains none.
@@ -64,7 +65,7 @@ def reading_texts(questions: Iterable[Question]) -> ReadingTexts:
     """
     rows = list(questions)
     answers = np.empty(len(rows), object)
-    answers[:] = [tuple(row.answers) for row in rows]
+    answers[:] = [tuple(row.answers) or ("",) for row in rows]
     places = np.array([_place(row) for row in rows], np.int64).reshape(-1, 2)
     return ReadingTexts(
         text_array(row.question.encode("utf-8", "surrogatepass") for row in rows),
@@ -93,8 +94,10 @@ def questions_from_tfds(
 def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ReadingTexts]:
     """Reads questions from files in SQuAD's format (.json) or with one question per line (.jsonl).
 
-    `read_question_lines` describes the second format. Training questions whose passage contains no
-    answer are dropped and counted.
+    SQuAD 1.1 and 2.0 are read, and both forms that the library `datasets` writes. A line has
+    `question`, `context` or `passages`, `answers` and perhaps `answer_start`. Training questions
+    whose passage contains no answer are dropped and counted; elsewhere, the right answer to a
+    question without one is "".
 
     Args:
         files: the file of each split, by the split's name; it may be compressed (.gz, .xz).

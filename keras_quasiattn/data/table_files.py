@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from keras_quasiattn.data.tab_separated import is_quoted, lines_of, plain_fields, quoted_fields
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import open_text
 
@@ -26,11 +27,13 @@ def read_table(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     r"""Yields the wanted columns of a file's rows, one row at a time.
 
-    TSV: the first line names the columns. Fields are separated by tabs and rows by "\n" only;
-    nothing is quoted. CSV, as spreadsheets write it: the same with commas, semicolons or tabs,
-    whichever the first line has; fields may be quoted with `"` as in RFC 4180; a first line such as
-    `sep=;` and rows of empty fields are skipped. TXT: as CSV. JSONL: each line is an object or a
-    list of objects. The file may be compressed (.gz, .xz). Other columns are ignored.
+    TSV: the first line names the columns. Fields are separated by tabs and rows by "\n" only (by
+    "\r" in a file without "\n"). Nothing is quoted, unless all quotes in the file are those of a
+    program that quotes fields with tabs, quotes or line breaks, such as pandas. CSV, as
+    spreadsheets write it: the same with commas, semicolons or tabs, whichever the first line has;
+    fields may be quoted with `"` as in RFC 4180; a first line such as `sep=;` and rows of empty
+    fields are skipped. TXT: as CSV. JSONL: each line is an object or a list of objects. The file
+    may be compressed (.gz, .xz). Other columns are ignored.
 
     Args:
         file: its name ends in .tsv, .csv, .txt or .jsonl, optionally followed by .gz or .xz.
@@ -55,7 +58,7 @@ def read_table(
     columns = [names.get(column, column) for column in columns]
     optional = [names.get(column, column) for column in optional]
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
-    with open_text(file) as stream:
+    with open_text(file, newline="") as stream:
         if form == ".jsonl":
             rows = _json_rows(file, stream, columns, optional)
         elif form in _DELIMITERS:
@@ -65,10 +68,14 @@ def read_table(
             lines = _quoted_lines(file, stream, "\t")
             rows = _delimited_rows(file, lines, columns, optional, ours)
         elif form == ".tsv":
-            plain = (
-                (number, line.rstrip("\r\n").split("\t")) for number, line in enumerate(stream, 1)
+            with open_text(file, newline="") as whole:
+                of_a_quoter = is_quoted(lines_of(whole))
+            lines = (
+                quoted_fields(file, lines_of(stream))
+                if of_a_quoter
+                else plain_fields(lines_of(stream))
             )
-            rows = _delimited_rows(file, plain, columns, optional, ours)
+            rows = _delimited_rows(file, lines, columns, optional, ours)
         else:
             raise UserError(
                 f"{file} has an unsupported file extension: use {', '.join(_FORMS)} "
@@ -119,8 +126,8 @@ def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[s
 
 
 def _lines(file: Path) -> Iterator[str]:
-    with open_text(file) as stream:
-        yield from _at_least_one(file, (line.rstrip("\r\n") for line in stream))
+    with open_text(file, newline="") as stream:
+        yield from _at_least_one(file, (line.rstrip("\r\n") for line in lines_of(stream)))
 
 
 def _at_least_one(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
@@ -142,7 +149,7 @@ def _spreadsheet_lines(
         return
 
     def found(delimiter: str) -> tuple[bool, int]:
-        header = next(csv.reader([first], delimiter=delimiter), [])
+        (_, header), *_ = [*_quoted_lines(file, [first], delimiter, strict=False), (1, [])]
         return set(columns) <= set(header), len(header)
 
     lines = itertools.chain([first] if first else [], stream)
@@ -150,15 +157,19 @@ def _spreadsheet_lines(
 
 
 def _quoted_lines(
-    file: Path, stream: Iterable[str], delimiter: str, before: int = 0
+    file: Path, stream: Iterable[str], delimiter: str, before: int = 0, strict: bool = True
 ) -> Iterator[tuple[int, list[str]]]:
     csv.field_size_limit(2**31 - 1)  # for the whole process; the default rejects texts over 128 KiB
-    reader = csv.reader(stream, delimiter=delimiter, strict=True)
+    reader = csv.reader(stream, delimiter=delimiter, strict=strict)
+    number = before
     try:
         for fields in reader:
-            yield before + reader.line_num, fields
+            number = before + reader.line_num
+            yield number, fields
     except csv.Error as error:
-        raise UserError(f"{file}, line {before + reader.line_num}: {error}") from None
+        raise UserError(
+            f"{file}, line {number + 1}: {error} (up to line {before + reader.line_num})"
+        ) from None
 
 
 def _delimited_rows(
@@ -169,6 +180,8 @@ def _delimited_rows(
     ours: Mapping[str, str],
 ) -> Iterator[tuple[int, dict[str, str]]]:
     _, header = next(lines, (1, []))
+    if any("\0" in name for name in header):
+        raise UserError(f"{file}, line 1: NUL characters; is it UTF-16? Save it as UTF-8")
     missing = [column for column in columns if column not in header]
     if missing:
         raise UserError(
@@ -204,7 +217,7 @@ def _json_rows(
 
 
 def read_objects(
-    file: Path, stream: IO[str], columns: Sequence[str]
+    file: Path, stream: Iterable[str], columns: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields the objects of a JSONL file with their line numbers, without checking their fields.
 

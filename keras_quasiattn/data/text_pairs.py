@@ -116,6 +116,9 @@ def pairs_from_files(
     Raises:
         UserError: as for `texts_from_files`; or no row of a split has a label, or the files of a
             split differ in their number of lines.
+
+    Warns:
+        DataWarning: as for `texts_from_files`.
     """
     rows = {
         split: _read(file, ("first", "second", "label"), names=names)

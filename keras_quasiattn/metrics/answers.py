@@ -35,12 +35,15 @@ def answer_f1(prediction: str, reference: str) -> float:
 
     F1 is 2·p·r/(p + r): p is the share of the prediction's words that are in the reference, r the
     share of the reference's words that are in the prediction. A repeated word counts as often as
-    both texts contain it.
+    both texts contain it. Without words on one side, such as "" for no answer, F1 is 1 if the other
+    side has none either, else 0.
 
     >>> answer_f1("a big cat", "the cat")
     0.6666666666666666
     """
     words, right = (normalized_answer(text).split() for text in (prediction, reference))
+    if not words or not right:
+        return float(words == right)
     common = sum((collections.Counter(words) & collections.Counter(right)).values())
     if not common:
         return 0.0

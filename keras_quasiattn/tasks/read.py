@@ -104,7 +104,9 @@ class Read(VocabularyTask):
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
         with tf.init_scope():  # so that it outlives the graph that first uses it
             data = self.options.data
-            return SpanTokenizer(self._vocabulary, data["tokenizer"], data["unknown_ids"])
+            return SpanTokenizer(
+                *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
+            )
 
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)
@@ -219,7 +221,7 @@ class Read(VocabularyTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """Exact match and F1 over all questions, for each the best over its right answers."""
+        """Exact match and F1, for each question the best over its right answers, "" for none."""
         chosen = self._chosen(split, limit)
         answer = self._answer_function(model)
         answers = in_batches(
@@ -228,12 +230,15 @@ class Read(VocabularyTask):
             [self._lengths(chosen.questions), self._lengths(chosen.passages)],
         )
         found = [plain(row["answer"]) for row in answers]
-        scores = scores_by_question(found, chosen.answers.tolist())
+        right = chosen.answers.tolist()
+        scores = scores_by_question(found, right)
         figures = {name: float(np.mean(one)) for name, one in scores.items()}
-        wanted = [" / ".join(dict.fromkeys(right)) for right in chosen.answers]
+        counts = {"questions": len(right), "unanswerable": right.count(("",))}
+        figures |= {name: count for name, count in counts.items() if count}
+        wanted = [" / ".join(dict.fromkeys(one)) for one in right]
         inputs, sure = joined(chosen.questions, chosen.passages), [one["score"] for one in answers]
         judged = judge(inputs, wanted, found, scores["exact_match"], sure)
-        return Measured({**figures, "questions": len(chosen)}, np.array(scores["f1"]), judged)
+        return Measured(figures, np.array(scores["f1"]), judged)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each question: its answer, score, passage, and start and end in characters."""

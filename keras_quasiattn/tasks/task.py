@@ -199,6 +199,14 @@ class Task(abc.ABC):
         """
         return {}
 
+    def resume(self, folder: Path) -> None:
+        """Take over from the folder of a run that goes on what this version would do otherwise.
+
+        Raises:
+            UserError: a file is damaged.
+        """
+        return None
+
     def read_assets(self, folder: Path) -> None:
         """Restore the `assets` that a run wrote to its folder.
 

@@ -18,6 +18,7 @@ from keras_quasiattn.tasks.task import Task
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
 from keras_quasiattn.text import (
     CLEANINGS,
+    TEXT_VERSION,
     SubwordTokenizer,
     VocabularyTokenizer,
     WordTokenizer,
@@ -34,6 +35,7 @@ from keras_quasiattn.text import (
 
 _VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
 _OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
+_TEXT = "text_processing.json"  # earlier runs have none, and version 1
 _COUNTS = ("max_length", "length_multiple", "min_count", "unknown_ids")
 _LEAST = {**dict.fromkeys(_COUNTS, 1), "vocabulary_size": 3}
 # An answer's values besides tokens and weights.
@@ -78,6 +80,7 @@ class VocabularyTask(Task):
         self._classes_file = _CLASSES
         self._vocabulary: list[str] = []
         self._vectors: dict[str, np.ndarray] = {}
+        self._text_version = TEXT_VERSION
         self._counts: Mapping[str, int] = {}  # of the training words, in a new run with vectors
 
     @abc.abstractmethod
@@ -117,7 +120,7 @@ class VocabularyTask(Task):
         data = self.options.data
         size, min_count = data["vocabulary_size"], data["min_count"]
         if data["tokenizer"] == "subwords":
-            return learn_subwords(texts, size=size)
+            return learn_subwords(texts, size=size, text_version=self._text_version)
         frozen = not self.options.model.get("train_embedding", True)
         if not data["vectors"]:
             if frozen:
@@ -125,8 +128,13 @@ class VocabularyTask(Task):
                     "model.train_embedding is False and data.vectors is '': "
                     "name a file of word vectors, with --vectors FILE, or train the embedding"
                 )
-            return learn_words(texts, data["tokenizer"], size=size, min_count=min_count)
-        self._counts = count_words(texts, data["tokenizer"])
+            return learn_words(
+                *(texts, data["tokenizer"]),
+                size=size,
+                min_count=min_count,
+                text_version=self._text_version,
+            )
+        self._counts = count_words(texts, data["tokenizer"], self._text_version)
         self._vectors = read_word_vectors(
             data["vectors"],
             self.options.model["embedding_dim"],
@@ -152,14 +160,29 @@ class VocabularyTask(Task):
         return {"version": data.version, **({"note": note} if note else {})}
 
     def assets(self) -> dict[str, bytes]:
-        """The vocabulary and the class names."""
+        """The vocabulary, the class names and the version of the text processing."""
+        version = f"{json.dumps({'version': self._text_version})}\n".encode()
         return {
             _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
             _CLASSES: f"{json.dumps(self._classes)}\n".encode(),
+            **({} if self._text_version == 1 else {_TEXT: version}),
         }
 
+    def resume(self, folder: Path) -> None:
+        """Read texts as the run did before; one without a vocabulary has read none."""
+        file = folder / _TEXT
+        if file.exists():
+            version = _version(file)
+        else:
+            version = 1 if (folder / _VOCABULARY).exists() else TEXT_VERSION
+        if version != self._text_version:
+            self._text_version, self._vocabulary = version, []
+            for made in ("tokenizer", "_count"):
+                self.__dict__.pop(made, None)
+
     def read_assets(self, folder: Path) -> None:
-        """Restore the vocabulary and the class names."""
+        """Restore the vocabulary, the class names and the version of the text processing."""
+        self.resume(folder)
         try:
             vocabulary = (folder / _VOCABULARY).read_bytes().decode("utf-8")
             old = (folder / _OLD_CLASSES).exists() and not (folder / _CLASSES).exists()
@@ -182,9 +205,11 @@ class VocabularyTask(Task):
         """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
         with tf.init_scope():  # so that it outlives the graph that first uses it
             if self.options.data["tokenizer"] == "subwords":
-                return SubwordTokenizer(self._vocabulary)
+                return SubwordTokenizer(self._vocabulary, self._text_version)
             data = self.options.data
-            return WordTokenizer(self._vocabulary, data["tokenizer"], data["unknown_ids"])
+            return WordTokenizer(
+                *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
+            )
 
     def build_model(self) -> keras.Model:
         """The model; its embedding starts with the word vectors, if there are any."""
@@ -272,3 +297,17 @@ class VocabularyTask(Task):
     def _chosen(self, split: str, limit: int | None) -> Any:
         """The first `limit` examples of a split, or all of them."""
         return chosen_examples(lambda: self._data, split, limit, self._file)
+
+
+def _version(file: Path) -> int:
+    """The version of the text processing that a run recorded."""
+    try:
+        version = json.loads(file.read_bytes())["version"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        version = None
+    if type(version) is not int or not 1 <= version <= TEXT_VERSION:
+        raise UserError(
+            f"{file} is damaged, or of a newer keras_quasiattn: its version is {version!r}, and "
+            f"this one knows 1 to {TEXT_VERSION}"
+        )
+    return version

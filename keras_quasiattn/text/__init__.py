@@ -4,7 +4,7 @@ from keras_quasiattn.extras import needs
 
 with needs("tasks"):
     from keras_quasiattn.text.byte_tokenizer import ByteTokenizer
-    from keras_quasiattn.text.cleaning import CLEANINGS
+    from keras_quasiattn.text.cleaning import CLEANINGS, TEXT_VERSION
     from keras_quasiattn.text.compressed import open_text
     from keras_quasiattn.text.sentence_piece_tokenizer import (
         SentencePieceTokenizer,
@@ -27,6 +27,7 @@ with needs("tasks"):
 __all__ = [
     "CLEANINGS",
     "SPAN_CLEANINGS",
+    "TEXT_VERSION",
     "ByteTokenizer",
     "SentencePieceTokenizer",
     "SpanTokenizer",

@@ -1,4 +1,8 @@
-"""Cleans text into words separated by single spaces, by regular expressions inside the graph."""
+"""Cleans text into words separated by single spaces, by regular expressions inside the graph.
+
+Every cleaning takes the version of the text processing. Version 1 is that of runs from before
+U+2019 was an apostrophe, when `clean_words` dropped whatever stood between < and >.
+"""
 
 from collections.abc import Callable
 from typing import Final
@@ -9,28 +13,64 @@ _CLITICS = "('s|'ve|n't|'re|'d|'ll)"
 # SPACE separates words; PIECE is a word by itself. All else (letters, marks, digits) forms words.
 SPACE: Final = r"[\s\pZ\pC]"
 PIECE: Final = r"[^\pL\pM\pN\s\pZ\pC]"
+TEXT_VERSION: Final = 2  # of new runs, which record it
+APOSTROPHES: Final = "[\u2019\u02bc\uff07]"  # what people type and print for '
+_TAG_NAMES = (
+    "a abbr acronym address applet area article aside audio b base basefont bdi bdo big blockquote "
+    "body br button canvas caption center cite code col colgroup data datalist dd del details dfn "
+    "dialog dir div dl dt em embed fieldset figcaption figure font footer form frame frameset "
+    "h[1-6] head header hgroup hr html i iframe img input ins kbd label legend li link main map "
+    "mark marquee menu meta meter nav nobr noframes noscript object ol optgroup option output p "
+    "param picture pre progress q rp rt ruby s samp script search section select slot small source "
+    "span strike strong style sub summary sup svg table tbody td template textarea tfoot th thead "
+    "time title tr track tt u ul var video wbr"
+).replace(" ", "|")
+_ATTRIBUTE = (
+    r"""\s+(?:[a-z][a-z0-9:_-]*\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>]+)|"""
+    r"async|autoplay|checked|compact|controls|defer|disabled|hidden|ismap|loop|multiple|muted|"
+    r"noshade|nowrap|open|readonly|required|reversed|selected)"
+)
+_TAGS = {
+    1: "<[^<>]{1,40}>",
+    TEXT_VERSION: f"</?(?:{_TAG_NAMES})(?:{_ATTRIBUTE})*\\s*/?>|<!--[^<>]*-->|<!doctype[^<>]*>",
+}
 
 
-def clean_questions(strings: tf.Tensor) -> tf.Tensor:
+def apostrophes(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
+    """Replaces the signs that stand for an apostrophe by the one of ASCII.
+
+    Args:
+        strings: UTF-8 strings.
+        version: of the text processing; version 1 leaves them.
+
+    >>> apostrophes(tf.constant("isn\u2019t")).numpy()
+    b"isn't"
+    """
+    if version == 1:
+        return strings
+    return tf.strings.regex_replace(strings, APOSTROPHES, "'")
+
+
+def clean_questions(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Lower-cases ASCII words and splits off clitics and the punctuation , ! ( ) ? as words.
 
-    Letters, digits, ' and ` are kept too; all other characters become spaces.
+    Letters, digits, apostrophes and ` are kept too; all other characters become spaces.
 
     >>> clean_questions(tf.constant(["What's Oz (the wizard)?"])).numpy()[0].decode()
     "what 's oz ( the wizard ) ?"
 
     Source: `clean_str` of harvardnlp/sent-conv-torch, after Kim 2014; used there for TREC.
     """
-    strings = tf.strings.regex_replace(_valid(strings), "[^A-Za-z0-9(),!?'`]", " ")
+    strings = tf.strings.regex_replace(_valid(strings, version), "[^A-Za-z0-9(),!?'`]", " ")
     strings = tf.strings.regex_replace(strings, _CLITICS, r" \1")
     strings = tf.strings.regex_replace(strings, "([,!()?])", r" \1 ")
     return tf.strings.lower(_single_spaces(strings))
 
 
-def clean_treebank(strings: tf.Tensor) -> tf.Tensor:
+def clean_treebank(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Lower-cases ASCII text that is already tokenized.
 
-    Letters, digits and ( ) , ! ? ' ` are kept; all other characters become spaces.
+    Letters, digits, apostrophes and ( ) , ! ? ` are kept; all other characters become spaces.
 
     >>> clean_treebank(tf.constant(["It 's n't a b\u00e9te film ."])).numpy()[0].decode()
     "it 's n't a b te film"
@@ -38,18 +78,20 @@ def clean_treebank(strings: tf.Tensor) -> tf.Tensor:
     Source: `clean_str_sst` of harvardnlp/sent-conv-torch; used there for the Stanford Sentiment
     Treebank.
     """
-    strings = tf.strings.regex_replace(_valid(strings), "[^A-Za-z0-9(),!?'`]", " ")
+    strings = tf.strings.regex_replace(_valid(strings, version), "[^A-Za-z0-9(),!?'`]", " ")
     return tf.strings.lower(_single_spaces(strings))
 
 
-def clean_words(strings: tf.Tensor) -> tf.Tensor:
+def clean_words(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Lower-cases words of any script; splits off clitics and other characters; drops HTML tags.
 
-    >>> clean_words(tf.constant(["I'd say: <br />'Bête' isn't bad!"])).numpy()[0].decode()
-    "i 'd say : ' bête ' is n't bad !"
+    A tag has the name of an element of HTML and, if any, its attributes; all else is text.
+
+    >>> clean_words(tf.constant(["I'd say: <br />'Bête' isn’t bad <3!"])).numpy()[0].decode()
+    "i 'd say : ' bête ' is n't bad < 3 !"
     """
-    strings = tf.strings.lower(_valid(strings), encoding="utf-8")
-    strings = tf.strings.regex_replace(strings, "<[^<>]{1,40}>|\x01", " ")
+    strings = tf.strings.lower(_valid(strings, version), encoding="utf-8")
+    strings = tf.strings.regex_replace(strings, f"{_TAGS[version]}|\x01", " ")
     # \x01 stands for a clitic's apostrophe while all other apostrophes are split off.
     strings = tf.strings.regex_replace(strings, r"n'(t)\b", "n\x01\\1")
     strings = tf.strings.regex_replace(strings, r"'(s|ve|re|d|ll|m)\b", "\x01\\1")
@@ -59,26 +101,26 @@ def clean_words(strings: tf.Tensor) -> tf.Tensor:
     return _single_spaces(strings)
 
 
-def clean_cased_pieces(strings: tf.Tensor) -> tf.Tensor:
+def clean_cased_pieces(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Keeps words of any script as written; every other character becomes a word.
 
     >>> clean_cased_pieces(tf.constant(["Bête-de 24–10, isn't it?"])).numpy()[0].decode()
     "Bête - de 24 – 10 , isn ' t it ?"
     """
-    strings = tf.strings.regex_replace(_valid(strings), f"({PIECE})", r" \1 ")
+    strings = tf.strings.regex_replace(_valid(strings, version), f"({PIECE})", r" \1 ")
     return tf.strings.strip(tf.strings.regex_replace(strings, f"{SPACE}+", " "))
 
 
-def clean_pieces(strings: tf.Tensor) -> tf.Tensor:
+def clean_pieces(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
     """Does the same as `clean_cased_pieces`, in lower case.
 
     >>> clean_pieces(tf.constant(["Bête-de"])).numpy()[0].decode()
     'bête - de'
     """
-    return tf.strings.lower(clean_cased_pieces(strings), encoding="utf-8")
+    return tf.strings.lower(clean_cased_pieces(strings, version), encoding="utf-8")
 
 
-CLEANINGS: Final[dict[str, Callable[[tf.Tensor], tf.Tensor]]] = {
+CLEANINGS: Final[dict[str, Callable[..., tf.Tensor]]] = {
     "questions": clean_questions,
     "treebank": clean_treebank,
     "words": clean_words,
@@ -87,9 +129,9 @@ CLEANINGS: Final[dict[str, Callable[[tf.Tensor], tf.Tensor]]] = {
 }
 
 
-def _valid(strings: tf.Tensor) -> tf.Tensor:
+def _valid(strings: tf.Tensor, version: int) -> tf.Tensor:
     """Replaces bytes that are not UTF-8 by U+FFFD, which no cleaning treats as a letter."""
-    return tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
+    return apostrophes(tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8"), version)
 
 
 def _single_spaces(strings: tf.Tensor) -> tf.Tensor:

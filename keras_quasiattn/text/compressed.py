@@ -16,12 +16,19 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 
 
 @contextlib.contextmanager
-def open_text(file: Path) -> Iterator[IO[str]]:
+def open_text(
+    file: Path, *, errors: str = "strict", newline: str | None = "\n"
+) -> Iterator[IO[str]]:
     r"""Opens a UTF-8 text file for reading; it is decompressed if its suffix is .gz or .xz.
 
     A byte-order mark is skipped. One of UTF-16, which some spreadsheets write, makes it a text in
-    UTF-16. Lines end only at "\n": texts may contain other characters that Python takes for the end
-    of a line.
+    UTF-16. By default lines end only at "\n": texts may contain other characters that Python takes
+    for the end of a line.
+
+    Args:
+        file: the file.
+        errors: what to do with bytes of another encoding, as for `open`.
+        newline: where lines end, as for `open`.
 
     Raises:
         UserError: if the file cannot be read, is damaged or is not UTF-8.
@@ -33,7 +40,7 @@ def open_text(file: Path) -> Iterator[IO[str]]:
             if raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
                 encoding = "utf-16"
             raw.seek(0)
-            with io.TextIOWrapper(raw, encoding=encoding, newline="\n") as stream:
+            with io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline=newline) as stream:
                 yield stream
     except UnicodeDecodeError as error:
         name = "UTF-8" if encoding == "utf-8-sig" else "UTF-16"

@@ -6,7 +6,7 @@ from typing import Final
 import tensorflow as tf
 import tensorflow_text as tf_text
 
-from keras_quasiattn.text.cleaning import PIECE, SPACE
+from keras_quasiattn.text.cleaning import APOSTROPHES, PIECE, SPACE, TEXT_VERSION, apostrophes
 from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
 
 SPAN_CLEANINGS: Final = ("pieces", "cased_pieces")
@@ -22,6 +22,7 @@ class SpanTokenizer(VocabularyTokenizer):
         vocabulary: the words by id; see `VocabularyTokenizer`.
         cleaning: "pieces", whose words are in lower case, or "cased_pieces".
         unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+        text_version: version of the cleaning, of which older runs record none and have 1.
 
     Raises:
         ValueError: if the cleaning is unknown, or the vocabulary or `unknown_ids` unsuitable.
@@ -33,7 +34,11 @@ class SpanTokenizer(VocabularyTokenizer):
     """
 
     def __init__(
-        self, vocabulary: Sequence[str], cleaning: str = "pieces", unknown_ids: int = 1
+        self,
+        vocabulary: Sequence[str],
+        cleaning: str = "pieces",
+        unknown_ids: int = 1,
+        text_version: int = TEXT_VERSION,
     ) -> None:
         super().__init__(vocabulary, unknown_ids)
         if cleaning not in SPAN_CLEANINGS:
@@ -41,6 +46,7 @@ class SpanTokenizer(VocabularyTokenizer):
                 f"cleaning must be one of {', '.join(SPAN_CLEANINGS)}; got {cleaning!r}"
             )
         self.cleaning = cleaning
+        self.text_version = text_version
 
     def split_with_offsets(
         self, strings: tf.Tensor
@@ -48,13 +54,14 @@ class SpanTokenizer(VocabularyTokenizer):
         """Splits strings (B,) into words, starts and ends, each ragged (B, words).
 
         Starts and ends are int64 byte positions. A word is `string[start:end]`, which "pieces"
-        turns into lower case.
+        turns into lower case, or the apostrophe for which another sign stands there.
         """
-        tokens, starts, ends = tf_text.regex_split_with_offsets(strings, f"{SPACE}+|{PIECE}", PIECE)
+        piece = PIECE if self.text_version == 1 else f"{PIECE}|{APOSTROPHES}"
+        tokens, starts, ends = tf_text.regex_split_with_offsets(strings, f"{SPACE}+|{piece}", piece)
+        words = apostrophes(tokens.flat_values, self.text_version)
         if self.cleaning == "pieces":
-            lower = tf.strings.lower(tokens.flat_values, encoding="utf-8")
-            tokens = tokens.with_flat_values(lower)
-        return tokens, starts, ends
+            words = tf.strings.lower(words, encoding="utf-8")
+        return tokens.with_flat_values(words), starts, ends
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Splits strings (B,) into words, ragged strings (B, words)."""

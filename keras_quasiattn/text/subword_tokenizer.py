@@ -6,6 +6,7 @@ from typing import Any
 import tensorflow as tf
 import tensorflow_text
 
+from keras_quasiattn.text.cleaning import TEXT_VERSION, apostrophes
 from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
@@ -17,6 +18,7 @@ class SubwordTokenizer(VocabularyTokenizer):
 
     Args:
         vocabulary: the pieces by id; see `VocabularyTokenizer` and `vocabulary.learn_subwords`.
+        text_version: version of the text processing, of which older runs record none and have 1.
 
     >>> tokenizer = SubwordTokenizer(["[PAD]", "[UNK]", "un", "##seen", "!"])
     >>> tokenizer.tokenize(tf.constant(["Unseen!", "\u00e9t\u00e9"])).numpy().tolist()
@@ -25,8 +27,9 @@ class SubwordTokenizer(VocabularyTokenizer):
     Source: tensorflow-text's `FastBertTokenizer`; Schuster and Nakajima 2012.
     """
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
+    def __init__(self, vocabulary: Sequence[str], text_version: int = TEXT_VERSION) -> None:
         super().__init__(vocabulary)
+        self.text_version = text_version
         self._pieces = tensorflow_text.FastBertTokenizer(
             vocab=self.vocabulary,
             token_out_type=tf.string,
@@ -41,4 +44,4 @@ class SubwordTokenizer(VocabularyTokenizer):
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Splits strings (B,) into pieces, ragged strings (B, pieces)."""
-        return self._pieces.tokenize(strings)
+        return self._pieces.tokenize(apostrophes(strings, self.text_version))

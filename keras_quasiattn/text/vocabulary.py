@@ -7,6 +7,7 @@ import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab import bert_vocab_from_dataset
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.text.cleaning import TEXT_VERSION, apostrophes
 from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
 from keras_quasiattn.text.word_tokenizer import WordTokenizer
 
@@ -21,6 +22,7 @@ def learn_words(
     size: int,
     min_count: int = 1,
     known: Collection[str] = (),
+    text_version: int = TEXT_VERSION,
 ) -> list[str]:
     """Learns a vocabulary for `WordTokenizer`: the most frequent words of some texts.
 
@@ -30,6 +32,7 @@ def learn_words(
         size: maximum size of the vocabulary, including the two special tokens.
         min_count: rarer words are left out, unless they are in `known`.
         known: words that may be rare, for example because they have a word vector.
+        text_version: as for `WordTokenizer`.
 
     Returns:
         The special tokens, then words by falling count; words of equal count in alphabetical order.
@@ -37,14 +40,16 @@ def learn_words(
     >>> learn_words(["a b a", "c b a"], "words", size=10, min_count=2, known={"c"})
     ['[PAD]', '[UNK]', 'a', 'b', 'c']
     """
-    return ranked_words(count_words(texts, cleaning), size=size, min_count=min_count, known=known)
+    counts = count_words(texts, cleaning, text_version)
+    return ranked_words(counts, size=size, min_count=min_count, known=known)
 
 
-def count_words(texts: Sequence[str | bytes], cleaning: str) -> Mapping[str, int]:
+def count_words(
+    texts: Sequence[str | bytes], cleaning: str, text_version: int = TEXT_VERSION
+) -> Mapping[str, int]:
     """Counts the words of some texts; the arguments are those of `learn_words`."""
-    return collections.Counter(
-        word for words in split_texts(WordTokenizer(_SPECIAL, cleaning), texts) for word in words
-    )
+    tokenizer = WordTokenizer(_SPECIAL, cleaning, text_version=text_version)
+    return collections.Counter(word for words in split_texts(tokenizer, texts) for word in words)
 
 
 def ranked_words(
@@ -56,17 +61,22 @@ def ranked_words(
     return [*_SPECIAL, *ranked[: size - len(_SPECIAL)]]
 
 
-def learn_subwords(texts: Sequence[str | bytes], *, size: int) -> list[str]:
+def learn_subwords(
+    texts: Sequence[str | bytes], *, size: int, text_version: int = TEXT_VERSION
+) -> list[str]:
     """Learns a vocabulary for `SubwordTokenizer`: pieces of the words of some texts.
 
     Args:
         texts: the training texts.
         size: approximate size of the vocabulary.
+        text_version: as for `SubwordTokenizer`.
 
     Source: tensorflow-text's `bert_vocab_from_dataset`.
     """
     pieces = bert_vocab_from_dataset.bert_vocab_from_dataset(
-        tf.data.Dataset.from_tensor_slices(list(texts)).batch(_BATCH),
+        tf.data.Dataset.from_tensor_slices(list(texts))
+        .batch(_BATCH)
+        .map(lambda some: apostrophes(some, text_version)),
         vocab_size=size,
         reserved_tokens=_SPECIAL,
         bert_tokenizer_params={"lower_case": True},

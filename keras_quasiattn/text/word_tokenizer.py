@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from keras_quasiattn.text.cleaning import CLEANINGS
+from keras_quasiattn.text.cleaning import CLEANINGS, TEXT_VERSION
 from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
 
 
@@ -16,6 +16,7 @@ class WordTokenizer(VocabularyTokenizer):
         cleaning: a name in `cleaning.CLEANINGS`: "questions", "treebank", "words", "pieces" or
             "cased_pieces".
         unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+        text_version: version of the cleaning, of which older runs record none and have 1.
 
     Raises:
         ValueError: if the cleaning is unknown, or the vocabulary or `unknown_ids` unsuitable.
@@ -26,13 +27,18 @@ class WordTokenizer(VocabularyTokenizer):
     """
 
     def __init__(
-        self, vocabulary: Sequence[str], cleaning: str = "words", unknown_ids: int = 1
+        self,
+        vocabulary: Sequence[str],
+        cleaning: str = "words",
+        unknown_ids: int = 1,
+        text_version: int = TEXT_VERSION,
     ) -> None:
         super().__init__(vocabulary, unknown_ids)
         if cleaning not in CLEANINGS:
             raise ValueError(f"cleaning must be one of {', '.join(CLEANINGS)}; got {cleaning!r}")
         self.cleaning = cleaning
+        self.text_version = text_version
 
     def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
         """Splits strings (B,) into words, ragged strings (B, words)."""
-        return tf.strings.split(CLEANINGS[self.cleaning](strings))
+        return tf.strings.split(CLEANINGS[self.cleaning](strings, self.text_version))

@@ -1,15 +1,22 @@
 """Reads pretrained word vectors."""
 
+import collections
+import itertools
+import warnings
 import zipfile
-from collections.abc import Collection, Iterator, Mapping
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.errors import DataWarning, FileError, UserError
 from keras_quasiattn.text.compressed import open_text
 
 _NAMED = 10  # words without a vector that a sentence names
+_HEAD = 100  # lines whose most frequent number of numbers is the file's
+_Row = tuple[int, str, np.ndarray]  # line, word, vector
+_Skipped = collections.defaultdict[str, list[int]]  # line numbers by reason
 
 
 def read_word_vectors(
@@ -19,29 +26,37 @@ def read_word_vectors(
 
     Args:
         file: GloVe's text format, also compressed as .gz or .xz: each line holds a word and its
-            numbers, separated by spaces; a first line with two counts, as word2vec writes it, is
-            skipped. Or an `.npz` with `words` (uint8, the UTF-8 bytes of one word per line) and
-            `vectors` (one row per word).
+            numbers, separated by spaces or tabs; a first line with two counts, as word2vec writes
+            it, and blank lines are skipped. Or an `.npz` with `words` (texts, or uint8, the UTF-8
+            bytes of one word per line) and `vectors` (one row per word).
         width: required length of a vector.
         wanted: the words to keep; default all words of the file.
 
     Returns:
-        float32 vectors (width,) by word.
+        float32 vectors (width,) by word. Of a word's several vectors it is the first.
 
     Raises:
         UserError: if the file cannot be read, its vectors have another width or are not finite, or
             it has none of the words.
+
+    Warns:
+        DataWarning: lines were skipped, because their word is not UTF-8, is missing or came before,
+            or they have too many numbers; the warning counts them.
     """
     file, chosen = Path(file), None if wanted is None else set(wanted)
+    skipped: _Skipped = collections.defaultdict(list)
+    vectors: dict[str, np.ndarray] = {}
     try:
         rows = (
-            _from_arrays(file, width) if file.suffix == ".npz" else _from_text(file, width, chosen)
+            _from_arrays(file, width, skipped)
+            if file.suffix == ".npz"
+            else _from_text(file, width, chosen, skipped)
         )
-        vectors = {
-            word: vector.astype(np.float32)
-            for word, vector in rows
-            if chosen is None or word in chosen
-        }
+        for number, word, vector in rows:
+            if word in vectors:
+                skipped["with a word that came before"].append(number)
+            elif chosen is None or word in chosen:
+                vectors[word] = vector.astype(np.float32)
     except OSError as error:
         raise FileError(f"cannot read {file}: {error.strerror or error}") from error
     for word, vector in vectors.items():
@@ -53,6 +68,9 @@ def read_word_vectors(
     if not vectors:
         missing = "" if chosen is None else f" for any of the {len(chosen)} requested words"
         raise UserError(f"{file} has no vector{missing}")
+    if skipped:
+        reasons = (f"{len(at)} {why} (first line {at[0]})" for why, at in skipped.items())
+        warnings.warn(f"{file}: skipped lines: {', '.join(reasons)}", DataWarning, stacklevel=2)
     return vectors
 
 
@@ -110,51 +128,106 @@ def covered(counts: Mapping[str, int], vectors: Mapping[str, np.ndarray]) -> str
     return f"{line}; the most frequent without: {' '.join(most)}" if most else line
 
 
-def _from_arrays(file: Path, width: int) -> Iterator[tuple[str, np.ndarray]]:
+def _from_arrays(file: Path, width: int, skipped: _Skipped) -> Iterator[_Row]:
     try:
         with open(file, "rb") as stream, np.load(stream) as arrays:
-            words = arrays["words"].tobytes().decode("utf-8").removesuffix("\n").split("\n")
-            vectors = arrays["vectors"]
-    except (ValueError, KeyError, EOFError, zipfile.BadZipFile):
+            names, vectors = arrays["words"], arrays["vectors"]
+    except (ValueError, TypeError, KeyError, EOFError, zlib.error, zipfile.BadZipFile):
         raise UserError(f"{file} is not an .npz with the arrays 'words' and 'vectors'") from None
-    if vectors.ndim != 2 or len(vectors) != len(words):
+    if names.dtype.kind in "US":
+        words = [word.encode() if isinstance(word, str) else word for word in names.tolist()]
+    else:
+        words = names.tobytes().removesuffix(b"\n").split(b"\n")
+    if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or len(vectors) != len(words):
         raise UserError(
-            f"{file} has {len(words)} words and vectors of shape {vectors.shape}: "
-            "expected one row per word"
+            f"{file} has {len(words)} words and vectors of shape {vectors.shape} and type "
+            f"{vectors.dtype}: expected one row of numbers per word"
         )
-    _check_width(file, vectors.shape[1], width)
-    return zip(words, vectors, strict=True)
+    if vectors.shape[1] != width:
+        raise _other_width(file, vectors.shape[1], width)
+    for number, (name, vector) in enumerate(zip(words, vectors, strict=True), 1):
+        if (word := _decoded(name.rstrip(b"\r"), number, skipped)) is not None:
+            yield number, word, vector
 
 
-def _from_text(file: Path, width: int, wanted: set[str] | None) -> Iterator[tuple[str, np.ndarray]]:
-    with open_text(file) as lines:
-        first = 1  # the line of the first vector
-        for number, line in enumerate(lines, 1):
-            fields = line.rstrip("\n").rstrip(" ").split(" ")
-            if number == 1 and len(fields) == 2 and all(field.isdigit() for field in fields):
-                first = 2
-                continue
-            if number == first:
-                _check_width(file, len(fields) - 1, width)
-            # Some words of GloVe's largest files contain spaces: count the numbers from the end.
+def _from_text(
+    file: Path, width: int, wanted: set[str] | None, skipped: _Skipped
+) -> Iterator[_Row]:
+    with open_text(file, errors="surrogateescape", newline=None) as lines:
+        rows = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        head = list(itertools.islice(rows, _HEAD))
+        if head and _is_header(_fields(head[0][1]), width):
+            del head[0]
+        _check_width(file, head, width)
+        for number, line in itertools.chain(head, rows):
+            fields = _fields(line)
             if len(fields) <= width:
+                if len(fields) == width and line[0].isspace():
+                    skipped["without a word"].append(number)
+                    continue
                 raise UserError(
-                    f"{file}, line {number}: the vector has {len(fields) - 1} numbers, and those "
-                    f"above have {width}"
+                    f"{file}, line {number}: the vector has {len(fields) - 1} numbers, expected "
+                    f"{width}: repair or remove the line, or get the whole file again"
                 )
-            word = " ".join(fields[:-width])
-            if wanted is None or word in wanted:
+            # Some words of GloVe's largest files contain spaces: count the numbers from the end.
+            if len(fields) > width + 1 and _is_number(fields[-width - 1]):
+                skipped[f"with more than {width} numbers"].append(number)
+                continue
+            word = _decoded(b" ".join(fields[:-width]), number, skipped)
+            if word is not None and (wanted is None or word in wanted):
                 try:
-                    yield word, np.array(fields[-width:], np.float32)
+                    yield number, word, np.array(fields[-width:], np.float32)
                 except ValueError:
                     raise UserError(
                         f"{file}, line {number}: expected only numbers after {word!r}"
                     ) from None
 
 
-def _check_width(file: Path, got: int, width: int) -> None:
+def _fields(line: str) -> list[bytes]:
+    """What spaces and tabs part; a no-break space or an ideographic one is a word, so bytes."""
+    return line.encode("utf-8", "surrogateescape").split()
+
+
+def _is_header(fields: list[bytes], width: int) -> bool:
+    """Whether the fields are two counts, of words and of numbers, and not a word's one number."""
+    counts = len(fields) == 2 and all(field.isdigit() for field in fields)
+    return counts and (width != 1 or int(fields[1]) == 1)
+
+
+def _check_width(file: Path, head: Sequence[tuple[int, str]], width: int) -> None:
+    """Refuse a file most of whose first lines have another number of numbers."""
+    sizes = collections.Counter(len(_fields(line)) - 1 for _, line in head)
+    if not sizes:
+        return
+    got = max(sizes, key=lambda size: (sizes[size], size == width))
     if got != width:
-        raise UserError(
-            f"{file}: the vectors have {got} numbers, and the model's embedding {width}: "
-            f"add --set model.embedding_dim={got}"
-        )
+        number, line = next(row for row in head if len(_fields(row[1])) - 1 == got)
+        if got < 1 or not all(map(_is_number, _fields(line)[1:])):
+            raise UserError(
+                f"{file}, line {number}: expected a word and its numbers, separated by spaces or "
+                f"tabs, in text form; got {line.strip()[:40]!r}"
+            )
+        raise _other_width(file, got, width)
+
+
+def _other_width(file: Path, got: int, width: int) -> UserError:
+    return UserError(
+        f"{file}: the vectors have {got} numbers, and the model's embedding {width}: "
+        f"add --set model.embedding_dim={got}"
+    )
+
+
+def _is_number(field: bytes) -> bool:
+    try:
+        float(field)
+    except ValueError:
+        return False
+    return True
+
+
+def _decoded(word: bytes, number: int, skipped: _Skipped) -> str | None:
+    try:
+        return word.decode()
+    except UnicodeDecodeError:
+        skipped["whose word is not UTF-8"].append(number)
+        return None

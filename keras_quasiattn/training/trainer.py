@@ -110,6 +110,7 @@ def train(
                 held.enter_context(_training_lock(path, task))
             if (resume or not workers.is_chief) and RunFolder.exists(path):
                 folder = RunFolder.open(path)
+                task.resume(folder.path)
                 folder.require_same(task, options)
                 if workers.is_chief and not is_final(folder, task):
                     reopen(folder, task)

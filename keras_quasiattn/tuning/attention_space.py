@@ -7,6 +7,7 @@ import keras_tuner
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS, Mechanism
+from keras_quasiattn.tuning.choices import choices_of
 
 
 def choose_attention(
@@ -19,7 +20,9 @@ def choose_attention(
 
     Call it in the function that builds your model and give that function to any tuner of
     KerasTuner: no task, run folder or other part of this package is needed. The hyperparameters are
-    `name` and, active only where that attention is chosen, "`name`.ATTENTION.OPTION".
+    `name` and, active only where that attention is chosen, "`name`.ATTENTION.OPTION". Values of one
+    option may have several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`; KerasTuner,
+    whose choices have one, then shows their JSON.
 
     Args:
         hp: the hyperparameters that KerasTuner gives to the function.
@@ -55,17 +58,18 @@ def choose_attention(
     options = {}
     for one, space in spaces.items():
         with hp.conditional_scope(name, [one]):
-            for option, values in space.items():
-                value = hp.Choice(f"{name}.{one}.{option}", list(values))
+            for option, choices in space.items():
+                choice = hp.Choice(f"{name}.{one}.{option}", list(choices))
                 if one == chosen:
-                    options[option] = value
+                    # A value that `hp.Fixed` set stands for itself.
+                    options[option] = choices.get(choice, choice)
     return {"attention": chosen, "attention_options": options}
 
 
 def _spaces(
     attention: Iterable[str] | Mapping[str, Mapping[str, Sequence[Any]]] | None,
-) -> dict[str, Mapping[str, Sequence[Any]]]:
-    """Returns the values of each option, by the name of the attention."""
+) -> dict[str, dict[str, dict[Any, Any]]]:
+    """Returns the choices of each option, by the name of the attention."""
     wanted = sorted(MULTI_HEAD_LAYERS) if attention is None else attention
     wanted = [wanted] if isinstance(wanted, str) else wanted
     for name in wanted:
@@ -75,13 +79,13 @@ def _spaces(
         wanted = {name: MECHANISMS.get(name, Mechanism).search_space for name in wanted}
     if not wanted:
         raise UserError(f"attention is empty: name at least one of {sorted(MULTI_HEAD_LAYERS)}")
+    spaces: dict[str, dict[str, dict[Any, Any]]] = {}
     for name, space in wanted.items():
         known = MULTI_HEAD_LAYERS[name](num_heads=1, key_dim=1).get_config()
-        for option, values in space.items():
+        for option in space:
             if option not in known:
                 raise UserError.unknown(f"option of {name}", option, known)
-            if not values or isinstance(values, str):
-                raise UserError(
-                    f"the values of {name}'s {option} are {values!r}: give a list with at least one"
-                )
-    return dict(wanted)
+        spaces[name] = {
+            option: choices_of(f"{name}'s {option}", values) for option, values in space.items()
+        }
+    return spaces

@@ -6,6 +6,7 @@ from typing import Any
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
 from keras_quasiattn.tasks import Task
+from keras_quasiattn.tuning.choices import choices_of
 
 # The papers' values, where they give any: GA-Net (Xue et al. 2019, "Text Classification"); the
 # differences of Conflict (Mitra 2019, section 5).
@@ -76,9 +77,9 @@ def _values(task: Task, option: str, text: str) -> list[Any]:
     values = []
     for part in text.split(","):
         try:
-            values.append(task.options.with_overrides({option: part})[option])
+            values.append(task.options.with_overrides({option: part.strip()})[option])
         except UserError as error:
             raise UserError(f"--try {option}={text}: {error}") from None
-    if len(set(values)) < 2:
+    if len(choices_of(option, values)) < 2:
         raise UserError(f"--try {option}={text}: give at least two values, separated by commas")
     return values

@@ -21,6 +21,7 @@ from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.training.progress import Progress
 from keras_quasiattn.training.selection import judged_by
+from keras_quasiattn.tuning.choices import choices_of
 from keras_quasiattn.tuning.oracles import make_oracle
 
 _CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
@@ -72,7 +73,7 @@ def search(
 
     Raises:
         UserError: the method is unknown, a number is out of range, the folder holds something else,
-            or no trial succeeded.
+            a value cannot be written as JSON, an option does not exist, or no trial succeeded.
 
     ```python
     task = tasks.get("classify")(preset="trec", model="bilstm_gated", seed=0, data_dir="data")
@@ -98,14 +99,19 @@ def search(
             f"training.average_checkpoints is {settings.average_checkpoints}: "
             f"Hyperband needs 1, because its trials are short"
         )
-    task.prepare()  # fails before anything is written to the folder if the data is missing
-    _require_same(
-        path, task, {"space": dict(space), "method": method, "trials": trials, "folds": folds}
-    )
-    name, direction = judged_by(settings)
+    known = task.options.options()
+    for option in space:
+        whole = ".".join(option.split(".")[:2])  # an option, or the dictionary of an entry
+        if option not in known and not isinstance(known.get(whole), Mapping):
+            raise UserError.unknown("option", option, known)
+    choices = {option: choices_of(option, values) for option, values in space.items()}
     hyperparameters = keras_tuner.HyperParameters()
-    for option, values in space.items():
-        hyperparameters.Choice(option, list(values))
+    for option, given in choices.items():
+        hyperparameters.Choice(option, list(given))
+    task.prepare()  # fails before anything is written to the folder if the data is missing
+    values = {option: list(given.values()) for option, given in choices.items()}
+    _require_same(path, task, {"space": values, "method": method, "trials": trials, "folds": folds})
+    name, direction = judged_by(settings)
     oracle = make_oracle(
         method,
         trials=trials,
@@ -118,7 +124,7 @@ def search(
     oracle.verbose = 0
     with Progress(progress) as shown:
         with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
-            tuner = _Tuner(oracle, path, task, list(space), folds, policy, shown, command)
+            tuner = _Tuner(oracle, path, task, choices, folds, policy, shown, command)
         try:
             tuner.search()
         except keras_tuner.errors.FatalError as stopped:
@@ -137,14 +143,14 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         oracle: keras_tuner.Oracle,
         path: Path,
         task: Task,
-        options: Sequence[str],
+        choices: Mapping[str, Mapping[Any, Any]],
         folds: int,
         policy: str,
         shown: Progress,
         command: Sequence[str],
     ) -> None:
         super().__init__(oracle, directory=str(path.parent), project_name=path.name)
-        self._path, self._task, self._options, self._folds = path, task, options, folds
+        self._path, self._task, self._choices, self._folds = path, task, choices, folds
         self._policy, self._shown, self._command = policy, shown, command
 
     def run_trial(self, trial: Any) -> dict[str, float]:
@@ -224,7 +230,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         """The task with a trial's values, on one fold or on the task's own split."""
         overrides = {
             **self._task.options.options(),
-            **{name: chosen[name] for name in self._options},
+            **self._values(chosen),
         }
         if "tuner/epochs" in chosen:
             settings = self._task.training_settings
@@ -240,11 +246,20 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             {**self._task.config(), "options": overrides}, self._task.data_dir
         )
 
+    def _values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the options that a trial's hyperparameters stand for."""
+        return {
+            # A search that an earlier version began has 1 and 0 for True and False.
+            name: choices.get(chosen[name], chosen[name])
+            for name, choices in self._choices.items()
+        }
+
     def _run(self, trial: str, fold: int) -> Path:
         return self._path / f"trial_{trial}" / ("run" if self._folds == 1 else f"fold_{fold}")
 
     def _say(self, trial: Any, text: str) -> None:
-        values = ", ".join(f"{name} {trial.hyperparameters.values[name]}" for name in self._options)
+        chosen = self._values(trial.hyperparameters.values)
+        values = ", ".join(f"{name} {value}" for name, value in chosen.items())
         self._shown.say(f"trial {trial.trial_id}: {text} ({values})")
 
 
@@ -252,10 +267,13 @@ def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str])
     """Start a run from the checkpoints of an earlier, shorter run with the same values."""
     if task.options.training.schedule in ("linear", "cosine"):
         return
-    options = RunFolder.open(earlier, finished=True).config["options"]
+    begun = RunFolder.open(earlier, finished=True)
     with atomic_folder(run) as temporary:
-        folder = RunFolder.create(temporary, task, options=options, command=command)
-        folder.write_history(RunFolder.open(earlier).history())
+        folder = RunFolder.create(temporary, task, options=begun.config["options"], command=command)
+        for name in task.assets():  # what the checkpoints belong to
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(earlier / name, temporary / name)
+        folder.write_history(begun.history())
         shutil.copytree(earlier / "checkpoints", folder.checkpoints)
 
 

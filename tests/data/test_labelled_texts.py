@@ -1,11 +1,18 @@
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tiny_texts
 
-from keras_quasiattn.data import LabelledTexts, LabelledTextSet, texts_from_files
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.data import (
+    LabelledTexts,
+    LabelledTextSet,
+    pairs_from_files,
+    texts_from_files,
+)
+from keras_quasiattn.errors import DataWarning, UserError
 
 
 def texts(*made: str) -> LabelledTexts:
@@ -98,3 +105,64 @@ def test_labels_of_five_thousand_digits_ended_in_a_traceback(tmp_path: Path) -> 
     long = "9" * 5000
     tiny_texts.write(tmp_path / "a.tsv", [("one", long), ("two", "10"), ("three", "9")])
     assert texts_from_files({"train": tmp_path / "a.tsv"}).classes == ("10", "9", long)
+
+
+def read_texts(folder: Path, labels: list[str]) -> Any:
+    rows = [(f"text {number}", label) for number, label in enumerate(labels)]
+    return texts_from_files({"train": tiny_texts.write(folder / "a.tsv", rows)})
+
+
+def read_table_of_pairs(folder: Path, labels: list[str]) -> Any:
+    lines = [f"a{number}\tb\t{label}\n" for number, label in enumerate(labels)]
+    (folder / "a.tsv").write_text("".join(["first\tsecond\tlabel\n", *lines]), encoding="utf-8")
+    return pairs_from_files({"train": folder / "a.tsv"})
+
+
+def read_files_of_pairs(folder: Path, labels: list[str]) -> Any:
+    files = {name: folder / f"a.{name}" for name in ("first", "second", "label")}
+    for name, file in files.items():
+        texts = labels if name == "label" else map(str, range(len(labels)))
+        file.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    return pairs_from_files({"train": files})
+
+
+READERS = [read_texts, read_table_of_pairs, read_files_of_pairs]
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_labels_that_differ_in_case_or_spaces_were_classes_without_a_word(
+    read: Any, tmp_path: Path
+) -> None:
+    labels = ["pos", "Pos ", "neg", "pos", " POS", "very  good", "very good", "Neu", "stra\u00dfe"]
+    with pytest.warns(DataWarning) as caught:
+        read(tmp_path, [*labels, "STRASSE"])
+    (said,) = (str(one.message) for one in caught)
+    assert "\n" not in said and said.endswith(
+        "labels that differ only in case or spaces count as different ones: "
+        "'POS' (1 rows) and 'Pos' (1 rows) and 'pos' (2 rows); "
+        "'STRASSE' (1 rows) and 'stra\u00dfe' (1 rows); "
+        "'very  good' (1 rows) and 'very good' (1 rows)"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read(tmp_path, ["pos", "pos ", " neg", "neg", "1", "1.0"])
+
+
+@pytest.mark.parametrize("read", READERS)
+def test_a_hash_held_out_a_whole_class_without_a_word(read: Any, tmp_path: Path) -> None:
+    made = read(tmp_path, ["rare", *["one", "two"] * 200])
+    told = 0
+    for fold in range(4):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            split = made.with_validation(0.25, fold)
+        lost = set(split.splits["validation"].labels) - set(split.splits["train"].labels)
+        assert len(caught) == len(lost)
+        for one in caught:
+            told += 1
+            assert one.category is DataWarning and str(one.message).startswith(
+                f"data.validation_share is 0.25 and data.validation_fold {fold}: this holds out "
+                "all of 'rare' (1 rows) for validation and leaves none to train on; name a "
+                "validation file"
+            )
+    assert told == 1

@@ -15,6 +15,7 @@ from keras_quasiattn.data.question_files import (
     read_squad,
 )
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics import answer_scores
 
 LINE = {
     "question": "Où ?",
@@ -73,18 +74,102 @@ def test_answers_are_found_as_whole_words(context: str, answer: str, start: int)
     assert find_answer(context, answer) == start
 
 
+CONTEXT = "The tower in Zürich is old."
+ASKED = {"question": "Where ?", "context": CONTEXT}
+RIGHT = {"text": ["Zürich", "in Zürich"], "answer_start": [13, 10]}
+PAIRS = [{"text": "Zürich", "answer_start": 13}, {"text": "in Zürich", "answer_start": 10}]
+NO_ANSWERS: list[dict[str, Any]] = [
+    {"answers": []},
+    {"answers": [], "is_impossible": True, "plausible_answers": PAIRS},
+    {"is_impossible": True, "plausible_answers": PAIRS},
+    {"answers": PAIRS, "is_impossible": True},
+    {"answers": [{"text": "", "answer_start": -1}]},
+    {"answers": [{"text": "", "answer_start": 0}]},
+    {"answers": {"text": [], "answer_start": []}},
+    {"answers": {"text": [""], "answer_start": [-1]}},
+    {"answers": [], "answer_start": []},
+    {"answers": [], "answer_start": -1},
+    {"answers": [""], "answer_start": [-1]},
+]
+ANSWERS: list[dict[str, Any]] = [
+    {"answers": RIGHT},
+    {"answers": PAIRS, "is_impossible": False},
+    {"answers": RIGHT["text"], "answer_start": RIGHT["answer_start"]},
+    {"answers": [*PAIRS, {"text": "", "answer_start": -1}]},
+    {"answers": {"text": RIGHT["text"]}},
+    {"answers": [{"text": text} for text in RIGHT["text"]]},
+    {"answers": RIGHT, "data": "of 2020", "paragraphs": 1, "qas": None},
+]
+
+
+def nested(*rows: dict[str, Any]) -> str:
+    """As SQuAD 2.0 is published; answers beside their starts are the lines' own."""
+    questions = [{name: one for name, one in row.items() if name != "context"} for row in rows]
+    return json.dumps({"data": [{"paragraphs": [{"context": CONTEXT, "qas": questions}]}]})
+
+
+FORMS: dict[str, Any] = {
+    "squad.json": nested,
+    "list.json": lambda *rows: json.dumps(rows),
+    "indented.json": lambda *rows: json.dumps(rows, indent=1),
+    "field.json": lambda *rows: json.dumps({"version": "2", "data": rows}),
+    "lines.json": lambda *rows: "\n".join(map(json.dumps, rows)),
+    "lines.jsonl": lambda *rows: "\n".join(map(json.dumps, rows)),
+    "crlf.jsonl": lambda *rows: "\r\n".join(map(json.dumps, rows)),
+    "list.jsonl": lambda *rows: json.dumps(rows),
+    "articles.jsonl": nested,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_questions_without_an_answer_and_other_programs_forms_were_refused(
+    form: str, tmp_path: Path
+) -> None:
+    rows = [{**ASKED, **one} for one in (*ANSWERS, *NO_ANSWERS)]
+    file = tmp_path / form
+    file.write_bytes(FORMS[form](*rows).encode())
+    read = questions_from_files({"train": file, "test": file})
+    train, test = read.splits["train"], read.splits["test"]
+    assert read.dropped == {"train": len(NO_ANSWERS)} and len(train) == len(ANSWERS)
+    assert train.answers.tolist() == [tuple(RIGHT["text"])] * len(ANSWERS)
+    assert {
+        passage[start:end].decode()
+        for passage, start, end in zip(train.passages, train.starts, train.ends, strict=True)
+    } == {"Zürich"}
+    assert test.answers.tolist()[len(ANSWERS) :] == [("",)] * len(NO_ANSWERS)
+    scores = answer_scores([""] * len(test), test.answers.tolist())
+    assert scores["exact_match"] == scores["f1"] == len(NO_ANSWERS) / len(test)
+
+
+def test_an_answer_that_does_not_occur_stays_the_right_one(tmp_path: Path) -> None:
+    row = {**ASKED, "answers": {"text": ["Bern"], "answer_start": [-1]}}
+    file = write(tmp_path / "a.jsonl", row, {**ASKED, "answers": RIGHT})
+    read = questions_from_files({"train": file, "test": file})
+    assert read.dropped == {"train": 1}
+    assert read.splits["test"].answers[0] == ("Bern",)
+
+
+def test_only_questions_without_an_answer_are_nothing_to_train_on(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.json", squad((CONTEXT, [asked("x", "q")])))
+    with pytest.raises(UserError, match="no training passage of a.json.* contains the answer"):
+        questions_from_files({"train": file})
+
+
 BAD_SQUAD = [
     (
         squad(("a b", [asked("x", "q", b=2), asked("y", "q", b=1)])),
         "record 2: the answer 'b' is not in the passage at position 1",
     ),
     (squad(("a b", [asked("x", "  ", b=2)])), "record 1: the question is '  '"),
-    (squad(("a b", [asked("x", "q")])), r"record 1: the answers are \[\]"),
     (
         squad(("a b", [asked("x", "q", b=2), {"id": "y", "question": "q"}])),
         "record 2: not in SQuAD's format .KeyError",
     ),
     ('{"data": 3}', "record 1: not in SQuAD's format"),
+    ('{"data": ["x"]}', "record 1: not in SQuAD's format"),
+    ('[{"question": "q", "context": "a"}]', "record 1: not in SQuAD's format .KeyError"),
+    ('[{"qas": [{"question": "q"}]}]', "record 1: not in SQuAD's format .KeyError"),
+    (squad(("a b", [asked("x", "q", b=2), asked("y", "q", b=-2)])), "record 2: the answer 'b'"),
     (squad(("a b", [asked("x", "q", b=2), asked("y", "r", a=0)]))[:-25], "record 2: not JSON"),
 ]
 
@@ -111,6 +196,10 @@ def test_broken_squad_names_file_and_record(text: str, message: str, tmp_path: P
             "record 1: the answer 'Zürich' is not in the passage at position 9",
         ),
         ([{**LINE, "answers": "Zürich"}], "record 1: the answers are 'Zürich'"),
+        ([{**LINE, "answers": None}], "record 1: the answers are None"),
+        ([LINE, {"qas": 3}], "record 2: not a question"),
+        ([{"qas": [3], "context": ""}], "record 1: not a question"),
+        ([{**LINE, "answers": {"text": "a", "answer_start": 0}}], "record 1: the answers are 'a'"),
         ([{**LINE, "context": 3}], "record 1: the passages must be a list of texts"),
     ],
 )

@@ -85,3 +85,15 @@ def test_spans_over_batches_without_what_does_not_count() -> None:
     assert SpanF1.from_config(f1.get_config()).longest == 4
     with pytest.raises(ValueError, match="sample_weight"):
         f1.update_state(np.array(batches[0][0]), batches[0][1], sample_weight=1.0)
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "f1"),
+    [("", "", 1.0), ("", "cat", 0.0), ("cat", "", 0.0), ("the", "", 1.0), ("A", "a", 1.0)],
+)
+def test_no_answer_where_none_is_right_had_an_f1_of_0(
+    prediction: str, reference: str, f1: float
+) -> None:
+    """As SQuAD 2.0's evaluate-v2.0.py."""
+    assert answer_f1(prediction, reference) == f1
+    assert answer_scores([prediction], [[reference]])["f1"] == f1

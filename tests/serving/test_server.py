@@ -161,6 +161,18 @@ def test_malformed_rest_request(path: str, content: bytes, server: Server) -> No
     assert 400 <= response.status_code < 500 and response.json()["error"]
 
 
+def test_rows_of_unequal_lists_are_refused_as_the_server_does(server: Server) -> None:
+    ids = [[3, 4, 5], [3, 4]]
+    rows = [{"text_ids": one, "text_lengths": len(one)} for one in ids]
+    asked = {"signature_name": "token_ids", "instances": rows}
+    response = requests.post(f"{server.rest}/v1/models/run:predict", json=asked, timeout=180)
+    assert response.status_code == 400
+    assert "Expecting tensor size: 3 but got: 2" in response.json()["error"]
+    ids[1].append(0)  # beyond the length: no effect
+    response = requests.post(f"{server.rest}/v1/models/run:predict", json=asked, timeout=180)
+    assert len(response.json()["predictions"]) == 2, response.text
+
+
 def test_client_without_a_server_ends_in_one_line() -> None:
     port, _ = free_ports()
     for script, address in (("ask_grpc.py", ""), ("ask_rest.py", "http://")):

@@ -1,5 +1,6 @@
 """The task `read`, from files to answers with places in the string."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,29 @@ def test_figures_are_of_the_answers(prepared: Task) -> None:
     assert figures["questions"] == 40 and 0 < right < 1
     assert figures["exact_match"] == pytest.approx(right)
     assert prepared.evaluate(pointing_at(prepared, "éva"), limit=3)["questions"] == 3
+
+
+@pytest.mark.usefixtures("eagerly")
+def test_questions_without_an_answer_are_counted_and_measured(
+    prepared: Task, folder: Path, tmp_path: Path
+) -> None:
+    for split in ("train", "validation", "test"):
+        lines = (folder / f"{split}.jsonl").read_text(encoding="utf-8")
+        impossible = {"question": "Why?", "answers": {"text": [], "answer_start": []}}
+        made = [{**impossible, "context": context} for context in ("cow hen", " ")]
+        lines += "".join(f"{json.dumps(row)}\n" for row in made)
+        (tmp_path / f"{split}.jsonl").write_text(lines, encoding="utf-8")
+    task = tiny_reading.make(tmp_path, "attention_flow")
+    task.prepare()
+    note = "2 training questions without their answer in the passage left out"
+    assert task.describe_data()["note"] == note
+    assert sum(int(tf.shape(batch[1])[0]) for batch in task.validation_data()) == 48  # 40, filled
+    figures = task.evaluate(pointing_at(task, "éva"))
+    before = prepared.evaluate(pointing_at(prepared, "éva"))
+    assert (figures["questions"], figures["unanswerable"]) == (42, 2)
+    assert "unanswerable" not in before
+    # Of the two, the passage without a word has no answer.
+    assert figures["exact_match"] * 42 == pytest.approx(before["exact_match"] * 40 + 1)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,19 @@
 import re
+from collections.abc import Callable
 
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.text import CLEANINGS
+from keras_quasiattn.text import (
+    CLEANINGS,
+    SPAN_CLEANINGS,
+    SpanTokenizer,
+    SubwordTokenizer,
+    VocabularyTokenizer,
+    WordTokenizer,
+    learn_subwords,
+    learn_words,
+)
 
 TEXTS = [
     "What's the difference (if any) between 'don't' and won't?!",
@@ -62,3 +72,80 @@ def test_words_of_any_script(text: str, expected: str) -> None:
 def test_bytes_that_are_not_utf8_are_no_error(name: str) -> None:
     words = clean(name, b"good \xff\xfe film").split()
     assert (words[0], words[-1]) == ("good", "film")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("i <3 you and he is > me", "i < 3 you and he is > me"),
+        ("a < b and c > d", "a < b and c > d"),
+        ("a <b and c> d", "a < b and c > d"),
+        ("if x<y then z>y", "if x < y then z > y"),
+        ("<unk> of <name@mail.org>", "< unk > of < name @ mail . org >"),
+        ("List<String> <- <br", "list < string > < - < br"),
+        ("<brx> < br> <br x> <3>", "< brx > < br > < br x > < 3 >"),
+        ("see<BR>it<br/>twice<br />or</p >once", "see it twice or once"),
+        ('<p class=x>one <a href="http://a.b/c?d=e&f=g#and-so-on-for-long">two</a></p>', "one two"),
+        ("<input disabled value = 'a'><!-- no --><!DOCTYPE html>", ""),
+        ("<h1>a</h1><td nowrap colspan=2>b", "a b"),
+        ("<img src=a.png alt='x > y'>c<img alt=\"d>e\"/>", "c"),
+    ],
+)
+def test_text_between_signs_was_deleted_that_is_no_tag(text: str, expected: str) -> None:
+    assert clean("words", text) == expected
+    before = CLEANINGS["words"](tf.constant([text]), 1).numpy()[0].decode()
+    assert before == re.sub("<[^<>]{1,40}>", " ", before)  # as runs of version 1 go on to do
+
+
+VOCABULARY = ["[PAD]", "[UNK]", "isn", "##n", "don", "'", "t", "n't", "is", "do", "it", "'s", "the"]
+APOSTROPHES = ["\u2019", "\u02bc", "\uff07"]
+MAKERS: dict[str, Callable[..., VocabularyTokenizer]] = {
+    **{
+        name: lambda name=name, **more: WordTokenizer(VOCABULARY, name, **more)
+        for name in CLEANINGS
+    },
+    **{
+        f"spans of {name}": lambda name=name, **more: SpanTokenizer(VOCABULARY, name, **more)
+        for name in SPAN_CLEANINGS
+    },
+    "subwords": lambda **more: SubwordTokenizer(VOCABULARY, **more),
+}
+
+
+@pytest.mark.parametrize("sign", APOSTROPHES)
+@pytest.mark.parametrize("name", MAKERS)
+def test_typographic_apostrophes_made_other_words(name: str, sign: str) -> None:
+    text = "It's 'the' don't, isn't"
+    tokenizer = MAKERS[name]()
+    both = tf.constant([text, text.replace("'", sign)])
+    plain, typeset = tokenizer.split(both).to_list()
+    assert plain == typeset and any(b"'" in word for word in plain)
+    if sign == APOSTROPHES[0]:
+        in_graph = tf.function(tokenizer.split)  # what a SavedModel has
+        assert in_graph(both).to_list() == [plain, plain]
+        before, other = MAKERS[name](text_version=1).split(both).to_list()
+        assert before == plain and other != plain
+
+
+@pytest.mark.parametrize("sign", APOSTROPHES)
+def test_places_of_typographic_apostrophes_are_of_the_text_itself(sign: str) -> None:
+    text = f"isn{sign}t it"
+    words, starts, ends = SpanTokenizer(VOCABULARY).split_with_offsets(tf.constant([text]))
+    assert words.to_list() == [[b"isn", b"'", b"t", b"it"]]
+    found = [
+        text.encode()[start:end].decode()
+        for start, end in zip(starts.to_list()[0], ends.to_list()[0], strict=True)
+    ]
+    assert found == ["isn", sign, "t", "it"]
+
+
+def test_vocabularies_are_learned_as_tokenizers_read() -> None:
+    texts = ["don\u2019t", "it\u2019s the"] * 9
+    assert set(learn_words(texts, "words", size=99)) >= {"n't", "'s"}
+    assert not set(learn_words(texts, "words", size=99, text_version=1)) & {"n't", "'s"}
+    assert "'" in learn_subwords(texts, size=60)
+
+
+@pytest.mark.long
+def test_an_earlier_run_learns_the_subwords_of_its_text_processing() -> None:
+    assert "'" not in learn_subwords(["don\u2019t"] * 9, size=60, text_version=1)

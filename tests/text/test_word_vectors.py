@@ -1,10 +1,12 @@
 import gzip
+import re
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from keras_quasiattn.errors import UserError
+from keras_quasiattn.errors import DataWarning, UserError
 from keras_quasiattn.text import embedding_matrix, read_word_vectors
 
 GLOVE = "the 0.1 -0.2 3e-1\n. . . 1 2 3\nfilm 4 5 6\nrest of it 7 8 9\n"
@@ -70,7 +72,7 @@ def test_damage_names_the_line(tmp_path: Path) -> None:
         ("none.npz", None, "cannot read .*none.npz: No such file"),
         ("v.npz", b"junk", "v.npz is not an .npz with the arrays"),
         ("v.txt.xz", b"junk", "v.txt.xz is damaged"),
-        ("v.txt", b"the 1 2 \xff\n", "v.txt is not UTF-8"),
+        ("v.txt", b"the 1 2 \xff\n", "v.txt, line 1: expected only numbers after 'the'"),
         ("v.txt", b"der 1 2 3\n", "v.txt has no vector for any of the 1 requested words"),
         ("v.txt", b"", "v.txt has no vector for any of the 1 requested words"),
     ],
@@ -104,3 +106,100 @@ def test_vectors_that_are_no_numbers_were_taken(number: str, tmp_path: Path) -> 
     with pytest.raises(UserError, match="v.txt: the vector of 'where' contains NaN or infinity"):
         read_word_vectors(tmp_path / "v.txt", 2)
     assert list(read_word_vectors(tmp_path / "v.txt", 2, ["who"])) == ["who"]
+
+
+# Each of these refused the whole file, with advice that misled, or was taken for another word.
+@pytest.mark.parametrize(
+    ("content", "skipped"),
+    [
+        (b"2 3\r\nthe 1 2 3\r\nfilm 4 5 6\r\n", None),
+        (b"2\t3\nthe\t1\t2\t3\nfilm\t4\t5\t6\n", None),
+        (b"2 3 \nthe\t1 2 3 \nfilm\t4 5 6 \n", None),
+        (b"the  1  2  3\n  film  4  5  6\t \n", None),
+        (b"the 1 2 3\nfilm 4 5 6\n\n", None),
+        (b"\n \nthe 1 2 3\n\t\n\nfilm 4 5 6\n\r\n", None),
+        (b"2 3\rthe 1 2 3\rfilm 4 5 6\r", None),
+        (b"\xef\xbb\xbf2 3\r\nthe 1 2 3\nfilm 4 5 6", None),
+        (b"\xef\xbb\xbfthe 1 2 3\nfilm 4 5 6", None),
+        ("\ufeff2 3\nthe 1 2 3\nfilm 4 5 6\n".encode("utf-16-le"), None),
+        (b". . . 9 9 9\nthe 1 2 3\nfilm 4 5 6\n", None),
+        (b"\xc2\xa0 9 9 9\nthe 1 2 3\nfilm 4 5 6\n", None),
+        (b"the 1 2 3\nn\xe9 7 8 9\n\xff\xfe 7 8 9\nfilm 4 5 6\n", "2 whose .* UTF-8 .*line 2"),
+        (b"the 1 2 3\n 7 8 9\nfilm 4 5 6\n", "1 without a word .*line 2"),
+        (b"the 1 2 3\nfilm 4 5 6\nfilm 7 8 9 10\n", "1 with more than 3 numbers .*line 3"),
+        (b"film 7 8 9 10\nthe 1 2 3\nfilm 4 5 6\n", "1 with more than 3 numbers .*line 1"),
+        (b"the 1 2 3\nfilm 4 5 6\nfilm 7 8 9\nthe 0 0 0\n", "2 with a word .* before .*line 3"),
+    ],
+    ids=repr,
+)
+def test_files_of_other_programs_were_refused(
+    content: bytes, skipped: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "v.vec").write_bytes(content)
+    for wanted in (["the", "film"], None):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            vectors = read_word_vectors(tmp_path / "v.vec", 3, wanted)
+        assert vectors["the"].tolist() == [1, 2, 3] and vectors["film"].tolist() == [4, 5, 6]
+        assert set(vectors) <= {"the", "film", ". . .", "\xa0"}
+        told = [str(one.message) for one in caught if one.category is DataWarning]
+        assert len(told) == (skipped is not None)
+        assert skipped is None or re.search(f"v.vec: skipped lines: {skipped}", told[0])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"2 3\r\nthe 1 2 3\r\n", r"v.vec: the vectors have 3 numbers.*embedding_dim=3$"),
+        (b"\nthe\t1\t2\t3\n", r"v.vec: the vectors have 3 numbers.*embedding_dim=3$"),
+        (b". . . 9 9\nthe 1 2 3\na 4 5 6\n", r"the vectors have 3 numbers.*embedding_dim=3$"),
+        (b"the,1,2\n", "v.vec, line 1: expected a word and its numbers, separated by spaces or"),
+        (b"2 2\nthe \x00\x01\x9a\xff\n\x03film\n", "v.vec, line 2: expected a word and its"),
+        (b"the 1 2\na 3 4\nfilm 5\n", "v.vec, line 3: the vector has 1 numbers, expected 2"),
+        (b"the 1 2\r\nfilm 3 4\r\na", "v.vec, line 3: the vector has 0 numbers, expected 2"),
+        (b"the 1 2\nfilm 1 2,5\n", "v.vec, line 2: expected only numbers after 'film'"),
+    ],
+    ids=repr,
+)
+def test_what_is_wrong_has_a_line_and_true_advice(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "v.vec").write_bytes(content)
+    with pytest.raises(UserError, match=message) as caught:
+        read_word_vectors(tmp_path / "v.vec", 2, ["the", "film"])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_vector_of_one_number_is_not_a_header(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("7 3\nthe 5\n")
+    assert set(read_word_vectors(tmp_path / "v.txt", 1)) == {"7", "the"}
+    (tmp_path / "v.txt").write_text("2 1\nthe 5\nfilm 6\n")
+    assert set(read_word_vectors(tmp_path / "v.txt", 1)) == {"the", "film"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        np.array(["the", "film", "the"]),
+        np.array([b"the", b"film", b"n\xe9"]),
+        np.frombuffer(b"the\r\nfilm\r\nn\xe9\r\n", np.uint8),
+    ],
+    ids=["texts", "bytes", "lines"],
+)
+def test_arrays_of_other_programs_were_refused(words: np.ndarray, tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", words=words, vectors=np.array([[1, 2], [3, 4], [5, 6]]))
+    with pytest.warns(DataWarning, match=r"v.npz: skipped lines: 1 wh|v.npz: skipped lines: 1 wi"):
+        vectors = read_word_vectors(tmp_path / "v.npz", 2)
+    assert {word: one.tolist() for word, one in vectors.items()} == {"the": [1, 2], "film": [3, 4]}
+
+
+def test_arrays_that_are_none_were_a_traceback(tmp_path: Path) -> None:
+    np.savez(tmp_path / "v.npz", words=np.array(["the"]), vectors=np.array([["1", "2"]]))
+    with pytest.raises(
+        UserError, match="v.npz has 1 words and .* type <U1: expected one row of nu"
+    ):
+        read_word_vectors(tmp_path / "v.npz", 2)
+    with (tmp_path / "v.npz").open("wb") as stream:
+        np.save(stream, np.ones(3))
+    with pytest.raises(UserError, match="v.npz is not an .npz with the arrays"):
+        read_word_vectors(tmp_path / "v.npz", 2)

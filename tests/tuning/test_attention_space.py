@@ -95,6 +95,8 @@ def test_a_tuner_searches_the_attention_of_a_model(tmp_path: Path) -> None:
         ("cod", r"unknown attention 'cod' "),
         ({"coda": {"alfa": [1.0]}}, r"unknown option of coda 'alfa' \(did you mean 'alpha'\?\)"),
         ({"coda": {"alpha": []}}, r"the values of coda's alpha are \[\]: give a list with at le"),
+        ({"coda": {"alpha": 1.0}}, "the values of coda's alpha are 1.0: give a list"),
+        ({"coda": {"alpha": [1.0, object]}}, "<class 'object'> is among the values of coda's al"),
         ({"coda": {"gate": "tanh"}}, "the values of coda's gate are 'tanh': give a list"),
         ([], r"attention is empty: name at least one of \['coda', "),
     ],
@@ -103,3 +105,41 @@ def test_wrong_choices_are_one_clear_line(attention: Any, said: str) -> None:
     with pytest.raises(UserError, match=said) as caught:
         declared(attention)
     assert "\n" not in str(caught.value)
+
+
+# KerasTuner's `Choice` ended in a TypeError on two types, and made integers of booleans.
+MIXED = [
+    [1.5, "learned"],
+    [None, 1.0],
+    [1, 0.5],
+    [True, 2],
+    [True, False],
+    [None],
+    ["1.5", 1.5, 1, "none", None, True, "true"],
+    [(1, 2), "all"],
+    list(np.array([0.5, 1.0], "float32")),
+    np.arange(1, 3),
+]
+
+
+@pytest.mark.parametrize("values", MIXED, ids=str)
+def test_values_of_two_types_were_a_type_error(values: Any) -> None:
+    hp = keras_tuner.HyperParameters()
+    choose_attention(hp, {"entmax": {"alpha": values}})
+    (_, space) = hp.space
+    found = []
+    for chosen in keras_tuner.HyperParameters.from_config(hp.get_config()).space[1].values:
+        hp.values["attention.entmax.alpha"] = chosen
+        found.append(choose_attention(hp, {"entmax": {"alpha": values}})["attention_options"])
+    assert [one["alpha"] for one in found] == list(values)
+    wanted = [int if isinstance(value, np.integer) else type(value) for value in values]
+    wanted = [float if kind is np.float32 else kind for kind in wanted]
+    assert [type(one["alpha"]) for one in found] == wanted
+    assert len(set(map(type, space.values))) == 1
+
+
+def test_a_value_that_was_fixed_beforehand_is_taken() -> None:
+    hp = keras_tuner.HyperParameters()
+    hp.Fixed("attention.entmax.alpha", 1.5)
+    choice = choose_attention(hp, {"entmax": {"alpha": [1.5, "learned"]}})
+    assert choice["attention_options"] == {"alpha": 1.5}

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import keras_tuner
 import pytest
 import tiny_sequences
 import tiny_texts
+from trainings import Trainings
 
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.tasks import Task, get
@@ -18,48 +19,6 @@ from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.tuning import oracles, search, search_space
 
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
-
-
-@pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_texts.files(tmp_path_factory.mktemp("texts"))
-
-
-@pytest.fixture
-def task(texts: Path) -> Task:
-    return tiny_texts.make(texts, "bilstm_none", training__select="accuracy")
-
-
-class Trainings:
-    """A double of `train`: notes its arguments, and makes a run whose figures follow from them."""
-
-    def __init__(self, figure: Callable[[Mapping[str, Any]], float]) -> None:
-        self.figure = figure
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.stop_at: int | None = None
-        self.stopped_by: BaseException = KeyboardInterrupt()
-
-    def __call__(self, task: Task, path: Path, **options: Any) -> RunFolder:
-        if RunFolder.exists(path):
-            folder = RunFolder.open(path)
-            folder.require_same(task, {})
-        else:
-            folder = RunFolder.create(path, task, options={})
-            folder.checkpoints.mkdir()
-        if len(self.asked) == self.stop_at:
-            raise self.stopped_by
-        if not folder.finished:
-            self.asked.append((path.parent.name, task.options.options()))
-            folder.write_metrics("validation", {"accuracy": self.figure(task.options.options())})
-            folder.model_file.write_text("trained")
-        return folder
-
-
-@pytest.fixture
-def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
-    made = Trainings(lambda options: options["model.units"] + options["training.learning_rate"])
-    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", made)
-    return made
 
 
 def tried(trainings: Trainings) -> list[tuple[float, int]]:
@@ -302,6 +261,9 @@ def test_search_spaces(task: Task, texts: Path) -> None:
     assert search_space(coda)["model.attention_options.beta"] == [0.5, 1.0, 2.0]
     assert search_space(coda, {"model.attention_options.gate": "tanh,arctan"}) == {
         "model.attention_options.gate": ["tanh", "arctan"]
+    }
+    assert search_space(coda, {"model.attention_options.alpha": "1.0, learned,None"}) == {
+        "model.attention_options.alpha": [1.0, "learned", None]
     }
     assert search_space(task, {"model.units": "4, 8"}) == {"model.units": [4, 8]}
     for wanted, message in (
