@@ -136,7 +136,7 @@ class LabelledTextSet(Generic[Examples]):
                 f"{told}: this holds out all of {', '.join(lost)} for {split} and leaves none to "
                 f"train on; name a {split} file or change data.{split}_share",
                 DataWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
 
 
