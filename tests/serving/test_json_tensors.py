@@ -10,7 +10,7 @@ import pytest
 import tensorflow as tf
 import tiny_mlu
 
-sys.path.insert(0, str(tiny_mlu.ROOT / "examples" / "serving"))
+sys.path.insert(0, str(tiny_mlu.ROOT / "benchmarks" / "serving"))
 from json_tensors import tensors_of
 
 RANK = {

@@ -62,9 +62,9 @@ def test_a_killed_parent_leaves_no_training_behind(tmp_path: Path) -> None:
     code = f"""
 import sys; sys.path[:0] = [{str(ROOT)!r}, {str(Path(__file__).parent)!r}]
 from pathlib import Path
-import test_workers
+import test_processes
 if __name__ == "__main__":
-    test_workers.do_all(["wait"], Path({str(tmp_path)!r}), number=1)
+    test_processes.do_all(["wait"], Path({str(tmp_path)!r}), number=1)
 """
     script = tmp_path / "parent.py"
     script.write_text(code)
