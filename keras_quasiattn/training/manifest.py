@@ -44,9 +44,8 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
             f"{manifest} is damaged: it is not a list of files and their hashes"
         ) from None
     for name, file in sorted(files.items()):
-        # Regular files inside the folder only: an untrusted manifest might list an endless device.
-        if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
-            raise UserError(f"{manifest} lists {name!r}, which is not a file of {folder}")
+        if not _is_file_of(folder, file):
+            raise UserError(f"{manifest} lists {name[:80]!r}, which is not a file of {folder}")
         try:
             same = hashes({name: file})[name] == listed[name]
         except OSError as error:
@@ -57,3 +56,14 @@ def check_hashes(manifest: Path, folder: Path, without: Iterable[str] = ()) -> N
                 f"it is damaged or belongs to another model; "
                 f"restore the file that was written together with the others"
             )
+
+
+def _is_file_of(folder: Path, file: Path) -> bool:
+    """Whether it is a regular file inside the folder; a damaged name may be none at all.
+
+    An untrusted manifest might list an endless device.
+    """
+    try:
+        return file.resolve().is_relative_to(folder.resolve()) and file.is_file()
+    except (OSError, ValueError):
+        return False
