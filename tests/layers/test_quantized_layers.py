@@ -46,7 +46,7 @@ def one_of_each_class() -> Iterator[Any]:
 
 @pytest.mark.long
 @pytest.mark.parametrize("mode", ["int8", "int4"])
-@pytest.mark.parametrize("case", one_of_each_class())
+@pytest.mark.parametrize("case", list(one_of_each_class()))
 def test_every_layer_takes_the_weights_of_a_quantized_one(
     case: Any, mode: str, tmp_path: Path
 ) -> None:
