@@ -25,6 +25,7 @@ from keras_quasiattn.tasks.read_presets import MODELS, PRESETS
 from keras_quasiattn.tasks.read_windows import (
     Windows,
     all_windows,
+    at,
     best_of_windows,
     held,
     middle_windows,
@@ -315,7 +316,7 @@ class Read(VocabularyTask):
             begin = tf.gather(windows.starts, spans.window)
             some = (spans.score > 0) & (begin + spans.last < tf.gather(words.counts(), row))
             starts, ends = (  # (B,), in bytes
-                tf.where(some, _at(places, row, begin + word, some), 0)
+                tf.where(some, at(places, row, begin + word, some), 0)
                 for places, word in ((words.starts, spans.first), (words.ends, spans.last))
             )
             text = tf.where(some, tf.gather(flat, row), "")  # "" if the best span is padding
@@ -332,13 +333,6 @@ class Read(VocabularyTask):
             }
 
         return answer
-
-
-def _at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
-    """int32 (B,): the byte offset of one word per text; arbitrary where `real` is False."""
-    begins = tf.gather(tf.cast(places.row_splits, tf.int32), row)
-    flat = tf.concat([tf.cast(places.flat_values, tf.int32), [0]], axis=0)
-    return tf.gather(flat, tf.where(real, begins + word, 0))
 
 
 def _of_characters(answer: Any) -> Any:

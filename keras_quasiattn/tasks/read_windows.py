@@ -193,3 +193,10 @@ def _log_sum(logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor) -> tf.Ten
 def held(places: tf.RaggedTensor) -> tf.Tensor:
     """int32 (B,): the number of true values in every row."""
     return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)
+
+
+def at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+    """int32 (B,): the byte offset of one word per text; arbitrary where `real` is False."""
+    begins = tf.gather(tf.cast(places.row_splits, tf.int32), row)
+    flat = tf.concat([tf.cast(places.flat_values, tf.int32), [0]], axis=0)
+    return tf.gather(flat, tf.where(real, begins + word, 0))

@@ -103,12 +103,8 @@ class Task(abc.ABC):
 
         It contains every option, so later changes to a preset do not affect earlier runs.
         """
-        return {
-            "preset": self.preset,
-            "model": self.model,
-            "seed": self.seed,
-            "options": self.options.options(),
-        }
+        names = {"preset": self.preset, "model": self.model, "seed": self.seed}
+        return {**names, "options": self.options.options()}
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], data_dir: str | Path) -> "Task":
@@ -261,11 +257,9 @@ class Task(abc.ABC):
         """
 
     def use_file(self, file: str, columns: Mapping[str, str] | None = None) -> None:
-        """Make the examples of a user's file the split "file", which `measure` takes.
+        """Make a file in the form of training data the split "file", for `measure`.
 
-        Args:
-            file: in the form of training data.
-            columns: the columns' names in it, where they are others; default: as in training.
+        `columns` has the columns' names in it where they are others; default: as in training.
 
         Raises:
             UserError: the file has another form, or a label that the model does not know.
@@ -274,9 +268,8 @@ class Task(abc.ABC):
         self._file = self._read_file(file, known)
 
     def _read_file(self, file: str, columns: Mapping[str, str] | None) -> Any:
-        raise UserError(
-            f"--data {file!r}: task {self.name} makes its own data: measure a split of it"
-        )
+        reason = f"task {self.name} makes its own data: measure a split of it"
+        raise UserError(f"--data {file!r}: {reason}")
 
     @abc.abstractmethod
     def measure(

@@ -319,7 +319,7 @@ def test_own_data_without_a_test_file_say_what_to_do() -> None:
     with pytest.raises(
         UserError, match=r"no split 'test': measure with --split validation, or .*data\.test=FILE"
     ):
-        chosen_examples(data, "test", None)
+        chosen_examples(lambda: data, "test", None)
 
 
 @pytest.mark.parametrize("preset", PRESETS)

@@ -34,7 +34,7 @@ def task(folder: Path) -> Task:
 
 def answering(task: Task, programs: list[str], monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The figures if a model answers the first texts of the training split with these programs."""
-    rows = [{"answer": program.encode()} for program in programs]
+    rows = [{"answer": program.encode(), "log_probability": 0.0} for program in programs]
     monkeypatch.setattr(type(task), "_answers", lambda self, model, texts: rows)
     return dict(task.evaluate(task.build_model(), "train", limit=len(programs)))
 
