@@ -98,10 +98,6 @@ def test_what_reports_are_drawn_with_is_imported_when_something_is_drawn():
     assert not importing(SOURCES, ["jinja2", "matplotlib", "playwright"])
 
 
-def test_files_are_small():
-    assert not [path for path in (*SOURCES, *TESTS) if len(text_of(path).splitlines()) > 350]
-
-
 def test_no_signature_is_taken_of_a_class():
     """On Python 3.11.2 it is that of `__new__`, which takes anything in Keras' layers."""
     assert not [path for path in SOURCES if re.search(r"signature\([A-Z]\w*\)", text_of(path))]
