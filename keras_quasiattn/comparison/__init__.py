@@ -2,13 +2,23 @@
 
 from typing import TYPE_CHECKING
 
-from keras_quasiattn.comparison.compared import Comparison, Entry
-from keras_quasiattn.comparison.differences import Difference, difference
 from keras_quasiattn.extras import lazy_attributes
 
 if TYPE_CHECKING:
+    from keras_quasiattn.comparison.compared import Comparison, Entry
+    from keras_quasiattn.comparison.differences import Difference, difference
     from keras_quasiattn.comparison.models import compare
 
 __all__ = ["Comparison", "Difference", "Entry", "compare", "difference"]
-# Recorded results are shown without Keras.
-__getattr__ = lazy_attributes(__name__, {"compare": "models"}, extra="tensorflow")
+# Files of experiments are read without NumPy and Keras.
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        "Comparison": "compared",
+        "Difference": "differences",
+        "Entry": "compared",
+        "compare": "models",
+        "difference": "differences",
+    },
+    extra="tensorflow",
+)

@@ -5,8 +5,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keras_quasiattn.tasks.batches import as_texts
-
 
 class Judged(NamedTuple):
     """One example with its right answer and a model's answer.
@@ -101,6 +99,8 @@ def judge_texts(
     right: Iterable[Any],
 ) -> list[Judged]:
     """Judge decoded texts: `answers` have an `answer` and its `log_probability`."""
+    from keras_quasiattn.tasks.batches import as_texts  # needs the extra `tasks`
+
     given = as_texts(answer["answer"] for answer in answers)
     confidence = (np.exp(answer["log_probability"]) for answer in answers)
     return judge(as_texts(inputs), as_texts(expected), given, right, confidence)

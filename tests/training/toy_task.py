@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Preset, ServingSignature, Task, TrainingSettings
+from keras_quasiattn.tasks.measured import Measured
 
 LENGTH = 6
 
@@ -67,12 +68,13 @@ class ToyTask(Task):
     def validation_data(self) -> tf.data.Dataset:
         return tf.data.Dataset.range(-self.options.data["validation_batches"], 0).map(self._batch)
 
-    def evaluate(
+    def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
-    ) -> dict[str, float]:
+    ) -> Measured:
         digits, target = self._batch(tf.constant(-100, tf.int64))
         right = keras.ops.argmax(model(digits), axis=-1) == target
-        return {"accuracy": float(tf.reduce_mean(tf.cast(right[:limit], tf.float32)))}
+        items = tf.cast(right[:limit], tf.float64).numpy()
+        return Measured({"accuracy": float(items.mean())}, items)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         for text in inputs:
