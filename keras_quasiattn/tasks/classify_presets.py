@@ -193,7 +193,7 @@ PRESETS: dict[str, Preset] = {
             "model.hidden_dim": 32,
             "model.intermediate_dim": 64,
             "model.num_heads": 2,
-            "training.schedule": "constant",
+            "training.schedule": "cosine",
             "training.learning_rate": 3e-3,
             "training.warmup_steps": 50,
             "training.steps": 600,
