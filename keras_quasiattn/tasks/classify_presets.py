@@ -194,7 +194,7 @@ PRESETS: dict[str, Preset] = {
             "model.intermediate_dim": 64,
             "model.num_heads": 2,
             "training.schedule": "cosine",
-            "training.learning_rate": 3e-3,
+            "training.learning_rate": 2e-3,
             "training.warmup_steps": 50,
             "training.steps": 600,
             "training.checkpoint_every": 100,
