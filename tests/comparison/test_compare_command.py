@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
     *("compare", "classify", "--preset", "letters", "--limit", "100", "--rates", "0.003"),
     *("--set", "training.steps=20", "--set", "training.checkpoint_every=10"),
+    *("--set", "training.warmup_steps=0"),
 ]
 
 
@@ -119,14 +120,14 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli: Any, tmp_pat
     def task(steps: int) -> Any:
         made = get("classify")(
             **{"preset": "letters", "model": "transformer", "seed": 0, "data_dir": tmp_path},
-            overrides={"training.steps": steps},
+            overrides={"training.steps": steps, "training.warmup_steps": 0},
         )
         made.prepare()
         return made
 
     _begin(tmp_path / "one", task(20), "test")
     words = ["compare", "classify", "--preset", "letters", "--to", str(tmp_path / "one")]
-    code, _, err = run_cli(*words, "--set", "training.steps=30")
+    code, _, err = run_cli(*words, "--set", "training.steps=30", "--set", "training.warmup_steps=0")
     assert code == 1 and "another training.steps" in err
 
 
@@ -155,7 +156,7 @@ limit = 50
 model = "transformer"
 against = "softmax"
 attentions = ["softmax", "relu"]
-set = { "training.steps" = 10, "training.checkpoint_every" = 10 }
+set = { "training.steps" = 10, "training.checkpoint_every" = 10, "training.warmup_steps" = 0 }
 grid = { "training.learning_rate" = [0.003, 0.01] }
 """
     )

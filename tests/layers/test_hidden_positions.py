@@ -132,6 +132,8 @@ def test_on_every_path_of_coda(way, implementation):
 
 
 def test_integers_were_taken_for_infinite():
+    if keras.backend.backend() == "torch":
+        pytest.skip("PyTorch multiplies no integers with weights, in Keras' own layer neither")
     layer, x = built("coda", "float32"), np.arange(B * T * FEATURES).reshape(B, T, FEATURES) % 3
     for call in (CAUSAL, {"attention_mask": PAIRS}):
         want = to_numpy(ops.stop_gradient(layer(x.astype("float32"), x.astype("float32"), **call)))
