@@ -105,8 +105,8 @@ class Table:
         rows: the rows.
         records: the file of results.
         figures: what is shown, by heading; the first is what differences and verdicts are of.
-        grid: values of options by dotted name. Each row is trained with seed 0 at each combination,
-            and measured on validation data; all seeds of a row then have its best combination.
+        grid: values of options by dotted name. Each row is trained with the first seed at each
+            combination, and measured on validation data; all seeds then have its best combination.
         choose: the figure that chooses from the grid.
         data: what to call the presets' data, by preset.
         seeds: number of seeds.

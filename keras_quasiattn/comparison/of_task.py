@@ -59,9 +59,9 @@ def compare_task(
     """Train a task's model with each attention and compare them.
 
     Every attention has the same options and the same learning rates to choose from, one run each
-    with seed 0, by the validation data; then all seeds at its best rate. Runs with the same seed
-    see the same data in the same order. The same call after an interruption continues; with more
-    seeds, rates or attentions it adds to what is there.
+    with the first seed, by the validation data; then all seeds at its best rate. Runs with the same
+    seed see the same data in the same order. The same call after an interruption continues; with
+    more seeds, rates or attentions it adds to what is there.
 
     The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (a record a run),
     `best` (a link to the best attention's run, of the seed with the best validation figure),
