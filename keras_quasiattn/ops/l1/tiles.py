@@ -176,9 +176,11 @@ class DistanceTiles:
         # (B, 1, F): the mean of the real keys.
         shift = ops.sum(y * real, axis=1, keepdims=True) / count
         self.features = x.shape[-1]
+        # The signs compare what was given: a compiler may compute the mean twice, differently.
+        self.given_x, self.given_y = pad_features(x), pad_features(y)
         x, y = pad_features(x - shift), pad_features((y - shift) * real)
         self.x, self.y = x, y
-        self.x_padded = pad_axis(x, 1, STEP * tile_count(ops.shape(x)[1], STEP))
+        self.x_padded = pad_axis(self.given_x, 1, STEP * tile_count(ops.shape(x)[1], STEP))
         self.x_by_feature = self._by_feature(x)
         self.weights = None if weights is None else pad_features(weights[None, None])
         self.x_sums = self._sums(x)  # (B, T, 1)
@@ -209,12 +211,12 @@ class DistanceTiles:
             index: number of the tile.
             upstream: (B, T, size).
         """
-        y = take(self.y, index, self.size)
+        y = take(self.given_y, index, self.size)
         if runs_op_by_op():
             gradients = l1_gradients or signs_by_feature
-            x_gradient, y_gradient = gradients(self.x, y, upstream)
+            x_gradient, y_gradient = gradients(self.given_x, y, upstream)
             return x_gradient[..., : self.features], y_gradient[..., : self.features]
-        x_gradient = sum_of_signs(self.x, y, ops.transpose(upstream, (0, 2, 1)))
+        x_gradient = sum_of_signs(self.given_x, y, ops.transpose(upstream, (0, 2, 1)))
         # (B, padded T, size): rows of padding have upstream 0.
         rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
         y_gradient = sum_of_signs(y, self.x_padded, rows)
