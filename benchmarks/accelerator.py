@@ -1,7 +1,7 @@
 """Every attention on a GPU, with JAX and with PyTorch: is it right, how fast, how much memory.
 
     python benchmarks/accelerator.py               # at most seven minutes
-    python benchmarks/accelerator.py --dry-run     # all of it on the CPU, tiny, in about a minute
+    python benchmarks/accelerator.py --dry-run     # all of it on the CPU, at tiny sizes
 
 It needs Keras, JAX and PyTorch, and neither TensorFlow nor an installed `keras_quasiattn`. A
 process for each backend checks outputs and gradients of every registered attention against float64
