@@ -16,7 +16,6 @@ from keras_quasiattn.data import (
     training_batches,
 )
 from keras_quasiattn.data.labelled_texts import texts_from_file
-from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
@@ -68,14 +67,6 @@ class Classify(VocabularyTask):
     sources: ClassVar[Mapping[str, Source]] = SOURCES
     input_columns: ClassVar[tuple[str, ...]] = ("text",)
     answer_names: ClassVar[tuple[str, ...] | None] = ANSWER_NAMES
-
-    def _set_up(self) -> None:
-        super()._set_up()
-        if self.options.data["vectors"] and self.model not in TEXT_CLASSIFIERS:
-            raise UserError(
-                f"data.vectors is {self.options.data['vectors']!r}: "
-                f"word vectors do not work with the model {self.model!r}, which reads subwords"
-            )
 
     @property
     def example(self) -> str:

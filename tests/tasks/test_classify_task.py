@@ -268,6 +268,11 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
         (
             "transformer",
             {"data__vectors": "x.txt"},
+            "data.vectors is 'x.txt': the model 'transformer' of task classify cannot start with ",
+        ),
+        (
+            "bilstm_gated",
+            {"data__vectors": "x.txt", "data__tokenizer": "subwords"},
             "data.vectors is 'x.txt': word vectors do not work with the tokenizer 'subwords'",
         ),
         ("bilstm_gated", {"data__train": ""}, "data.train is ''"),

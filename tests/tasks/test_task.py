@@ -8,6 +8,7 @@ import pytest
 from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Preset, Task, TrainingSettings
+from keras_quasiattn.tasks.catalogue import chosen_options
 
 TRAINING = TrainingSettings(
     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2, clip_norm=1.0
@@ -226,3 +227,28 @@ def test_contract_has_to_be_kept() -> None:
 
     with pytest.raises(TypeError, match="abstract"):
         Half(preset="demo", model="coda", seed=1, data_dir="data")
+
+
+@pytest.mark.parametrize("name", tasks.available())
+def test_a_model_that_cannot_start_with_word_vectors_lists_none_and_says_one_thing(
+    name: str, run_cli: Any
+) -> None:
+    # The tokenizer was blamed for a Transformer, and with another tokenizer the model was.
+    task = tasks.describe(name)
+    preset = task.own_data[0] if task.own_data else next(iter(task.presets))
+    said = set()
+    for model in task.models:
+        _, listed, _ = run_cli("tasks", name, "--preset", preset, "--model", model)
+        able = task.presets[preset].for_model(model).takes_vectors
+        assert ("data.vectors=" in listed) == able, model
+        for more in ({}, {"data.tokenizer": "words"}, {"data.tokenizer": "subwords"}):
+            options = {"data.vectors": "x.txt", **(more if "data.tokenizer" in listed else {})}
+            chosen = {"preset": preset, "model": model, "seed": 0, "overrides": options}
+            if able:
+                assert chosen_options(name, task, **chosen).data["vectors"] == "x.txt"
+                continue
+            with pytest.raises(UserError) as caught:
+                chosen_options(name, task, **chosen)
+            said.add(str(caught.value).replace(repr(model), "MODEL"))
+    assert len(said) <= 1
+    assert all("MODEL of task" in one and "cannot start with word vectors" in one for one in said)
