@@ -24,8 +24,8 @@ def choose_attention(
     `name` and, active only where that attention is chosen, "`name`.ATTENTION.OPTION". By default
     every attention has its default options, and so as many configurations as any other: the best of
     a hundred configurations of one is no better than the best of three of another for that alone.
-    Values of one option may have several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`; KerasTuner,
-    whose choices have one, then shows their JSON.
+    Values of one option may have several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`;
+    KerasTuner, whose choices have one, then shows their JSON.
 
     Args:
         hp: the hyperparameters that KerasTuner gives to the function.
