@@ -168,6 +168,11 @@ class VocabularyTask(Task):
             **({} if self._text_version == 1 else {_TEXT: version}),
         }
 
+    @property
+    def learns_only_assets(self) -> bool:
+        """Not if the embedding starts with word vectors, which `prepare` then reads."""
+        return not self.options.data["vectors"]
+
     def resume(self, folder: Path) -> None:
         """Read texts as the run did before; one without a vocabulary has read none."""
         file = folder / _TEXT
