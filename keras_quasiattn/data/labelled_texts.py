@@ -115,6 +115,11 @@ class LabelledTextSet(Generic[Examples]):
         train = self.splits["train"]
         shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)
         held_out = (low <= shares) & (shares < high)
+        if len(set(train.split_key.tolist())) == 1:
+            raise UserError(
+                f"{told}: there is one text in all rows ({len(train)}), and a text is held out as "
+                f"a whole or not at all; name a {name} file"
+            )
         if not 0 < held_out.sum() < len(train):
             raise UserError(
                 f"{told}: this leaves {held_out.sum()} of {len(train)} texts for {name}; "

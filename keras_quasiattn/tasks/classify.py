@@ -106,7 +106,7 @@ class Classify(VocabularyTask):
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts).skip,
-            batch_size=self.options.training.batch_size,
+            batch_size=self._batch_size,
             seed=self.seed,
             first_step=first_step,
             encode=self._encode,
@@ -116,7 +116,7 @@ class Classify(VocabularyTask):
 
     def validation_data(self) -> tf.data.Dataset:
         """Every validation text; repeated texts of weight 0 fill up the last batch."""
-        texts, size = self._data.splits["validation"], self.options.training.batch_size
+        texts, size = self._data.splits["validation"], self._batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
         filled, weights = fill_last_batch(order, size)
         examples = self._dataset(texts.where(filled), weights)

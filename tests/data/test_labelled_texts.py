@@ -212,3 +212,12 @@ def test_the_version_had_a_hash_that_no_file_has(name: str, tmp_path: Path) -> N
         files[split] = shapes.get(len(made), {key[1:]: one for key, one in made.items()})
     assert read(files).version == ", ".join(hashes["train"] + hashes["test"])
     assert read({**files, "test": files["train"]}).version == ", ".join(hashes["train"])
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_advice_on_identical_texts_could_not_help(rows: int) -> None:
+    made = LabelledTextSet(("a", "b"), {"train": texts(*["same"] * rows)}, "v")
+    for name in ("validation", "test"):
+        with pytest.raises(UserError, match="one text in all rows .*; name a .* file$") as caught:
+            made.with_held_out(name, 0.0, 0.5, f"data.{name}_share is 0.5")
+        assert f"name a {name} file" in str(caught.value) and "change" not in str(caught.value)

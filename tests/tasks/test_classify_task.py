@@ -277,7 +277,6 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
         ),
         ("bilstm_gated", {"data__train": ""}, "data.train is ''"),
         ("bilstm_gated", {"data__train": "/none.tsv"}, "cannot read /none.tsv"),
-        ("bilstm_gated", {"training__batch_size": 1000}, "batch_size is 1000: it must be at most"),
         ("bilstm_gated", {"data__validation_share": 0.0}, "data.validation_share is 0.0"),
     ],
 )
