@@ -327,9 +327,12 @@ class _Work:
     def _notes(self) -> list[str]:
         data = self._task.describe_data()
         notes = [f"Data: {'; '.join(data.values())}."] if data else []
-        rates = ", ".join(f"{rate:g}" for rate in self._table.grid[_RATE])
+        rates = [f"{rate:g}" for rate in self._table.grid[_RATE]]
         notes.append(
-            f"Rate: each attention's best of {rates} on the validation data, by one run each."
+            f"Rate: each attention's best of {', '.join(rates)} on the validation data, by one run "
+            "each."
+            if len(rates) > 1
+            else f"Rate: {rates[0]} for all."
         )
         if self._table.split != "test":
             notes.append(
