@@ -3,22 +3,20 @@
     python examples/coda_parts.py
     python examples/coda_parts.py --seeds 3
 
-Each part is a short subclass of `MultiHeadCoDA`, and the task `mlu` builds its Transformer from it.
-They learn sums and differences of numbers in [0, 100), and the share of right answers to the
-validation questions is printed, each character predicted from the true ones before it: `as_is` is
-CoDA itself, `softmax_to_the_past` has softmax in the decoder's self-attention, `projections_of_n`
-has further projections for N, so that vectors may point apart and be near, and `gains` learns a
-factor for the output of each head. Data are made in the folder that QUASIATTN_DATA_DIR names
-(default `data`).
+Each part is a short subclass of `MultiHeadCoDA`, and the task of `small_arithmetic.py` builds its
+Transformer from it. Printed is the share of right answers to the validation questions, each
+character predicted from the true ones before it: `as_is` is CoDA itself, `softmax_to_the_past` has
+softmax in the decoder's self-attention, `projections_of_n` has further projections for N, so that
+vectors may point apart and be near, and `gains` learns a factor for the output of each head.
 """
 
 import argparse
-import os
 import statistics
 import tempfile
 from typing import Any
 
 import keras
+import small_arithmetic
 
 from keras_quasiattn.layers import MultiHeadCoDA
 from keras_quasiattn.models import Transformer
@@ -27,16 +25,6 @@ from keras_quasiattn.tasks.mlu import Mlu
 from keras_quasiattn.text import ByteTokenizer
 from keras_quasiattn.training import train
 
-# What validation data chose for CoDA (the table `6-best` of examples/papers/coda.toml).
-SETTINGS = {
-    "data.low": 0,
-    "model.hidden_dim": 32,
-    "model.intermediate_dim": 128,
-    "model.num_heads": 2,
-    "model.num_layers": 2,
-    "training.batch_size": 64,
-    "training.clip_norm": 1.0,
-}
 Tensor = Any
 
 
@@ -135,13 +123,8 @@ class MluWithPart(Mlu):
 
 def right_answers(part: str, seed: int, steps: int) -> float:
     """Train one model; the share of the validation questions that it answers."""
-    task = MluWithPart(
-        preset="demo",
-        model="coda",
-        seed=seed,
-        data_dir=os.environ.get("QUASIATTN_DATA_DIR", "data"),
-        overrides={**SETTINGS, "training.steps": steps},
-    )
+    # What validation data chose for CoDA (the table `6-best` of examples/papers/coda.toml).
+    task = small_arithmetic.make("coda", seed, MluWithPart, clip_norm=1.0, steps=steps)
     task.part = part
     with tempfile.TemporaryDirectory() as folder:
         return train(task, folder).metrics()["validation"]["sequence_accuracy"]

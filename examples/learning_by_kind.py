@@ -3,34 +3,23 @@
     python examples/learning_by_kind.py
     python examples/learning_by_kind.py --models coda --seed 1
 
-Trains models on sums and differences of numbers in [0, 100) and measures the validation questions
-of each kind every 250 updates. A kind is an operator and one variable or two, such as x - y. Prints
-the first update at which at least half and nine tenths of a kind are right. Data are made in the
-folder that QUASIATTN_DATA_DIR names (default `data`).
+Trains models on the sums and differences of `small_arithmetic.py` and measures the validation
+questions of each kind every 250 updates. A kind is an operator and one variable or two, such as
+x - y. Prints the first update at which at least half and nine tenths of a kind are right.
 """
 
 import argparse
-import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import keras
 import numpy as np
+import small_arithmetic
 
-from keras_quasiattn import tasks
 from keras_quasiattn.text import ByteTokenizer
 from keras_quasiattn.training import train
 
-SETTINGS = {
-    "data.low": 0,
-    "model.hidden_dim": 32,
-    "model.intermediate_dim": 128,
-    "model.num_heads": 2,
-    "model.num_layers": 2,
-    "training.batch_size": 64,
-    "training.label_smoothing": 0.1,
-}
 SHARES = (0.5, 0.9)
 
 
@@ -84,17 +73,11 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=250, help="updates from one look to the next")
     parser.add_argument("--steps", type=int, default=4000, help="all updates")
     arguments = parser.parse_args()
-    lengths = {"training.checkpoint_every": arguments.every, "training.steps": arguments.steps}
+    lengths = {"checkpoint_every": arguments.every, "steps": arguments.steps}
     print("| model | kind | half right from update | nine tenths from | right at the end |")
     print("|---|---|---|---|---|")
     for model in arguments.models:
-        task = tasks.get("mlu")(
-            preset="demo",
-            model=model,
-            seed=arguments.seed,
-            data_dir=os.environ.get("QUASIATTN_DATA_DIR", "data"),
-            overrides={**SETTINGS, **lengths},
-        )
+        task = small_arithmetic.make(model, arguments.seed, label_smoothing=0.1, **lengths)
         task.prepare()
         callback = RightByKind(task, arguments.every)
         with tempfile.TemporaryDirectory() as folder:

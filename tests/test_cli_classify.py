@@ -313,7 +313,7 @@ def test_label_of_the_test_file_that_was_never_seen(
         ),
         (["classify", "--data", __file__, "--vectors", "x.txt"], "cannot read x.txt: No such file"),
         (["classify", "--preset", "own"], "data.train is '': name a file, with --data FILE"),
-        (["mlu", "--vectors", "x.txt"], "unknown option 'data.vectors'"),
+        (["mlu", "--vectors", "x.txt"], "the model 'coda' of task mlu cannot start with word vect"),
     ],
 )
 def test_options_that_do_not_go_together(

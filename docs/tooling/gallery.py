@@ -32,7 +32,7 @@ def main() -> None:
         browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=arguments)
         for scheme, page in zip(PAGES, sys.argv[1:], strict=True):
             context = browser.new_context(
-                color_scheme=scheme, viewport={"width": 1300, "height": 900}
+                color_scheme=scheme, viewport={"width": 1300, "height": 1250}
             )
             opened = context.new_page()
             opened.goto(Path(page).resolve().as_uri())

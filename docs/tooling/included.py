@@ -1,7 +1,7 @@
 """Inserts a table of a results page wherever a page names it.
 
-`<!-- measured: coda 2-wikiqa -->` is replaced by the table of that name on the page
-`results/coda.md`.
+The line `[Measured](../results/coda.md) <!-- measured: coda 2-wikiqa -->` is replaced by the table
+of that name on the page `results/coda.md`; whoever reads the Markdown itself has the link.
 """
 
 import re
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 _RESULTS = Path(__file__).parents[1] / "results"
-_NAMED = re.compile(r"<!-- measured: (\S+) (\S+) -->")
+_NAMED = re.compile(r"^\[[^]\n]+\]\(\S+\) <!-- measured: (\S+) (\S+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -52,7 +52,7 @@ def complete_option(
     model = context.params.get("model") or found.models[0]
     if preset not in found.presets or model not in found.models:
         return []
-    options = found.presets[preset].for_model(model).options()
+    options = found.presets[preset].for_model(model).used_options()
     return _beginning(
         begun, {f"{name}={value}": OPTIONS.get(name, "") for name, value in options.items()}
     )

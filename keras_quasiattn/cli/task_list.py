@@ -55,7 +55,9 @@ def _write_one(
 ) -> None:
     task = tasks.describe(name)
     preset, model = preset or next(iter(task.presets)), model or task.models[0]
-    options = chosen_options(name, task, preset=preset, model=model, seed=0, overrides={}).options()
+    options = chosen_options(
+        name, task, preset=preset, model=model, seed=0, overrides={}
+    ).used_options()
     formatter.write_text(f"{name}: {task.summary}")
     write_models_and_presets(formatter, name)
     write_names(

@@ -56,7 +56,7 @@ _OPTIONS = (
     click.option(
         "--vectors",
         type=TensorFlowPath(),
-        help="Word vectors to start with: GloVe's text form, or an .npz.",
+        help="Word vectors for models that read words: GloVe's text form, or an .npz.",
     ),
     click.option(
         "--seed",

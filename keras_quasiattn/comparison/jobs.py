@@ -42,6 +42,7 @@ class Job:
         policy: the precision.
         command: the command line, for the record.
         texts: the texts to show.
+        assets: folder of what another task on the same data has learned; None to learn it anew.
     """
 
     kind: str
@@ -55,6 +56,7 @@ class Job:
     policy: str = "float32"
     command: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    assets: Path | None = None
 
 
 def do(job: Job) -> Any:
@@ -74,9 +76,16 @@ def task_of(row: Row, seed: int, data_dir: Path) -> Task:
     )
 
 
+def _task(job: Job) -> Task:
+    task = task_of(job.row, job.seed, job.data_dir)
+    if job.assets is not None:
+        task.read_assets(job.assets)
+    return task
+
+
 def _run(job: Job) -> dict[str, Any]:
     """Train, unless the run is finished, and measure: the record of the run."""
-    task = task_of(job.row, job.seed, job.data_dir)
+    task = _task(job)
     folder = train(task, job.path, policy=job.policy, progress=False, command=job.command)
     task.prepare()
     measured = task.measure(folder.load_model(), job.split, job.limit)
@@ -88,7 +97,7 @@ def _run(job: Job) -> dict[str, Any]:
 
 def _baselines(job: Job) -> Mapping[str, Measured]:
     """What simple methods reach on the same examples."""
-    task = task_of(job.row, job.seed, job.data_dir)
+    task = _task(job)
     task.prepare()
     return task.measure_baselines(job.split, job.limit)
 
@@ -101,7 +110,7 @@ def _cost(job: Job) -> dict[str, float]:
     time until the first update is done, in seconds.
     """
     began = time.perf_counter()
-    task = task_of(job.row, job.seed, job.data_dir)
+    task = _task(job)
     task.prepare()
     settings = task.training_settings
     keras.utils.set_random_seed(job.seed)

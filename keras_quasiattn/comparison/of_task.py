@@ -210,6 +210,7 @@ class _Work:
         self._simple: dict[str, Any] = _read(folder / _SIMPLE)
         self._processes = settings.processes or usual_processes()
         self._log = folder / "processes.log"
+        self._assets = _written_assets(task, folder / "assets")
 
     def _path(self, row: Row, point: Point, seed: int) -> Path:
         values = [row.name, *map(str, point.values()), f"seed{seed}"]
@@ -226,6 +227,7 @@ class _Work:
             policy=self._settings.policy,
             command=self._command,
             limit=self._table.limit,
+            assets=self._assets,
             **others,
         )
 
@@ -325,9 +327,12 @@ class _Work:
     def _notes(self) -> list[str]:
         data = self._task.describe_data()
         notes = [f"Data: {'; '.join(data.values())}."] if data else []
-        rates = ", ".join(f"{rate:g}" for rate in self._table.grid[_RATE])
+        rates = [f"{rate:g}" for rate in self._table.grid[_RATE]]
         notes.append(
-            f"Rate: each attention's best of {rates} on the validation data, by one run each."
+            f"Rate: each attention's best of {', '.join(rates)} on the validation data, by one run "
+            "each."
+            if len(rates) > 1
+            else f"Rate: {rates[0]} for all."
         )
         if self._table.split != "test":
             notes.append(
@@ -393,6 +398,16 @@ class _Work:
         link.unlink(missing_ok=True)
         link.symlink_to(run.path.relative_to(self._folder))
         link.replace(self._folder / "best")
+
+
+def _written_assets(task: Task, folder: Path) -> Path | None:
+    """Write what the task learned from the data, so that no run learns it again."""
+    if not task.learns_only_assets:
+        return None
+    for name, content in task.assets().items():
+        with atomic_file(folder / name) as temporary:
+            temporary.write_bytes(content)
+    return folder
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -115,6 +115,11 @@ class LabelledTextSet(Generic[Examples]):
         train = self.splits["train"]
         shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)
         held_out = (low <= shares) & (shares < high)
+        if len(set(train.split_key.tolist())) == 1:
+            raise UserError(
+                f"{told}: there is one text in all rows ({len(train)}), and a text is held out as "
+                f"a whole or not at all; name a {name} file"
+            )
         if not 0 < held_out.sum() < len(train):
             raise UserError(
                 f"{told}: this leaves {held_out.sum()} of {len(train)} texts for {name}; "
@@ -210,7 +215,7 @@ def texts_from_files(
         )
         for split in files
     }
-    return LabelledTextSet(classes, splits, files_version(files["train"], files))
+    return LabelledTextSet(classes, splits, files_version(files.values()))
 
 
 def texts_from_file(
@@ -305,12 +310,12 @@ def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
         )
 
 
-def files_version(named: str | Path, files: Mapping[str, str | Path]) -> str:
-    """One file's name and a digest of the contents of all files, in the order of their keys."""
-    digest = hashlib.sha256()
-    for _, file in sorted(files.items()):
-        digest.update(Path(file).read_bytes())
-    return f"{Path(named).name} sha256:{digest.hexdigest()[:16]}"
+def files_version(files: Iterable[str | Path]) -> str:
+    """Each file's name with the first digits of its SHA-256, as `sha256sum FILE` prints it."""
+    return ", ".join(
+        f"{Path(file).name} sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
+        for file in dict.fromkeys(map(str, files))
+    )
 
 
 def text_array(texts: Iterable[bytes]) -> np.ndarray:

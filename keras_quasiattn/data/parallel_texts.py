@@ -1,6 +1,7 @@
 """Texts with their translations, from TFDS or from a user's own files."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,10 +90,8 @@ def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> P
         read[split] = ParallelTexts(
             *(text_array(row[side].encode() for row in rows) for side in ("source", "target"))
         )
-    sides = {
-        f"{split} {side}": file for split, pair in files.items() for side, file in enumerate(pair)
-    }
-    return _without_empty_sides(read, files_version(next(iter(sides.values())), sides))
+    sides = itertools.chain.from_iterable(files.values())
+    return _without_empty_sides(read, files_version(sides))
 
 
 def without_long_pairs(

@@ -108,7 +108,7 @@ def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Rea
             answer.
     """
     read = {split: questions_from_file(file) for split, file in files.items()}
-    return _answerable(read, files_version(files["train"], files))
+    return _answerable(read, files_version(files.values()))
 
 
 def questions_from_file(name: str | Path) -> ReadingTexts:

@@ -60,7 +60,8 @@ def is_quoted(lines: Iterable[str]) -> bool:
     """Whether a program that quotes wrote the file, judging by all of its quotes.
 
     It quotes either every field, so those of the header too, or those that need it. If the file is
-    right with quotes as text too, those that would join lines are text.
+    right with quotes as text too, those that would join lines are text, unless another line has
+    quotes that were doubled within a quoted field, which nobody types.
     """
     rows = _rows(lines)
     header = _fields(next(rows, (1, [""]))[1])
@@ -68,7 +69,7 @@ def is_quoted(lines: Iterable[str]) -> bool:
         return False
     if all(one[1] is not None for one in header):
         return True
-    known = joined = False
+    known = joined = doubled = False
     right_as_text = len(header) > 1
     for _, row in rows:
         right_as_text &= all(line.count("\t") == len(header) - 1 or line.isspace() for line in row)
@@ -81,8 +82,9 @@ def is_quoted(lines: Iterable[str]) -> bool:
         if not all(re.search('["\t\r\n]', content) for content in contents if content):
             return False
         joined |= len(row) > 1
+        doubled |= len(row) == 1 and any('""' in content for content in contents)
         known |= any(contents) or len(header) == 1  # an empty row of one field is quoted
-    return known and not (joined and right_as_text)
+    return known and (doubled or not (joined and right_as_text))
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

@@ -1,6 +1,7 @@
 """Labelled pairs of texts, and questions with candidates, from TFDS or from a user's own files."""
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -276,11 +277,8 @@ def _name(file: PairFile) -> str:
 
 
 def _version(files: Mapping[str, PairFile]) -> str:
-    flat: dict[str, str | Path] = {}
-    for split, file in files.items():
-        parts = file if isinstance(file, Mapping) else {"": file}
-        flat.update({f"{split} {column}": part for column, part in parts.items()})
-    return files_version(_name(files.get("train", next(iter(files.values())))), flat)
+    parts = (file.values() if isinstance(file, Mapping) else [file] for file in files.values())
+    return files_version(itertools.chain.from_iterable(parts))
 
 
 def _pairs(

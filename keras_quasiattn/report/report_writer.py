@@ -17,6 +17,7 @@ from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_sa
 from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.training import RunFolder
 
+_NAMED = 4  # models or runs in the title
 _SPLIT = "validation"  # the data that chose the checkpoint, and that every run has
 
 
@@ -95,10 +96,7 @@ def write_report(
     drawn = [figure for view in views for figure in view.figures]
     drawn += [figure for section in sections for figure in section.saved or section.figures]
     html = page(
-        "Report: "
-        + ", ".join(
-            dict.fromkeys(view.name for view in views) or [folder.path.name for folder in folders]
-        ),
+        _title([view.name for view in views] or [folder.path.name for folder in folders]),
         facts=[fact for folder in folders for fact in _facts(folder)],
         notes=[note for view in views for note in view.notes],
         lead=lead,
@@ -109,6 +107,13 @@ def write_report(
     with atomic_file(to) as temporary:
         temporary.write_text(html, encoding="utf-8", errors="replace")
     return [to, *_save(drawn, to.with_name(f"{to.stem}_figures"))]
+
+
+def _title(names: Sequence[str]) -> str:
+    """The title of a page about models or runs, of which it names the first."""
+    own = list(dict.fromkeys(names))
+    more = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
+    return f"Report: {', '.join(own[:_NAMED])}{more}"
 
 
 def _save(drawn: Sequence[Drawing], folder: Path) -> list[Path]:

@@ -54,13 +54,19 @@ def groups_of(folders: Sequence[RunFolder]) -> list[RunGroup]:
 
 
 def differences_of(groups: Sequence[RunGroup]) -> list[list[str]]:
-    """A table of what sets groups of one model apart: a row per option; empty if nothing does."""
+    """A table of what sets groups of one model apart; empty if nothing does.
+
+    A row per option, or per group if there are more groups, so that a page is wide enough.
+    """
     apart = [group for group in groups if group.differing]
     names = list(dict.fromkeys(name for group in apart for name in group.differing))
     rows = [[name, *(group.differing.get(name, "") for group in apart)] for name in names[:_SHOWN]]
     if len(names) > _SHOWN:
         rows.append([f"{len(names) - _SHOWN} more", *("" for _ in apart)])
-    return [["", *(group.label for group in apart)], *rows] if rows else []
+    if not rows:
+        return []
+    table = [["", *(group.label for group in apart)], *rows]
+    return [list(cells) for cells in zip(*table, strict=True)] if len(apart) > len(rows) else table
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:

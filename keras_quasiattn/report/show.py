@@ -1,7 +1,8 @@
 """Show in a notebook what a layer attends to."""
 
 import html
-from collections.abc import Sequence
+import numbers
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +75,8 @@ def show(
         An object that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
-        ValueError: no such attention layer was called, or no sequence in it has as many positions
-            as a list of `tokens`.
+        ValueError: no such attention layer was called, `tokens` are not lists, no sequence has as
+            many positions as one of them, or the batch has no example `index`.
         UserError: when it is shown, if jinja2 (or for `figure` matplotlib) is not installed.
 
     Example:
@@ -93,10 +94,36 @@ def show(
             "`layer` must contain an attention layer of keras_quasiattn, or "
             f"keras.layers.MultiHeadAttention. Received: {layer.name!r}"
         )
-    _check_lengths(tokens, seen)
-    sequences = {str(number): one for number, one in enumerate(tokens)}
+    listed = _texts(tokens)
+    _check_lengths(listed, seen)
+    _check_index(index, seen)
+    sequences = {str(number): one for number, one in enumerate(listed)}
     owned = with_owners(seen, {name: len(one) for name, one in sequences.items()})
     return AttentionView(heat_maps(owned, sequences, index), layer.name if title is None else title)
+
+
+def _texts(tokens: Any) -> list[list[str]]:
+    """The tokens as texts: those of a vocabulary may be bytes, and ids are numbers."""
+    if isinstance(tokens, (str, bytes, Mapping)) or any(
+        isinstance(one, (str, bytes)) or not isinstance(one, Iterable) for one in tokens
+    ):
+        raise ValueError(
+            "`tokens` must be a list for each sequence, such as [['who', '?'], ['she', 'was']]. "
+            f"Received: {tokens!r}"
+        )
+    return [
+        [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in listed]
+        for listed in tokens
+    ]
+
+
+def _check_index(index: int, seen: Sequence[AttentionMap]) -> None:
+    size = max(recorded.values.shape[0] for one in seen for recorded in one.matrices.values())
+    if not isinstance(index, numbers.Integral) or not -size <= index < size:
+        raise ValueError(
+            f"`index` must be the number of an example in the batch, below {size}. "
+            f"Received: {index!r}"
+        )
 
 
 def _check_lengths(tokens: Sequence[Sequence[str]], seen: Sequence[AttentionMap]) -> None:

@@ -43,7 +43,15 @@ def chosen_options(
         raise UserError.unknown(f"model of task {name}", model, task.models)
     if not 0 <= seed < 2**32:
         raise UserError(f"seed is {seed}: it must be at least 0 and below 2**32")
-    return task.presets[preset].for_model(model).with_overrides(overrides)
+    usual = task.presets[preset].for_model(model)
+    vectors = overrides.get("data.vectors")
+    if vectors and not usual.takes_vectors:
+        able = [one for one in task.models if task.presets[preset].for_model(one).takes_vectors]
+        raise UserError(
+            f"data.vectors is {str(vectors)!r}: the model {model!r} of task {name} cannot start "
+            f"with word vectors; models that can: {', '.join(able) or 'none'}"
+        )
+    return usual.with_overrides(overrides)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,7 +16,6 @@ from keras_quasiattn.data import (
     training_batches,
 )
 from keras_quasiattn.data.labelled_texts import texts_from_file
-from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
@@ -69,14 +68,6 @@ class Classify(VocabularyTask):
     input_columns: ClassVar[tuple[str, ...]] = ("text",)
     answer_names: ClassVar[tuple[str, ...] | None] = ANSWER_NAMES
 
-    def _set_up(self) -> None:
-        super()._set_up()
-        if self.options.data["vectors"] and self.model not in TEXT_CLASSIFIERS:
-            raise UserError(
-                f"data.vectors is {self.options.data['vectors']!r}: "
-                f"word vectors do not work with the model {self.model!r}, which reads subwords"
-            )
-
     @property
     def example(self) -> str:
         """A text like those in the preset's data."""
@@ -115,7 +106,7 @@ class Classify(VocabularyTask):
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts).skip,
-            batch_size=self.options.training.batch_size,
+            batch_size=self._batch_size,
             seed=self.seed,
             first_step=first_step,
             encode=self._encode,
@@ -125,7 +116,7 @@ class Classify(VocabularyTask):
 
     def validation_data(self) -> tf.data.Dataset:
         """Every validation text; repeated texts of weight 0 fill up the last batch."""
-        texts, size = self._data.splits["validation"], self.options.training.batch_size
+        texts, size = self._data.splits["validation"], self._batch_size
         order = np.argsort(self._lengths(texts.texts), kind="stable")
         filled, weights = fill_last_batch(order, size)
         examples = self._dataset(texts.where(filled), weights)

@@ -84,7 +84,7 @@ class PairTask(VocabularyTask):
         pairs = self._data.splits["train"]
         return training_batches(
             self._dataset(pairs, np.full(len(pairs), -1)).skip,
-            batch_size=self.options.training.batch_size,
+            batch_size=self._batch_size,
             seed=self.seed,
             first_step=first_step,
             encode=self._encode,
@@ -94,7 +94,7 @@ class PairTask(VocabularyTask):
 
     def validation_data(self) -> tf.data.Dataset:
         """Every validation pair; repeated pairs fill up the last batch: weight 0, `row` −1."""
-        pairs, size = self._data.splits["validation"], self.options.training.batch_size
+        pairs, size = self._data.splits["validation"], self._batch_size
         order = np.argsort(self._lengths(pairs.first) + self._lengths(pairs.second), kind="stable")
         filled, weights = fill_last_batch(order, size)
         examples = self._dataset(pairs.where(filled), np.where(weights > 0, filled, -1), weights)

@@ -73,6 +73,19 @@ class Preset:
             for name, value in values.items()
         }
 
+    @property
+    def takes_vectors(self) -> bool:
+        """Whether the model's embedding can start with the word vectors of `data.vectors`."""
+        return "vectors" in self.data and "embedding_dim" in self.model
+
+    def used_options(self) -> dict[str, Any]:
+        """The options that have an effect on this model: all but vectors that it cannot take."""
+        return {
+            name: value
+            for name, value in self.options().items()
+            if name != "data.vectors" or self.takes_vectors
+        }
+
     def __getitem__(self, option: str) -> Any:
         """The value of an option, or of an entry of one, by its dotted name."""
         section, name, *entry = option.split(".", 2)

@@ -127,7 +127,7 @@ class Read(VocabularyTask):
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts).skip,
-            batch_size=self.options.training.batch_size,
+            batch_size=self._batch_size,
             seed=self.seed,
             first_step=first_step,
             encode=functools.partial(self._encode, self.options.data["train_length"]),
@@ -137,7 +137,7 @@ class Read(VocabularyTask):
 
     def validation_data(self) -> tf.data.Dataset:
         """Validation questions with an answer; those that fill up the last batch do not count."""
-        texts, size = self._data.splits["validation"], self.options.training.batch_size
+        texts, size = self._data.splits["validation"], self._batch_size
         texts = texts.where(texts.starts >= 0)
         if not len(texts):
             raise UserError(f"no validation passage of {self._data.version} contains the answer")

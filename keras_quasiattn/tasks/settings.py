@@ -20,7 +20,8 @@ class TrainingSettings:
             `programs`, tokens of one side, padding included.
         learning_rate: the peak rate, reached at update `warmup_steps`.
         warmup_steps: updates over which the rate rises linearly from zero; 0 starts at the peak.
-        schedule: how the rate continues after the peak; see `training.schedules.WarmupSchedule`.
+        schedule: how the rate continues after the peak: inverse_square_root, linear (to 0), cosine
+            (to 0) or constant. `training.schedules.WarmupSchedule` has the equations.
         checkpoint_every: updates between checkpoints, validations and rows of the history. With
             `passes`, the least number.
         average_checkpoints: number of last checkpoints whose mean is the finished model; 1 takes
@@ -36,8 +37,8 @@ class TrainingSettings:
             steps.
         jit_compile: compile the training step with XLA, if one device trains. It recompiles for
             every new batch length, and on CPUs dropout makes a compiled step many times slower.
-        passes: let the number of updates grow with the data, to this many passes over them; see
-            `over`. None trains `steps` updates on any data.
+        passes: let the number of updates grow with the data, to this many passes over them, or
+            none. See `over`; None trains `steps` updates on any data.
 
     Raises:
         UserError: a value is out of range, or two values conflict.

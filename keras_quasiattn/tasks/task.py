@@ -195,6 +195,14 @@ class Task(abc.ABC):
         """
         return {}
 
+    @property
+    def learns_only_assets(self) -> bool:
+        """Whether `assets` have all that `prepare` learns.
+
+        If so, a task with the same data options may `read_assets` of this one before `prepare`.
+        """
+        return True
+
     def resume(self, folder: Path) -> None:
         """Take over from the folder of a run that goes on what this version would do otherwise.
 

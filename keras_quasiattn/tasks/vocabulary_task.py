@@ -101,12 +101,6 @@ class VocabularyTask(Task):
 
     def prepare(self) -> None:
         """Read the data, and learn the vocabulary unless a run supplied it."""
-        rows, size = len(self._data.splits["train"]), self.options.training.batch_size
-        if rows < size:
-            raise UserError(
-                f"training.batch_size is {size}: "
-                f"it must be at most {rows}, the number of training examples"
-            )
         if not self._vocabulary:
             self._classes = self._data.classes
             self._vocabulary = self._learn(self._training_texts())
@@ -146,13 +140,24 @@ class VocabularyTask(Task):
             words += [word for word in self._vectors if word not in seen][: size - len(words)]
         return words
 
+    @property
+    def _batch_size(self) -> int:
+        """The examples of a batch: `training.batch_size`, or all where there are fewer."""
+        return min(self.options.training.batch_size, len(self._data.splits["train"]))
+
     def batches_per_pass(self) -> int:
         """The number of training batches in a pass; the rest of the examples are left over."""
-        return len(self._data.splits["train"]) // self.options.training.batch_size
+        return len(self._data.splits["train"]) // self._batch_size
 
     def remarks(self) -> list[str]:
-        """How many of the training words have a vector, and the most frequent that lack one."""
-        return [covered(self._counts, self._vectors)] if self._counts else []
+        """How many of the training words have a vector, and whether a batch has all examples."""
+        lines = [covered(self._counts, self._vectors)] if self._counts else []
+        if (asked := self.options.training.batch_size) > self._batch_size:
+            lines.append(
+                f"training.batch_size is {asked}, and there are {self._batch_size} training "
+                "examples: every batch has them all"
+            )
+        return lines
 
     def describe_data(self) -> dict[str, str]:
         """The data's version, and which part of which set it is."""
@@ -167,6 +172,11 @@ class VocabularyTask(Task):
             _CLASSES: f"{json.dumps(self._classes)}\n".encode(),
             **({} if self._text_version == 1 else {_TEXT: version}),
         }
+
+    @property
+    def learns_only_assets(self) -> bool:
+        """Not if the embedding starts with word vectors, which `prepare` then reads."""
+        return not self.options.data["vectors"]
 
     def resume(self, folder: Path) -> None:
         """Read texts as the run did before; one without a vocabulary has read none."""

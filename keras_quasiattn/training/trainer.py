@@ -116,7 +116,7 @@ def train(
                     reopen(folder, task)
                 return folder
             RunFolder.prepare_empty(path)
-            shown.say(f"{path}: preparing the data in {task.data_dir}")
+            shown.say(f"{path}: preparing the data")
             # The options of a run are final, so those that the data or the model reject must fail
             # before the run is created.
             with shown.busy("preparing the data"):

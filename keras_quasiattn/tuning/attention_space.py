@@ -15,29 +15,35 @@ def choose_attention(
     attention: Iterable[str] | Mapping[str, Mapping[str, Sequence[Any]]] | None = None,
     *,
     name: str = "attention",
+    search_options: bool = False,
 ) -> dict[str, Any]:
     """Declares which attention to use, and its options, as hyperparameters; returns the choice.
 
     Call it in the function that builds your model and give that function to any tuner of
     KerasTuner: no task, run folder or other part of this package is needed. The hyperparameters are
-    `name` and, active only where that attention is chosen, "`name`.ATTENTION.OPTION". Values of one
-    option may have several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`; KerasTuner,
-    whose choices have one, then shows their JSON.
+    `name` and, active only where that attention is chosen, "`name`.ATTENTION.OPTION". By default
+    every attention has its default options, and so as many configurations as any other: the best of
+    a hundred configurations of one is no better than the best of three of another for that alone.
+    Values of one option may have several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`;
+    KerasTuner, whose choices have one, then shows their JSON.
 
     Args:
         hp: the hyperparameters that KerasTuner gives to the function.
-        attention: names as for `layers.TransformerEncoder`, whose options get the values that each
-            mechanism names for a search; or a dict from names to the values by option, {} for the
-            defaults alone. None means all names.
+        attention: names as for `layers.TransformerEncoder`; or a dict from names to the values by
+            option, {} for the defaults alone. None means all names.
         name: name of the hyperparameter; another one for each attention that a model chooses by
             itself. Defaults to "attention".
+        search_options: whether attentions that are given by name alone also search the options for
+            which they name values. They name different numbers of them ("coda" many, "softmax"
+            none), so this finds good options, and ranks no attentions. Defaults to False.
 
     Returns:
         `{"attention": ..., "attention_options": {...}}`: arguments of `layers.TransformerEncoder`,
         `TransformerDecoder`, the models and `models.swap_attention`.
 
     Raises:
-        UserError: a name or option is unknown, or there is nothing to choose from.
+        UserError: a name or option is unknown, there is nothing to choose from, or `search_options`
+            is given beside values by option.
 
     Example:
     >>> import keras_tuner
@@ -53,7 +59,7 @@ def choose_attention(
     >>> [space.name for space in tuner.oracle.get_space().space]
     ['attention', 'attention.coda.alpha']
     """
-    spaces = _spaces(attention)
+    spaces = _spaces(attention, search_options)
     chosen = hp.Choice(name, list(spaces))
     options = {}
     for one, space in spaces.items():
@@ -68,6 +74,7 @@ def choose_attention(
 
 def _spaces(
     attention: Iterable[str] | Mapping[str, Mapping[str, Sequence[Any]]] | None,
+    search_options: bool,
 ) -> dict[str, dict[str, dict[Any, Any]]]:
     """Returns the choices of each option, by the name of the attention."""
     wanted = sorted(MULTI_HEAD_LAYERS) if attention is None else attention
@@ -75,8 +82,17 @@ def _spaces(
     for name in wanted:
         if name not in MULTI_HEAD_LAYERS:
             raise UserError.unknown("attention", name, MULTI_HEAD_LAYERS)
-    if not isinstance(wanted, Mapping):
-        wanted = {name: MECHANISMS.get(name, Mechanism).search_space for name in wanted}
+    if isinstance(wanted, Mapping):
+        if search_options:
+            raise UserError(
+                "search_options is True and attention has values by option: give names alone, or "
+                "leave search_options out"
+            )
+    else:
+        wanted = {
+            name: MECHANISMS.get(name, Mechanism).search_space if search_options else {}
+            for name in wanted
+        }
     if not wanted:
         raise UserError(f"attention is empty: name at least one of {sorted(MULTI_HEAD_LAYERS)}")
     spaces: dict[str, dict[str, dict[Any, Any]]] = {}

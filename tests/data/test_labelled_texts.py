@@ -1,15 +1,22 @@
+import hashlib
+import json
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn.data import (
     LabelledTexts,
     LabelledTextSet,
     pairs_from_files,
+    parallel_from_files,
+    programs_from_files,
+    questions_from_files,
+    ranked_pairs_from_files,
     texts_from_files,
 )
 from keras_quasiattn.errors import DataWarning, UserError
@@ -166,3 +173,51 @@ def test_a_hash_held_out_a_whole_class_without_a_word(read: Any, tmp_path: Path)
                 "validation file"
             )
     assert told == 1
+
+
+# By reader: the columns of a table with a file each, or one file with its ending.
+FORMS: dict[str, tuple[Any, dict[str, str]]] = {
+    "texts": (texts_from_files, {".tsv": "text\tlabel\n{0} a\tx\nb\ty"}),
+    "pairs": (pairs_from_files, {".tsv": "first\tsecond\tlabel\n{0}\tb\tx\nc\td\ty"}),
+    "candidates": (ranked_pairs_from_files, {".tsv": "question\tcandidate\tlabel\n{0}\tb\t1"}),
+    "questions": (
+        questions_from_files,
+        {".jsonl": '{{"question": "{0}", "context": "a b", "answers": ["a"]}}'},
+    ),
+    "programs": (programs_from_files, {".jsonl": json.dumps(tiny_sequences.problems(1)[0])}),
+    "sides": (parallel_from_files, {".en": "{0}\ntwo", ".de": "eins\nzwei"}),
+    "pairs of files": (
+        pairs_from_files,
+        {".first": "{0}\ntwo", ".second": "a\nb", ".label": "x\ny"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_version_had_a_hash_that_no_file_has(name: str, tmp_path: Path) -> None:
+    """With a file for validation or test, it was the hash of all files together."""
+    read, parts = FORMS[name]
+    files: dict[str, Any] = {}
+    hashes: dict[str, list[str]] = {}
+    for split in ("train", "test"):
+        made = {ending: tmp_path / f"{split}{ending}" for ending in parts}
+        for ending, text in parts.items():
+            filled = text if name == "programs" else text.format(split)
+            made[ending].write_text(f"{filled}\n" + "\n" * (split == "test" and len(parts) == 1))
+        hashes[split] = [
+            f"{file.name} sha256:{hashlib.sha256(file.read_bytes()).hexdigest()[:16]}"
+            for file in made.values()
+        ]
+        shapes = {1: next(iter(made.values())), 2: tuple(made.values())}
+        files[split] = shapes.get(len(made), {key[1:]: one for key, one in made.items()})
+    assert read(files).version == ", ".join(hashes["train"] + hashes["test"])
+    assert read({**files, "test": files["train"]}).version == ", ".join(hashes["train"])
+
+
+@pytest.mark.parametrize("rows", [1, 40])
+def test_advice_on_identical_texts_could_not_help(rows: int) -> None:
+    made = LabelledTextSet(("a", "b"), {"train": texts(*["same"] * rows)}, "v")
+    for name in ("validation", "test"):
+        with pytest.raises(UserError, match="one text in all rows .*; name a .* file$") as caught:
+            made.with_held_out(name, 0.0, 0.5, f"data.{name}_share is 0.5")
+        assert f"name a {name} file" in str(caught.value) and "change" not in str(caught.value)

@@ -1,6 +1,7 @@
 """Tables as spreadsheets, pandas and old machines write them."""
 
 import csv
+import random
 from pathlib import Path
 
 import pytest
@@ -128,3 +129,39 @@ def test_line_numbers_and_errors_of_a_quoted_tsv(tmp_path: Path) -> None:
         read(tmp_path, "a.tsv", f"{begin}c\n")
     with pytest.raises(UserError, match="a.tsv, line 3: a quote is not closed, or not doubled"):
         read(tmp_path, "a.tsv", '"text"\t"label"\n"a"\t"1"\n"b\t"1"\n')
+
+
+WORDS = [
+    "good",
+    '"quoted"',
+    'a"b',
+    "tab\there",
+    "line\nbreak",
+    '""',
+    '"',
+    '5" disk',
+    'end"',
+    '"start',
+]
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, None])
+def test_a_break_within_a_quoted_field_split_a_row_that_also_has_a_tab(
+    quoting: int | None, tmp_path: Path
+) -> None:
+    """The parts then had as many fields as rows have, and the file passed for one of no quotes."""
+    draw = random.Random(0)
+    plain = [word for word in WORDS if "\t" not in word and "\n" not in word]
+    for _ in range(60):
+        known = plain if quoting is None else WORDS
+        # Doubled quotes are what tells, since the rows with a break alone may be text.
+        rows = [['a "b" c', "x"], ["tab\there\nbreak" if quoting is not None else "a", "y"]]
+        rows += [[" ".join(draw.choices(known, k=draw.randint(1, 4))), "x"] for _ in range(4)]
+        with (tmp_path / "a.tsv").open("w", newline="") as file:
+            if quoting is None:
+                file.write("\n".join("\t".join(row) for row in [COLUMNS, *rows]))
+            else:
+                made = csv.writer(file, delimiter="\t", quoting=quoting, lineterminator="\n")
+                made.writerows([COLUMNS, *rows])
+        got = [[row["text"], row["label"]] for _, row in read_table(tmp_path / "a.tsv", COLUMNS)]
+        assert got == rows

@@ -8,7 +8,7 @@ import pytest
 
 from keras_quasiattn.report.figures import learning_curves, line_of
 from keras_quasiattn.report.learning_curves import curves_of
-from keras_quasiattn.report.report_writer import _curves
+from keras_quasiattn.report.report_writer import _curves, _title
 from keras_quasiattn.report.run_groups import differences_of, groups_of
 from keras_quasiattn.training import RunFolder
 
@@ -77,10 +77,10 @@ def test_runs_on_other_data_or_with_other_options_shared_a_curve_with_a_band(
     assert second == "bilstm_gated (second)" and fifth == "bilstm_soft"
     assert third == "bilstm_gated (third)"  # seeds 0 and 1, whose folders have nothing in common
     assert fourth == "bilstm_gated (fourth)"
-    head, *rows = differences_of(groups)
-    assert head == ["", first, second, third, fourth]
-    assert ["model.units", "8", "8", "16", "8"] in rows
-    assert ["data version", "a.tsv sha256:1", "b.tsv sha256:2", *["a.tsv sha256:1"] * 2] in rows
+    names, *columns = zip(*differences_of(groups), strict=True)  # a row per group: there are more
+    assert names == ("", first, second, third, fourth)
+    assert ("model.units", "8", "8", "16", "8") in columns
+    assert ("data version", "a.tsv sha256:1", "b.tsv sha256:2", *["a.tsv sha256:1"] * 2) in columns
     assert len({first, second, third, fourth, fifth}) == 5
     (section,) = _curves(groups)
     assert section.title == "Learning curves: classify own"
@@ -102,6 +102,18 @@ def test_labels_were_hashes_and_are_the_names_of_the_folders(tmp_path: Path) -> 
     assert not any("sha256" in label for label in labels)
     single = groups_of(runs[2:])
     assert [group.label for group in single] == ["bilstm_gated"] and differences_of(single) == []
+
+
+def test_many_runs_made_a_title_of_ten_lines_and_a_table_beyond_the_page(tmp_path: Path) -> None:
+    runs = [run(tmp_path, f"run{number:02}", **{"model.units": number}) for number in range(15)]
+    assert _title([one.path.name for one in runs]) == (
+        "Report: run00, run01, run02, run03 and 11 more"
+    )
+    assert _title(["a", "a", "b"]) == "Report: a, b"
+    table = differences_of(groups_of(runs))
+    assert (len(table), table[0]) == (16, ["", "model.units"])
+    few = differences_of(groups_of([*runs[:1], run(tmp_path, "x", version="2", **{"a.b": 1})]))
+    assert len(few[0]) == 3  # a row per option
 
 
 def test_many_differences_have_a_table_of_an_end(tmp_path: Path) -> None:

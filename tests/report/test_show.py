@@ -2,6 +2,7 @@ import html
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
@@ -95,6 +96,31 @@ def test_tokens_of_another_length_are_refused_by_every_kind_of_layer() -> None:
         with pytest.raises(ValueError, match="Received: 2 tokens; the sequences have 3 positions"):
             keras_quasiattn.report.show(layer, *arguments, tokens=[TOKENS[0]])
         assert keras_quasiattn.report.show(layer, *arguments, tokens=[TOKENS[1]]).maps
+
+
+@pytest.mark.parametrize("tokens", ["who", ["who", "are"], {"x": ["a", "b", "c"]}, [3], [b"who"]])
+def test_a_word_in_place_of_a_list_was_shown_letter_by_letter(tokens: Any) -> None:
+    x = np.ones((1, 3, 4), "float32")
+    with pytest.raises(ValueError, match="`tokens` must be a list for each sequence, such as"):
+        keras_quasiattn.report.show(layers.MultiHeadCoDA(1, 4), x, x, tokens=tokens)
+
+
+def test_ids_and_bytes_are_tokens_too() -> None:
+    x = np.ones((1, 3, 4), "float32")
+    layer = layers.MultiHeadCoDA(1, 4)
+    for tokens, shown in (
+        ([5, 3, 0], ["5", "3", "0"]),
+        ([b"a", b"\xff", "c"], ["a", "\ufffd", "c"]),
+    ):
+        view = keras_quasiattn.report.show(layer, x, x, tokens=[tokens])
+        assert view.maps[0].panels[0].rows == shown
+
+
+@pytest.mark.parametrize("index", [2, -3, 0.5, "0"])
+def test_an_example_beyond_the_batch_was_the_last_one(index: Any) -> None:
+    x = np.ones((2, 3, 4), "float32")
+    with pytest.raises(ValueError, match="`index` must be the number of an example in the batch"):
+        keras_quasiattn.report.show(layers.MultiHeadCoDA(1, 4), x, x, index=index)
 
 
 def test_what_is_missing_is_named_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:

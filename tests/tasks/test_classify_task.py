@@ -268,11 +268,15 @@ def test_word_vectors_fill_the_embedding_and_save_rare_words(
         (
             "transformer",
             {"data__vectors": "x.txt"},
+            "data.vectors is 'x.txt': the model 'transformer' of task classify cannot start with ",
+        ),
+        (
+            "bilstm_gated",
+            {"data__vectors": "x.txt", "data__tokenizer": "subwords"},
             "data.vectors is 'x.txt': word vectors do not work with the tokenizer 'subwords'",
         ),
         ("bilstm_gated", {"data__train": ""}, "data.train is ''"),
         ("bilstm_gated", {"data__train": "/none.tsv"}, "cannot read /none.tsv"),
-        ("bilstm_gated", {"training__batch_size": 1000}, "batch_size is 1000: it must be at most"),
         ("bilstm_gated", {"data__validation_share": 0.0}, "data.validation_share is 0.0"),
     ],
 )

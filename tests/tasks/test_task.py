@@ -4,10 +4,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tensorflow
 
 from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import Preset, Task, TrainingSettings
+from keras_quasiattn.tasks.catalogue import chosen_options
+from keras_quasiattn.tasks.sentences import OPTIONS
 
 TRAINING = TrainingSettings(
     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2, clip_norm=1.0
@@ -226,3 +229,64 @@ def test_contract_has_to_be_kept() -> None:
 
     with pytest.raises(TypeError, match="abstract"):
         Half(preset="demo", model="coda", seed=1, data_dir="data")
+
+
+@pytest.mark.parametrize("name", tasks.available())
+def test_a_model_that_cannot_start_with_word_vectors_lists_none_and_says_one_thing(
+    name: str, run_cli: Any
+) -> None:
+    # The tokenizer was blamed for a Transformer, and with another tokenizer the model was.
+    task = tasks.describe(name)
+    preset = task.own_data[0] if task.own_data else next(iter(task.presets))
+    said = set()
+    for model in task.models:
+        _, listed, _ = run_cli("tasks", name, "--preset", preset, "--model", model)
+        able = task.presets[preset].for_model(model).takes_vectors
+        assert ("data.vectors=" in listed) == able, model
+        for more in ({}, {"data.tokenizer": "words"}, {"data.tokenizer": "subwords"}):
+            options = {"data.vectors": "x.txt", **(more if "data.tokenizer" in listed else {})}
+            chosen = {"preset": preset, "model": model, "seed": 0, "overrides": options}
+            if able:
+                assert chosen_options(name, task, **chosen).data["vectors"] == "x.txt"
+                continue
+            with pytest.raises(UserError) as caught:
+                chosen_options(name, task, **chosen)
+            said.add(str(caught.value).replace(repr(model), "MODEL"))
+    assert len(said) <= 1
+    assert all("MODEL of task" in one and "cannot start with word vectors" in one for one in said)
+
+
+@pytest.mark.parametrize("name", ["classify", "pairs", "rank", "read"])
+def test_fewer_rows_than_a_batch_were_an_error_and_are_one_batch(name: str, tmp_path: Path) -> None:
+    import tiny_pairs
+    import tiny_reading
+    import tiny_texts
+
+    if name == "classify":
+        tiny_texts.write(tmp_path / "train.tsv", tiny_texts.rows(3))
+        tiny_texts.write(tmp_path / "test.tsv", tiny_texts.rows(12))
+        validated = {"data__validation": str(tmp_path / "test.tsv")}
+        task = tiny_texts.make(tmp_path, training__batch_size=32, **validated)
+    elif name == "read":
+        tiny_reading.files(tmp_path)
+        lines = (tmp_path / "train.jsonl").read_text().splitlines()[:3]
+        (tmp_path / "train.jsonl").write_text("\n".join(lines) + "\n")
+        task = tiny_reading.make(tmp_path, "attention_flow", training__batch_size=32)
+    else:
+        tiny_pairs.files(tmp_path, name)
+        lines = (tmp_path / "train.tsv").read_text().splitlines()[:4]
+        (tmp_path / "train.tsv").write_text("\n".join(lines) + "\n")
+        task = tiny_pairs.make(tmp_path, name, "decomposable", training__batch_size=32)
+    task.prepare()
+    assert task.batches_per_pass() == 1
+    (_, target, *_) = next(iter(task.training_data(0)))
+    assert len(tensorflow.nest.flatten(target)[0]) == 3
+    (line,) = task.remarks()
+    assert line == (
+        "training.batch_size is 32, and there are 3 training examples: every batch has them all"
+    )
+
+
+def test_no_sentence_about_an_option_ends_in_a_name_of_the_code() -> None:
+    """`training.passes` ended in "see over", which says nothing on the command line."""
+    assert not [name for name, said in OPTIONS.items() if "see " in said.lower()]

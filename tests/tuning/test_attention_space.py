@@ -17,11 +17,11 @@ from keras_quasiattn.tuning import choose_attention
 
 
 def declared(
-    attention: Any = None, values: Mapping[str, Any] | None = None
+    attention: Any = None, values: Mapping[str, Any] | None = None, **options: Any
 ) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     hp = keras_tuner.HyperParameters()
     hp.values.update(values or {})
-    choice = choose_attention(hp, attention)
+    choice = choose_attention(hp, attention, **options)
     return choice, {one.name: list(one.values) for one in hp.space}
 
 
@@ -41,14 +41,26 @@ def test_options_belong_to_the_attention_that_is_chosen() -> None:
     }
 
 
-def test_by_default_every_attention_has_the_values_that_it_names_itself() -> None:
-    _, space = declared()
+@pytest.mark.parametrize("wanted", [None, sorted(MULTI_HEAD_LAYERS), ["coda", "softmax"], "coda"])
+def test_names_alone_give_every_attention_as_many_configurations(wanted: Any) -> None:
+    # CoDA had seven searched options and softmax none, so a search favoured CoDA.
+    choice, space = declared(wanted)
+    assert set(space) == {"attention"} and choice["attention_options"] == {}
+
+
+def test_searched_options_and_values_of_ones_own_exclude_each_other() -> None:
+    with pytest.raises(UserError, match="search_options is True and attention has values by opt"):
+        declared({"coda": {}}, search_options=True)
+
+
+def test_every_attention_has_the_values_that_it_names_itself_if_asked() -> None:
+    _, space = declared(search_options=True)
     assert space["attention"] == sorted(MULTI_HEAD_LAYERS)
     assert space["attention.gated.temperature"] == [0.5, 1.0, 1.5, 2.0]
     assert set(space["attention.conflict.difference"]) == {"absolute", "squared", "signed"}
     assert space["attention.coda.scaling"] == ["mean", "paper", "none"]
     for name in MULTI_HEAD_LAYERS:  # the first values of all options are accepted
-        choice, _ = declared([name])
+        choice, _ = declared([name], search_options=True)
         MULTI_HEAD_LAYERS[name](num_heads=2, key_dim=2, **choice["attention_options"])
 
 
@@ -56,7 +68,7 @@ def test_by_default_every_attention_has_the_values_that_it_names_itself() -> Non
 def test_the_choice_fits_a_swap_as_it_fits_a_block(name: str) -> None:
     x = keras.Input((3, 4))
     model = keras.Model(x, keras.layers.MultiHeadAttention(2, 2, name="attention")(x, x))
-    choice, _ = declared([name])
+    choice, _ = declared([name], search_options=True)
     layer = swap_attention(model, **choice).get_layer("attention")
     assert type(layer) is MULTI_HEAD_LAYERS[name]
     config = layer.get_config()

@@ -60,7 +60,7 @@ def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[Prog
         UserError: a line is not a problem; the message names file and line.
     """
     read = {split: programs_from_file(file) for split, file in files.items()}
-    return LabelledTextSet((), read, files_version(files["train"], files))
+    return LabelledTextSet((), read, files_version(files.values()))
 
 
 def programs_from_file(file: str | Path) -> ProgramTexts:

@@ -1,0 +1,91 @@
+"""`compare_task` on every task: costs, runs, simple methods, verdicts, page and best run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_mlu
+import tiny_pairs
+import tiny_reading
+import tiny_sequences
+import tiny_texts
+
+from keras_quasiattn.comparison import engine, of_task
+from keras_quasiattn.comparison.of_task import Settings, compare_task
+from keras_quasiattn.comparison.workers import Failed
+from keras_quasiattn.tasks import Task, available
+from keras_quasiattn.training import RunFolder
+
+SHORT = {"training__steps": 4, "training__checkpoint_every": 2, "training__warmup_steps": 0}
+
+
+def mlu(folder: Path, **changed: Any) -> Task:
+    return tiny_mlu.make(folder, "softmax", **changed)
+
+
+MADE: dict[str, tuple[str, Callable[..., Task]]] = {
+    "classify": ("texts_data", lambda folder, **o: tiny_texts.make(folder, "transformer", **o)),
+    "mlu": ("mlu_data", mlu),
+    "pairs": (
+        "pairs_data",
+        lambda folder, **o: tiny_pairs.make(folder, "pairs", "decomposable", **o),
+    ),
+    "programs": (
+        "sequences_data",
+        lambda folder, **o: tiny_sequences.make(folder, "programs", **o),
+    ),
+    "rank": ("rank_data", lambda folder, **o: tiny_pairs.make(folder, "rank", "decomposable", **o)),
+    "read": ("reading_data", lambda folder, **o: tiny_reading.make(folder, "decaprop", **o)),
+    "translate": ("sequences_data", tiny_sequences.make),
+}
+SIMPLE = {"classify": ["majority", "bag of words"], "pairs": ["majority", "bag of words"]}
+SIMPLE["rank"] = ["bag of words"]
+
+
+@pytest.fixture
+def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are done here, one after another: processes have tests of their own."""
+
+    def run_jobs(next_job: Any, work: Any, done: Any, **options: Any) -> None:
+        while (job := next_job()) is not None:
+            try:
+                result = work(job)
+            except Exception as error:
+                result = Failed(f"{type(error).__name__}: {error}")
+            done(job, result)
+
+    for module in (engine, of_task):
+        monkeypatch.setattr(module, "run_jobs", run_jobs)
+
+
+def test_every_task_is_compared() -> None:
+    assert set(MADE) == set(available())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MADE)
+def test_a_task_is_compared(name: str, request: Any, tmp_path: Path, in_this_process: None) -> None:
+    fixture, make = MADE[name]
+    task = make(request.getfixturevalue(fixture), **SHORT)
+    folder = tmp_path / "compared"
+    settings = Settings(["sigmoid"], seeds=1, rates=[0.01], limit=6)
+    found = compare_task(task, folder, settings, progress=False, command=["quasiattn", "compare"])
+    assert [one.name for one in found.entries] == ["softmax", "sigmoid", *SIMPLE.get(name, [])]
+    assert not any(one.errors for one in found.entries)
+    for one in found.entries[:2]:
+        assert sorted(one.figures) == [task.seed] and one.rate == "0.01"
+        assert {"step", "answer", "memory", "weights"} <= one.costs.keys()
+    assert all(found.difference(one) is not None for one in found.entries[1:])
+    assert "one seed: no verdict" in found.table() and "Rate: 0.01 for all." in found.table()
+    page = (folder / "comparison.html").read_text()
+    assert page.count("image/svg+xml") >= 4 and "sigmoid" in page
+    assert (folder / "comparison.md").read_text().startswith(f"# {name} on ")
+    assert RunFolder.open(folder / "best", finished=True).config["task"] == name
+    records = (folder / "comparison.jsonl").read_text()
+
+    # Started again, it measures nothing anew.
+    again = compare_task(task, folder, settings, progress=False)
+    assert again.table() == found.table() and (folder / "comparison.jsonl").read_text() == records
+    assert all(json.loads(line)["split"] == "test" for line in records.splitlines())
