@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data.mlu import (
+from keras_quasiattn.data.arithmetic import (
     SPLITS,
     ArithmeticMlu,
     ArithmeticMluConfig,
@@ -194,7 +194,7 @@ def test_prepares_and_loads_with_tfds(tmp_path):
 
 
 def test_many_shards_keep_the_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_quasiattn.data.mlu._EXAMPLES_PER_SHARD", 700)
+    monkeypatch.setattr("keras_quasiattn.data.arithmetic._EXAMPLES_PER_SHARD", 700)
     builder = ArithmeticMlu(config=SMALL, data_dir=tmp_path)
     builder.download_and_prepare()
     assert builder.info.splits["train"].num_shards == 7

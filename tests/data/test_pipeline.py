@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.data.mlu import ArithmeticMlu, ArithmeticMluConfig
-from keras_quasiattn.data.pipeline import (
+from keras_quasiattn.data import prepare
+from keras_quasiattn.data.arithmetic import ArithmeticMlu, ArithmeticMluConfig
+from keras_quasiattn.data.batches import (
     evaluation_batches,
-    prepare,
     sequence_pair_encoder,
     split_reader,
     training_batches,
@@ -163,7 +163,7 @@ def test_only_what_is_still_to_come_is_read_and_encoded():
 
 
 def test_prepared_split_is_read_from_any_index_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_quasiattn.data.mlu._EXAMPLES_PER_SHARD", 400)
+    monkeypatch.setattr("keras_quasiattn.data.arithmetic._EXAMPLES_PER_SHARD", 400)
     builder = ArithmeticMlu(config=ArithmeticMluConfig(low=0, high=20), data_dir=tmp_path)
     builder.download_and_prepare()
     read = split_reader(builder, "train")

@@ -7,7 +7,7 @@ import pytest
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.data import QuestionCorpus, prepare, questions_from_files, questions_from_tfds
-from keras_quasiattn.data.question_files import (
+from keras_quasiattn.data.questions import (
     find_answer,
     read_quasar,
     read_question_lines,

@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-from keras_quasiattn.data.algolisp.functions import CONSTANTS, FUNCTIONS
-from keras_quasiattn.data.algolisp.interpreter import Program
-from keras_quasiattn.data.algolisp.trees import ProgramError
+from keras_quasiattn.data.algolisp.language import CONSTANTS, FUNCTIONS, Program, ProgramError
 
 TYPES = {
     "i": "int",

@@ -16,7 +16,7 @@ def examples_of(builder, split):
 
 
 def test_prepares_and_loads_with_tfds(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_quasiattn.data.algolisp.builder._EXAMPLES_PER_SHARD", 10)
+    monkeypatch.setattr("keras_quasiattn.data.algolisp.generator._EXAMPLES_PER_SHARD", 10)
     builder = GeneratedAlgoLisp(config=SMALL, data_dir=tmp_path)
     builder.download_and_prepare()
     assert {split: info.num_shards for split, info in builder.info.splits.items()} == {

@@ -8,11 +8,14 @@ from random import Random
 
 import pytest
 
-from keras_quasiattn.data.algolisp.generator import PUBLISHED_SIZES, Draft, generate_problems
-from keras_quasiattn.data.algolisp.inputs import draw_input
-from keras_quasiattn.data.algolisp.interpreter import Program
+from keras_quasiattn.data.algolisp.generator import (
+    PUBLISHED_SIZES,
+    Draft,
+    draw_input,
+    generate_problems,
+)
+from keras_quasiattn.data.algolisp.language import Program, has_type
 from keras_quasiattn.data.algolisp.phrases import PHRASES
-from keras_quasiattn.data.algolisp.values import has_type
 
 COUNT = 400
 

@@ -3,9 +3,13 @@ from random import Random
 
 import pytest
 
-from keras_quasiattn.data.algolisp.functions import CONSTANTS, FUNCTIONS
-from keras_quasiattn.data.algolisp.interpreter import MAX_DEPTH, Program
-from keras_quasiattn.data.algolisp.trees import ProgramError
+from keras_quasiattn.data.algolisp.language import (
+    CONSTANTS,
+    FUNCTIONS,
+    MAX_DEPTH,
+    Program,
+    ProgramError,
+)
 
 TYPES = {"a": "int[]", "b": "int[]", "c": "int[][]", "n": "int", "s": "string", "p": "bool"}
 FIBONACCI = (

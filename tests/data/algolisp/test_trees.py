@@ -1,6 +1,6 @@
 import pytest
 
-from keras_quasiattn.data.algolisp.trees import (
+from keras_quasiattn.data.algolisp.language import (
     MAX_NESTING,
     ProgramError,
     parse_program,

@@ -1,8 +1,8 @@
-"""Writes a table of the user's own from Python objects, so that a run can name it."""
+"""Write a table from Python objects, so that a run can name it as its data."""
 
 import collections
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +14,26 @@ from keras_quasiattn.files import atomic_file
 
 
 def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "label")) -> str:
-    """Writes a DataFrame, a `tf.data.Dataset` or dictionaries as a table to train or predict on.
+    """Write a DataFrame, a `tf.data.Dataset` or dictionaries as a table to train or predict on.
 
-    A run is a folder that another process continues and measures, so its data have to be a file.
-    `read_table` reads what this writes: 1.0 becomes 1, 0.5, true and dates become texts. Other
-    columns stay, but for what no file can hold.
+    Another process may continue and measure a run, so the data of a run must be a file.
+    `read_table` reads it: 1.0 becomes 1, and 0.5, true and dates become texts. Other columns are
+    written too, except for values that no file can hold.
 
     Args:
         rows: a pandas or polars DataFrame; a finite, unbatched `tf.data.Dataset` of dictionaries,
             or of tuples in the order of `columns`; or an iterable of dictionaries.
-        file: the .jsonl file to write; it is replaced as a whole.
-        columns: the columns that will be read, whose values must be texts or numbers; and names for
-            the parts of a data set's tuples.
+        file: the .jsonl file to write or replace.
+        columns: the columns that will be read, whose values must be texts or numbers. They name the
+            elements of a data set's tuples.
 
     Returns:
         The file, for the options `data.train`, `data.validation` and `data.test`.
 
     Raises:
-        UserError: the file's name has another ending, it cannot be written, or there are no rows;
-            in one of `columns`, a value is missing or is neither a text nor a number, or two
-            columns have its name.
+        UserError: the file has another extension or cannot be written; there are no rows; or in one
+            of `columns`, a value is missing or is neither a text nor a number, or two columns have
+            its name.
 
     ```python
     train = write_table(frame.rename(columns={"review": "text", "stars": "label"}), "mine.jsonl")
@@ -48,11 +48,13 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     lines: list[str] = []
     needed: set[str] = set()
     for number, row in enumerate(_dictionaries(rows, columns), 1):
+        if not isinstance(row, Mapping):
+            raise UserError(f"row {number} is {row!r}: expected a dictionary of columns")
         needed = needed or set(columns) & set(map(str, row))
-        made = _readable(row, number, columns)
-        if lacking := sorted(needed - made.keys()):
-            raise UserError(f"row {number} has no {lacking[0]!r}, and row 1 has: fill it")
-        lines.append(json.dumps(made))
+        written = _json_row(row, number, columns)
+        if missing := sorted(needed - written.keys()):
+            raise UserError(f"row {number} has no {missing[0]!r}, and row 1 has: fill it")
+        lines.append(json.dumps(written))
     if not lines:
         raise UserError(f"there are no rows to write to {file}")
     if not file.parent.is_dir():
@@ -62,10 +64,16 @@ def write_table(rows: Any, file: str | Path, columns: Sequence[str] = ("text", "
     return str(file)
 
 
-def _dictionaries(rows: Any, columns: Sequence[str]) -> Iterator[Mapping[Any, Any]]:
+def _dictionaries(rows: Any, columns: Sequence[str]) -> Iterator[Any]:
     if isinstance(rows, tf.data.Dataset):
         for row in rows.as_numpy_iterator():
-            yield row if isinstance(row, Mapping) else _named(row, columns)
+            parts = row if isinstance(row, tuple) else (row,)
+            if not isinstance(row, Mapping) and len(parts) != len(columns):
+                raise UserError(
+                    f"the data set's rows have {len(parts)} parts, and the columns are "
+                    f"{', '.join(columns)}: name one for each"
+                )
+            yield row if isinstance(row, Mapping) else dict(zip(columns, parts, strict=True))
     elif hasattr(rows, "columns") and hasattr(rows, "to_dict"):
         counts = collections.Counter(map(str, rows.columns))
         for name in columns:
@@ -73,41 +81,21 @@ def _dictionaries(rows: Any, columns: Sequence[str]) -> Iterator[Mapping[Any, An
                 raise UserError(f"{counts[name]} columns are called {name!r}: rename all but one")
         # Of two columns with one name, pandas gives both.
         names = [name for name in rows.columns if counts[str(name)] == 1]
-        yield from (
-            dict(zip(names, row, strict=True))
-            for row in zip(*(rows[name] for name in names), strict=True)
-        )
+        for row in zip(*(rows[name] for name in names), strict=True):
+            yield dict(zip(names, row, strict=True))
     else:
-        yield from _of(rows)
+        yield from rows
 
 
-def _named(row: Any, columns: Sequence[str]) -> Mapping[str, Any]:
-    parts = row if isinstance(row, tuple) else (row,)
-    if len(parts) != len(columns):
-        raise UserError(
-            f"the data set's rows have {len(parts)} parts, and the columns are "
-            f"{', '.join(columns)}: name one for each"
-        )
-    return dict(zip(columns, parts, strict=True))
-
-
-def _of(rows: Iterable[Mapping[Any, Any]]) -> Iterator[Mapping[Any, Any]]:
-    for number, row in enumerate(rows, 1):
-        if not isinstance(row, Mapping):
-            raise UserError(f"row {number} is {row!r}: expected a dictionary of columns")
-        yield row
-
-
-def _readable(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> dict[str, Any]:
-    """The row as `read_table` reads it, without what is missing or no file can hold."""
-    made = {}
+def _json_row(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> dict[str, Any]:
+    """Convert the values that are there and that JSON can hold; refuse others in `columns`."""
+    written = {}
     for name, value in row.items():
         try:
             plain = _plain(value)
-            right = isinstance(plain, str | int)
         except (TypeError, ValueError):
-            plain, right = None, False
-        if str(name) in columns and not right:
+            plain = None
+        if str(name) in columns and not isinstance(plain, str | int):
             raise UserError(
                 f"row {number} has no {name!r}: drop it, fill it, or leave out the column"
                 if _is_missing(value)
@@ -115,16 +103,16 @@ def _readable(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> di
                 f"{name!r} is {' '.join(repr(value).split())[:80]}"
             )
         if plain is not None:
-            made[str(name)] = plain
-    return made
+            written[str(name)] = plain
+    return written
 
 
 def _plain(value: Any) -> Any:
-    """The value as a text or an integer, or as a list or dictionary of them; None if missing.
+    """Convert to a text or an integer, or a list or dictionary of them; None if it is missing.
 
     Raises:
-        TypeError: it is something else.
-        ValueError: it is an array.
+        TypeError: the value is none of these.
+        ValueError: the value is an array.
     """
     if hasattr(value, "numpy"):
         value = value.numpy()
@@ -146,14 +134,14 @@ def _plain(value: Any) -> Any:
         return int(value) if value.is_integer() else repr(value)
     if type(value) is int:
         return value
-    # Dates, decimals and the intervals of categories have a text of their own; objects have none.
+    # Dates, decimals and the intervals of categories say what they are; a plain object does not.
     if isinstance(value, int) or type(value).__str__ is not object.__str__:
         return str(value)
     raise TypeError
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether the value is None, NaN, pandas' NA or a date that is none."""
+    """Whether the value is None, NaN, pandas' NA or a date that is NaT."""
     if isinstance(value, float | np.floating | np.datetime64 | np.timedelta64):
         return bool(value != value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")
