@@ -1,4 +1,4 @@
-"""Text files that may be compressed."""
+"""Open text files that may be compressed."""
 
 import codecs
 import contextlib
@@ -19,11 +19,11 @@ _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
 def open_text(
     file: Path, *, errors: str = "strict", newline: str | None = "\n"
 ) -> Iterator[IO[str]]:
-    r"""Opens a UTF-8 text file for reading; it is decompressed if its suffix is .gz or .xz.
+    r"""Open a UTF-8 text file for reading, and decompress it if its suffix is .gz or .xz.
 
-    A byte-order mark is skipped. One of UTF-16, which some spreadsheets write, makes it a text in
-    UTF-16. By default lines end only at "\n": texts may contain other characters that Python takes
-    for the end of a line.
+    A byte-order mark is skipped; one of UTF-16, which some spreadsheets write, selects UTF-16. By
+    default lines end only at "\n": texts may contain other characters at which Python would end a
+    line.
 
     Args:
         file: the file.
@@ -31,7 +31,7 @@ def open_text(
         newline: where lines end, as for `open`.
 
     Raises:
-        UserError: if the file cannot be read, is damaged or is not UTF-8.
+        UserError: the file cannot be read, is damaged or is not UTF-8.
     """
     opener = _OPENERS.get(file.suffix, open)
     encoding = "utf-8-sig"
