@@ -271,6 +271,6 @@ def _pairs(
 
 
 def _numbers(names: Iterable[Hashable]) -> np.ndarray:
-    """Number the names from 0 in the order of their first occurrence."""
+    """Assign numbers to names, from 0, in the order of their first occurrence."""
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(name, len(known)) for name in names], np.int64)

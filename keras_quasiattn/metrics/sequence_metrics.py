@@ -1,6 +1,6 @@
-"""The share of sequences that are right as a whole."""
+"""Metrics of the ids that a sequence model predicts: whole sequences, and perplexity."""
 
-from collections.abc import Sequence
+import math
 from typing import Any
 
 import keras
@@ -13,7 +13,7 @@ class SequenceAccuracy(keras.metrics.Metric):
 
         correct(b) = all over t with y(b,t) ≠ pad_id of  argmax_v logits(b,t,v) = y(b,t)
 
-    This is teacher forcing. For the share of exact matches it equals greedy decoding, because a
+    This is teacher forcing. It gives the same share of exact matches as greedy decoding, because a
     greedy decoder sees the true past up to its first error. Compare decoded strings with
     `exact_match`.
 
@@ -35,7 +35,7 @@ class SequenceAccuracy(keras.metrics.Metric):
         `result()` is a scalar in [0, 1], and 0 before the first sequence.
 
     Raises:
-        ValueError: if a rank is wrong.
+        ValueError: a rank is wrong.
 
     >>> metric = SequenceAccuracy()
     >>> logits = keras.ops.one_hot([[2, 1, 0], [2, 2, 0]], 3)
@@ -53,7 +53,7 @@ class SequenceAccuracy(keras.metrics.Metric):
         self.count = self.add_variable(shape=(), initializer="zeros", name="count")
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Counts the sequences of one batch."""
+        """Count the sequences of one batch."""
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
         if len(y_true.shape) != 2 or len(y_pred.shape) != 3:
             raise ValueError(
@@ -86,40 +86,92 @@ class SequenceAccuracy(keras.metrics.Metric):
         self.count.assign_add(ops.sum(weight))
 
     def result(self) -> Any:
-        """Returns the share of sequences that were right."""
+        """Return the share of right sequences so far."""
         return ops.divide_no_nan(self.correct, self.count)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments."""
+        """Return the constructor arguments."""
         return {**super().get_config(), "pad_id": self.pad_id}
 
 
-def exact_match(predictions: Sequence[str | bytes], references: Sequence[str | bytes]) -> float:
-    """Returns the share of decoded strings that equal their reference byte for byte.
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class SequencePerplexity(keras.metrics.Metric):
+    """Perplexity of the targets, given the true ids before each one.
 
-    A `str` is compared by its UTF-8 bytes.
+        result = exp(−Σ log softmax(logits[b, t])[y[b, t]] / number of (b, t))
+        over all (b, t) with y[b, t] ≠ pad_id
+
+    Every token has the same weight, however the set is cut into batches. The loss's label smoothing
+    does not affect it. Ends of sequences count. Perplexities are comparable only for the same
+    tokens; see `metrics.perplexity`.
 
     Args:
-        predictions: the model's answers.
-        references: the right answers, in the same order.
+        pad_id: target id that stands for padding.
+        name: name of the metric in logs.
+        dtype: dtype of the sums; float32 by default.
+
+    Call arguments:
+        y_true: integer ids (B, T).
+        y_pred: logits (B, T, V), of any float dtype.
+        sample_weight: None; or (B, T): a position of weight 0 does not count, any other counts
+            once.
+
+    Returns:
+        `result()` is a scalar, and 1 before the first token.
+
+    >>> metric = SequencePerplexity()
+    >>> metric.update_state([[1, 2, 0]], keras.ops.zeros((1, 3, 5)))
+    >>> round(float(metric.result()), 4)
+    5.0
+    """
+
+    def __init__(self, pad_id: int = 0, name: str = "perplexity", dtype: Any = None) -> None:
+        super().__init__(name=name, dtype=dtype)
+        self.pad_id = pad_id
+        self.total = self.add_variable(shape=(), initializer="zeros", name="total")
+        self.count = self.add_variable(shape=(), initializer="zeros", name="count")
+
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Add the tokens of one batch."""
+        y_true = ops.cast(y_true, "int32")
+        logits = ops.cast(y_pred, "float32")
+        counts = ops.not_equal(y_true, self.pad_id)
+        if sample_weight is not None:
+            counts = ops.logical_and(counts, ops.cast(sample_weight, "bool"))
+        of_target = ops.take_along_axis(logits, ops.expand_dims(y_true, -1), axis=-1)
+        losses = ops.logsumexp(logits, axis=-1) - ops.squeeze(of_target, -1)  # (B, T)
+        self.total.assign_add(ops.sum(ops.where(counts, losses, 0.0)))
+        self.count.assign_add(ops.sum(ops.cast(counts, self.dtype)))
+
+    def result(self) -> Any:
+        """Return the perplexity of all tokens so far."""
+        return ops.exp(ops.divide_no_nan(self.total, self.count))
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor arguments."""
+        return {**super().get_config(), "pad_id": self.pad_id}
+
+
+def perplexity(negative_log_likelihood: float, tokens: int) -> float:
+    """Return exp(negative_log_likelihood / tokens), or infinity where a float would overflow.
+
+    Perplexities are comparable only for the same tokens: per subword the value is lower than per
+    word. For the perplexity per word of a subword model, pass the sum over subwords with the number
+    of words.
+
+    Args:
+        negative_log_likelihood: sum over all tokens of a set, in nats, without label smoothing.
+        tokens: number of these tokens, the ends of sequences included.
 
     Raises:
-        ValueError: if the two differ in number, or are empty.
+        ValueError: `tokens` is below 1.
 
-    >>> exact_match(["-137", b"12"], ["-137", "13"])
-    0.5
+    >>> round(perplexity(3 * math.log(10), 3), 6)
+    10.0
     """
-    if len(predictions) != len(references) or len(references) == 0:
-        raise ValueError(
-            "predictions and references must have the same length, at least 1; "
-            f"got {len(predictions)} and {len(references)}"
-        )
-    pairs = zip(predictions, references, strict=True)
-    return sum(
-        _as_bytes(prediction) == _as_bytes(reference) for prediction, reference in pairs
-    ) / len(references)
-
-
-def _as_bytes(text: str | bytes) -> bytes:
-    # The command line passes bytes that are not UTF-8 as surrogates.
-    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    if tokens < 1:
+        raise ValueError(f"tokens must be at least 1; got {tokens}")
+    try:
+        return math.exp(negative_log_likelihood / tokens)
+    except OverflowError:
+        return math.inf

@@ -1,8 +1,9 @@
-"""The base class of metrics of ranked candidates."""
+"""Metrics of ranked candidates, as trec_eval computes them."""
 
 from typing import Any
 
 import keras
+import numpy as np
 from keras import ops
 
 QUESTIONS = ("positive", "both")
@@ -11,11 +12,11 @@ _LARGEST = 2**31 - 1  # JAX has no 64-bit integers by default
 
 
 class RankingMetric(keras.metrics.Metric):
-    """Mean over questions of a value of their ranked candidates, as trec_eval computes it.
+    """Mean over questions of a score of their ranked candidates, as trec_eval computes it.
 
     A question's candidates may come in any batches, in any order, on any replica of
     `tf.distribute`: the metric stores every example under its number until `result` is called, so
-    the mean is exact. A subclass defines what each positive candidate adds to its question's value.
+    the mean is exact. A subclass defines what each positive candidate adds to its question's score.
 
     Candidates with equal scores are not ranked by their order in the data, nor by document name as
     in trec_eval: `ties` says which come first. A NaN score ranks behind all other scores; among NaN
@@ -43,7 +44,7 @@ class RankingMetric(keras.metrics.Metric):
         wrong value, after an example beyond the capacity or one that two replicas have received.
 
     Raises:
-        ValueError: if an argument is out of range, a shape is wrong, or examples have weights.
+        ValueError: an argument is out of range, a shape is wrong, or examples have weights.
 
     Source: trec_eval (`map`, `recip_rank`, `recall_k`), which averages over questions with a
     positive.
@@ -75,7 +76,7 @@ class RankingMetric(keras.metrics.Metric):
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Stores the scores of one batch."""
+        """Store the scores of one batch."""
         if sample_weight is not None:
             raise ValueError("sample_weight must be None: rankings have no weights")
         y_true, y_pred = ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
@@ -99,10 +100,10 @@ class RankingMetric(keras.metrics.Metric):
         self.examples.assign(ops.scatter_update(self.examples.value, slot, example))
 
     def result(self) -> Any:
-        """Returns the mean over the questions received so far."""
+        """Return the mean over the questions received so far."""
         scores, examples = ops.convert_to_tensor(self.scores), ops.convert_to_tensor(self.examples)
         seen = examples[: self.capacity, 2]
-        # Training stores no examples, so the sort that follows each of its steps is skipped.
+        # Training stores no examples, so the sort after each update is skipped.
         mean = ops.cond(
             ops.any(seen > 0),
             lambda: self._mean(scores[: self.capacity], examples[: self.capacity]),
@@ -135,7 +136,7 @@ class RankingMetric(keras.metrics.Metric):
         return ops.divide_no_nan(total, ops.sum(ops.cast(counts, "float32")))
 
     def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
-        """Returns what each positive candidate adds to its question's value, (capacity,).
+        """Return what each positive candidate adds to its question's score, (capacity,).
 
         Entries of other candidates are ignored.
 
@@ -147,7 +148,7 @@ class RankingMetric(keras.metrics.Metric):
         raise NotImplementedError
 
     def _order(self, question: Any, score_rank: Any) -> Any:
-        """Returns the indices that sort by question, then by falling score.
+        """Return the indices that sort by question, then by falling score.
 
         No step needs a stable sort. Where it fits 32 bits, question and score make one key,
         question · base + score. Otherwise the score is split into digits, the highest first.
@@ -162,7 +163,7 @@ class RankingMetric(keras.metrics.Metric):
         return order
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments."""
+        """Return the constructor arguments."""
         own = {"capacity": self.capacity, "questions": self.questions, "ties": self.ties}
         return {**super().get_config(), **own}
 
@@ -172,7 +173,7 @@ def _score_rank_limit(capacity: int) -> int:
 
 
 def _score_ranks(scores: Any, label: Any, seen: Any, ties: str) -> Any:
-    """Returns the rank of each score: 0 for the highest, limit − 1 for an empty slot.
+    """Return the rank of each score: 0 for the highest, limit − 1 for an empty slot.
 
     Ranks are equal only where the order does not matter.
     """
@@ -185,15 +186,156 @@ def _score_ranks(scores: Any, label: Any, seen: Any, ties: str) -> Any:
 
 
 def _sort(keys: Any) -> tuple[Any, Any]:
-    """Returns the indices that sort the keys, and each key's rank among the distinct keys."""
+    """Return the indices that sort the keys, and each key's rank among the distinct keys."""
     order = ops.argsort(keys)
     ordered = ops.take(keys, order)
-    steps = ops.cast(ordered[1:] != ordered[:-1], "int32")
-    ranks = ops.cumsum(ops.concatenate([ops.zeros((1,), "int32"), steps]))
+    is_new = ops.cast(ordered[1:] != ordered[:-1], "int32")
+    ranks = ops.cumsum(ops.concatenate([ops.zeros((1,), "int32"), is_new]))
     order = ops.cast(order, "int32")
     return order, ops.scatter_update(ops.zeros_like(ranks), order[:, None], ranks)
 
 
 def _before(sizes: Any, segment: Any) -> Any:
-    """Returns, for each given segment, the sum of the sizes of all segments before it."""
+    """Return, for each given segment, the sum of the sizes of all segments before it."""
     return ops.take(ops.cumsum(sizes) - sizes, segment)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MeanAveragePrecision(RankingMetric):
+    """Mean over questions of the average precision of their ranked candidates.
+
+        AP = Σ over positives of (positives down to its rank) / rank, divided by all positives
+
+    `RankingMetric` describes the arguments, inputs, ties and which questions count.
+
+    >>> metric = MeanAveragePrecision(capacity=5)
+    >>> metric.update_state(  # one question: 1, 2/3
+    ...     [[1, 0, 0], [0, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1]
+    ... )
+    >>> metric.update_state([[1, 1, 3], [0, 1, 4]], [0.5, 0.5])  # another one, tied: 1/2
+    >>> round(float(metric.result()), 4)
+    0.6667
+
+    Source: trec_eval (`map`).
+    """
+
+    def __init__(
+        self,
+        *,
+        capacity: int,
+        questions: str = "positive",
+        ties: str = "worst",
+        name: str = "mean_average_precision",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(capacity=capacity, questions=questions, ties=ties, name=name, dtype=dtype)
+
+    def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
+        return found / (rank * ops.maximum(positives, 1.0))
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MeanReciprocalRank(RankingMetric):
+    """Mean over questions of 1 / rank of the first positive candidate.
+
+    `RankingMetric` describes the arguments, inputs, ties and which questions count.
+
+    >>> metric = MeanReciprocalRank(capacity=3)
+    >>> metric.update_state([[0, 0, 0], [1, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1])
+    >>> float(metric.result())
+    0.5
+
+    Source: trec_eval (`recip_rank`).
+    """
+
+    def __init__(
+        self,
+        *,
+        capacity: int,
+        questions: str = "positive",
+        ties: str = "worst",
+        name: str = "mean_reciprocal_rank",
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(capacity=capacity, questions=questions, ties=ties, name=name, dtype=dtype)
+
+    def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
+        return ops.where(found == 1.0, 1.0 / rank, 0.0)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class RecallAtK(RankingMetric):
+    """Mean over questions of the share of their positive candidates that rank among the first k.
+
+    With n candidates per question, one of them positive, this is Recall_n@k of response selection.
+
+    Args:
+        k: number of first candidates, at least 1.
+
+    `RankingMetric` describes the other arguments, inputs, ties and which questions count.
+
+    >>> metric = RecallAtK(2, capacity=3)
+    >>> metric.update_state([[0, 0, 0], [1, 0, 1], [1, 0, 2]], [0.3, 0.2, 0.1])
+    >>> float(metric.result())
+    0.5
+
+    Source: trec_eval (`recall_k`); Lowe et al. 2015, "The Ubuntu Dialogue Corpus", §5.1.
+    """
+
+    def __init__(
+        self,
+        k: int,
+        *,
+        capacity: int,
+        questions: str = "positive",
+        ties: str = "worst",
+        name: str | None = None,
+        dtype: Any = None,
+    ) -> None:
+        if k < 1:
+            raise ValueError(f"k must be at least 1; got {k}")
+        name = name or f"recall_at_{k}"
+        super().__init__(capacity=capacity, questions=questions, ties=ties, name=name, dtype=dtype)
+        self.k = k
+
+    def _gain(self, rank: Any, found: Any, positives: Any) -> Any:
+        return ops.where(rank <= self.k, 1.0 / ops.maximum(positives, 1.0), 0.0)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor arguments."""
+        return {**super().get_config(), "k": self.k}
+
+
+def average_precisions(
+    labels: np.ndarray, questions: np.ndarray, scores: np.ndarray, counted: str = "positive"
+) -> np.ndarray:
+    """Return the average precision of every question; `MeanAveragePrecision` is their mean.
+
+    AP = mean over the positive candidates of (positives down to its rank) / rank
+
+    Ties count against the model: of equal scores, the negative candidates come first.
+
+    Args:
+        labels: (pairs,), 1 for a right candidate and 0 for a wrong one.
+        questions: (pairs,), the question of each candidate.
+        scores: (pairs,), the higher the better.
+        counted: "positive" for the questions with a right candidate, "both" for those with a right
+            and a wrong one.
+
+    Returns:
+        (questions,), in the order of the questions' numbers; only the questions that count.
+
+    >>> average_precisions(np.array([0, 1, 1]), np.array([4, 4, 4]), np.array([0.2, 0.9, 0.1]))
+    array([0.83333333])
+    """
+    found = []
+    for question in np.unique(questions):
+        chosen = questions == question
+        label, score = labels[chosen], scores[chosen]
+        positives = int(label.sum())
+        if not positives or (counted == "both" and positives == len(label)):
+            continue
+        ranked = label[np.lexsort((label, -score))]
+        precision = np.cumsum(ranked) / np.arange(1, len(ranked) + 1)
+        found.append(float(precision[ranked == 1].mean()))
+    return np.array(found)
