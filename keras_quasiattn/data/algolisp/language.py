@@ -7,7 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from types import GeneratorType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 Tree: TypeAlias = "str | list[Tree]"
 
@@ -138,13 +138,6 @@ def check_type(name: Any) -> None:
         )
 
 
-def _check_scalar(value: Any) -> None:
-    if kind_of(value) not in _SCALARS:
-        raise ProgramError(
-            f"a dictionary can only hold numbers, truth values and strings, not {kind_of(value)}"
-        )
-
-
 def _check_element(value: Any) -> None:
     kind = kind_of(value)
     if kind not in _SCALARS and (
@@ -167,7 +160,7 @@ def _check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> N
             raise ProgramError(f"argument {place} of {name} must be {wanted}, not {kind}")
 
 
-# Constants, and the functions that take no function as an argument.
+# Constants, and functions that take no function as an argument.
 
 CONSTANTS: Final[Mapping[str, Any]] = {
     **{str(number): number for number in (0, 1, 2, 10, 40, 1_000_000_000)},
@@ -183,21 +176,18 @@ CONSTANTS: Final[Mapping[str, Any]] = {
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Function:
-    """A function of the language.
+    """A function of the language that takes no function as an argument.
 
     Args:
         name: its name in programs.
         kinds: what each argument must be: a kind of `kind_of`, or "any" for anything but a
             function.
         compute: computes the result; may raise ProgramError or ArithmeticError.
-        work: from a call's arguments, of any number and kind, the steps that it takes in addition
-            to those for its arguments and its result.
     """
 
     name: str
     kinds: tuple[str, ...]
     compute: Callable[..., Any]
-    work: Callable[..., int] = lambda *_: 0
 
     def __call__(self, *arguments: Any) -> Any:
         """Check the number and kinds of the arguments, and compute the result."""
@@ -287,19 +277,16 @@ def _split(text: str, delimiter: str) -> list[str]:
 
 
 def _insert(dictionary: dict, key: Any, value: Any) -> dict:
-    _check_scalar(key)
-    _check_scalar(value)
+    for kind in (kind_of(key), kind_of(value)):
+        if kind not in _SCALARS:
+            raise ProgramError(
+                f"a dictionary can only hold numbers, truth values and strings, not {kind}"
+            )
     return {**dictionary, key: value}
 
 
 def _is_prime(number: float) -> bool:
     return number > 1 and all(number % divisor for divisor in _range(2, 1 + _root(number)))
-
-
-def _prime_work(*arguments: Any) -> int:
-    if len(arguments) != 1 or type(arguments[0]) not in (int, float):
-        return 0
-    return int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2))))
 
 
 def _digits(number: float) -> list[int]:
@@ -309,60 +296,57 @@ def _digits(number: float) -> list[int]:
 
 
 _LESS_OR_EQUAL = _ordered(operator.le)
-_NUMBER, _BOOL, _STRING, _ARRAY = "number", "truth value", "string", "array"
-_TWO_NUMBERS, _TWO_STRINGS, _TWO_VALUES = (_NUMBER,) * 2, (_STRING,) * 2, ("any",) * 2
-_DEFINITIONS: Final[dict[str, tuple[Any, ...]]] = {  # the fields of `Function` after the name
-    "+": (_TWO_NUMBERS, operator.add),
-    "-": (_TWO_NUMBERS, operator.sub),
-    "*": (_TWO_NUMBERS, operator.mul),
-    "/": (_TWO_NUMBERS, _divide),
-    "%": (_TWO_NUMBERS, operator.mod),
-    "pow": (_TWO_NUMBERS, _power),
-    "sqrt": ((_NUMBER,), _root),
-    "floor": ((_NUMBER,), _whole),  # rounds towards zero, as in the published tests
-    "!": ((_BOOL,), operator.not_),
-    "||": ((_BOOL, _BOOL), operator.or_),
-    "&&": ((_BOOL, _BOOL), operator.and_),
-    "<": (_TWO_VALUES, _ordered(operator.lt)),
-    ">": (_TWO_VALUES, _ordered(operator.gt)),
-    "<=": (_TWO_VALUES, _LESS_OR_EQUAL),
-    ">=": (_TWO_VALUES, _ordered(operator.ge)),
-    "==": (_TWO_VALUES, are_equal),
-    "!=": (_TWO_VALUES, lambda left, right: not are_equal(left, right)),
-    "range": (_TWO_NUMBERS, _range),
-    "array-new": (("type",), lambda _: []),
-    "len": ((_ARRAY,), len),
-    "head": ((_ARRAY,), lambda array: _element(array, 0)),
-    "tail": ((_ARRAY,), lambda array: array[1:]),
-    "deref": ((_ARRAY, _NUMBER), _element),
-    "int-deref": ((_ARRAY, _NUMBER), _element),
-    "slice": ((_ARRAY, *_TWO_NUMBERS), _slice),
-    "append": ((_ARRAY, "any"), _append),
-    "sort": ((_ARRAY,), _sort),
-    "reverse": ((_ARRAY,), lambda array: array[::-1]),
-    "strlen": ((_STRING,), len),
-    "str_index": ((_NUMBER, _STRING), lambda index, text: _element(text, index)),
-    "str_concat": (_TWO_STRINGS, operator.add),
-    "str_split": (_TWO_STRINGS, _split),
-    "dict-new": (("type", "type"), lambda _key, _value: {}),
-    "dict-insert": (("dictionary", "any", "any"), _insert),
-    "dict-keys": (("dictionary",), lambda dictionary: _sort(tuple(dictionary))),
-    "square": ((_NUMBER,), lambda number: number * number),
-    "is_prime": ((_NUMBER,), _is_prime, _prime_work),
-    "min": (_TWO_NUMBERS, lambda left, right: left if left <= right else right),
-    "max": (_TWO_NUMBERS, lambda left, right: right if left <= right else left),
-    "str_min": (_TWO_STRINGS, min),
-    "str_max": (_TWO_STRINGS, max),
-    "contains": ((_ARRAY, "any"), lambda array, value: any(are_equal(one, value) for one in array)),
-    "is_sorted": (
-        (_ARRAY,),
-        lambda array: all(_LESS_OR_EQUAL(*pair) for pair in itertools.pairwise(array)),
-    ),
-    "abs": ((_NUMBER,), abs),
-    "digits": ((_NUMBER,), _digits),
+
+# By the kinds of its arguments, the functions' names and what computes them.
+_DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
+    "number": {
+        "sqrt": _root,
+        "floor": _whole,  # rounds towards zero, as in the published tests
+        "square": lambda number: number * number,
+        "is_prime": _is_prime,
+        "abs": abs,
+        "digits": _digits,
+    },
+    "number, number": {
+        **{"+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide},
+        **{"%": operator.mod, "pow": _power, "range": _range},
+        "min": lambda left, right: left if left <= right else right,
+        "max": lambda left, right: right if left <= right else left,
+    },
+    "truth value": {"!": operator.not_},
+    "truth value, truth value": {"||": operator.or_, "&&": operator.and_},
+    "any, any": {
+        **{"<": _ordered(operator.lt), ">": _ordered(operator.gt), "<=": _LESS_OR_EQUAL},
+        **{">=": _ordered(operator.ge), "==": are_equal},
+        "!=": lambda left, right: not are_equal(left, right),
+    },
+    "string": {"strlen": len},
+    "string, string": {
+        **{"str_concat": operator.add, "str_split": _split, "str_min": min, "str_max": max}
+    },
+    "number, string": {"str_index": lambda index, text: _element(text, index)},
+    "type": {"array-new": lambda _: []},
+    "array": {
+        **{"len": len, "sort": _sort},
+        "head": lambda array: _element(array, 0),
+        "tail": lambda array: array[1:],
+        "reverse": lambda array: array[::-1],
+        "is_sorted": lambda array: all(_LESS_OR_EQUAL(*pair) for pair in itertools.pairwise(array)),
+    },
+    "array, number": {"deref": _element, "int-deref": _element},
+    "array, number, number": {"slice": _slice},
+    "array, any": {
+        "append": _append,
+        "contains": lambda array, value: any(are_equal(one, value) for one in array),
+    },
+    "type, type": {"dict-new": lambda _key, _value: {}},
+    "dictionary, any, any": {"dict-insert": _insert},
+    "dictionary": {"dict-keys": lambda dictionary: _sort(tuple(dictionary))},
 }
 FUNCTIONS: Final[Mapping[str, Function]] = {
-    name: Function(name, *fields) for name, fields in _DEFINITIONS.items()
+    name: Function(name, tuple(kinds.split(", ")), compute)
+    for kinds, functions in _DEFINITIONS.items()
+    for name, compute in functions.items()
 }
 
 # How programs run. An evaluation is either a value, or a generator that yields the evaluations it
@@ -383,27 +367,23 @@ _HIGHER_ORDER: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _HigherOrder:
+class _HigherOrder(NamedTuple):
     name: str
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Closure:
+class _Closure(NamedTuple):
     parameters: Sequence[str]
     body: Tree
     scope: _Scope
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Partial:
+class _Partial(NamedTuple):
     place: int
     value: Any
     function: Any
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Combined:
+class _Combined(NamedTuple):
     outer: Any
     inner: Any
 
@@ -556,8 +536,9 @@ class _Machine:
             function = function.function
         self._work(1 + sum(map(size_of, arguments)))
         if type(function) is Function:
-            self._work(function.work(*arguments))
             value = function(*arguments)
+            if function.compute is _is_prime:  # one step for each divisor that it may try
+                self._work(int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2)))))
             self._work(size_of(value))
             return value
         if type(function) is _Closure:
