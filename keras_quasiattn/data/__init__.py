@@ -3,11 +3,9 @@
 from keras_quasiattn.extras import needs
 
 with needs("tasks"):
-    from keras_quasiattn.data.algolisp import (
-        GeneratedAlgoLisp,
-        GeneratedAlgoLispConfig,
-        Program,
-        ProgramError,
+    from keras_quasiattn.data.algolisp.generator import GeneratedAlgoLisp, GeneratedAlgoLispConfig
+    from keras_quasiattn.data.algolisp.language import Program, ProgramError
+    from keras_quasiattn.data.algolisp.problems import (
         ProgramTests,
         ProgramTexts,
         programs_from_files,

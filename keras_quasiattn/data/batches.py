@@ -253,19 +253,10 @@ def evaluation_token_batches(
 
     Fewer than `row_multiple` examples are left out, the shortest.
 
-    Args:
-        columns: as for `token_batches`, like the other arguments.
-        lengths: integers (examples,).
-        batch_tokens: tokens on one side of a batch, padding included.
-        length_multiple: batch lengths are multiples of this.
-        encode: called with a batch of examples and the scalar L.
-        row_multiple: the number of examples in a batch is a multiple of this.
+    Arguments and errors are those of `token_batches`.
 
     Returns:
         A finite dataset of encoded batches.
-
-    Raises:
-        ValueError: as for `token_batches`.
 
     >>> columns = {"text": np.array([b"a", b"b c d e f", b"g h"], object)}
     >>> settings = dict(

@@ -1,4 +1,4 @@
-"""Read rows of TSV, CSV, TXT and JSONL files, with their line numbers."""
+"""Read rows of TSV, CSV, TXT, JSONL and Parquet files, with their line numbers."""
 
 import csv
 import itertools
@@ -11,7 +11,7 @@ from typing import IO, Any
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import open_text
 
-_FORMS = (".tsv", ".csv", ".txt", ".jsonl")
+_FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
 # What may separate the fields of a spreadsheet: commas, or semicolons where commas are decimal.
 _DELIMITERS = {".csv": ",;\t", ".txt": "\t;,"}
 _FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^"\t]*))(\t|\Z)')
@@ -37,21 +37,21 @@ def read_table(
     line has. Fields may be quoted with `"` as in RFC 4180. A first line such as `sep=;` and rows of
     empty fields are skipped. TXT is read like CSV.
 
-    JSONL: each line is an object or a list of objects.
+    JSONL: each line is an object or a list of objects. Parquet: the number of a row takes the place
+    of the line number.
 
-    The file may be compressed (.gz, .xz). Other columns are ignored.
+    The file may be compressed (.gz, .xz), except Parquet. Other columns are ignored.
 
     Args:
-        file: a file whose name ends in .tsv, .csv, .txt or .jsonl, or in one of these and .gz or
-            .xz.
+        file: a file whose name ends in .tsv, .csv, .txt, .jsonl or .parquet; .gz or .xz may follow.
         columns: the wanted columns.
         optional: columns to include if the file (in JSONL, the row) has them.
         quoted: whether the fields of a TSV may be quoted like those of a CSV.
         names: the name in the file of each wanted column that is called something else there.
 
     Yields:
-        The number of the row's (last) line, counted from 1, and the fields by column; a JSON number
-        is converted to text.
+        The number of the row's (last) line, counted from 1, and the fields by column; an integer in
+        JSONL or Parquet is converted to text.
 
     Raises:
         UserError: the file cannot be read, has another format (the message names the line) or has
@@ -61,13 +61,15 @@ def read_table(
     for column in names:
         if column not in (*columns, *optional):
             raise UserError.unknown("column", column, (*columns, *optional))
-    ours = {names.get(column, column): column for column in (*columns, *optional)}
+    our_names = {names.get(column, column): column for column in (*columns, *optional)}
     columns = [names.get(column, column) for column in columns]
     optional = [names.get(column, column) for column in optional]
     form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
     with open_text(file, newline="") as stream:
         if form == ".jsonl":
-            rows = _json_rows(file, stream, columns, optional)
+            rows = _typed_rows(file, read_objects(file, stream, columns), columns, optional)
+        elif form == ".parquet":
+            rows = _typed_rows(file, _parquet_rows(file), columns, optional)
         else:
             if form in _DELIMITERS:
                 lines = _spreadsheet_fields(file, stream, _DELIMITERS[form], columns)
@@ -80,9 +82,9 @@ def read_table(
                 lines = _csv_fields(file, stream, "\t")
             else:
                 lines = _tsv_fields(file, stream)
-            rows = _delimited_rows(file, lines, columns, optional, ours)
+            rows = _delimited_rows(file, lines, columns, optional, our_names)
         for number, row in _at_least_one(file, rows):
-            yield number, {ours[column]: field for column, field in row.items()}
+            yield number, {our_names[column]: field for column, field in row.items()}
 
 
 def read_inputs(
@@ -158,15 +160,30 @@ def read_objects(
             yield number, row
 
 
-def _json_rows(
-    file: Path, stream: IO[str], columns: Sequence[str], optional: Sequence[str]
+def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    import pyarrow.parquet  # part of TensorFlow Datasets, and slow to import
+
+    try:
+        batches = pyarrow.parquet.ParquetFile(file).iter_batches()
+        rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+        yield from enumerate(rows, 1)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{file} is not a Parquet file: {str(error).splitlines()[0]}") from None
+
+
+def _typed_rows(
+    file: Path,
+    rows: Iterator[tuple[int, dict[str, Any]]],
+    columns: Sequence[str],
+    optional: Sequence[str],
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, row in read_objects(file, stream, columns):
+    for number, row in rows:
         wanted = [*columns, *(column for column in optional if column in row)]
         for column in wanted:
-            if not isinstance(row.get(column), str | int) or isinstance(row.get(column), bool):
+            value = row.get(column)
+            if not isinstance(value, str | int) or isinstance(value, bool):
                 raise UserError(
-                    f"{file}, line {number}: {column!r} is {json.dumps(row.get(column))}: "
+                    f"{file}, line {number}: {column!r} is {json.dumps(value, default=str)}: "
                     "expected a text or an integer"
                 )
         yield number, {column: str(row[column]) for column in wanted}
@@ -177,7 +194,7 @@ def _delimited_rows(
     lines: _Fields,
     columns: Sequence[str],
     optional: Sequence[str],
-    ours: Mapping[str, str],
+    our_names: Mapping[str, str],
 ) -> Iterator[tuple[int, dict[str, str]]]:
     _, header = next(lines, (1, []))
     if any("\0" in name for name in header):
@@ -186,7 +203,7 @@ def _delimited_rows(
         raise UserError(
             f"{file}, line 1: the columns are {_listed(header)}: "
             f"{_listed(columns)} must be among them, or name yours, "
-            f"such as --columns {ours[columns[0]]}=NAME"
+            f"such as --columns {our_names[columns[0]]}=NAME"
         )
     wanted = [*columns, *(column for column in optional if column in header)]
     places = {column: header.index(column) for column in wanted}

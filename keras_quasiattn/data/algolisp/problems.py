@@ -11,7 +11,6 @@ import tensorflow_datasets as tfds
 
 from keras_quasiattn.data.algolisp.language import (
     MAX_NESTING,
-    MAX_STEPS,
     Program,
     ProgramError,
     Tree,
@@ -59,18 +58,11 @@ class ProgramTests:
     return_type: str
     tests: tuple[Example, ...]
 
-    def passed_by(self, program: str, max_steps: int = MAX_STEPS) -> bool:
-        """Whether a program answers every test correctly; False if it cannot be read or run.
-
-        Args:
-            program: tokens separated by spaces.
-            max_steps: limit of each run.
-        """
+    def passed_by(self, program: str) -> bool:
+        """Whether a program answers every test correctly; False if it cannot be read or run."""
         try:
             runnable = Program(program, self.arguments)
-            return all(
-                are_equal(runnable.run(test.inputs, max_steps), test.output) for test in self.tests
-            )
+            return all(are_equal(runnable.run(test.inputs), test.output) for test in self.tests)
         except ProgramError:
             return False
 

@@ -1,16 +1,37 @@
+"""Corpora that are built from files in the manual folder."""
+
+import gzip
 import json
 import lzma
+import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 from shared_data import PATH, needs_shared_data
 
-from keras_quasiattn.data import LabelledTextSet, PairCorpus, TextPairs, pairs_from_tfds, prepare
+from keras_quasiattn.data import (
+    AgNewsPart,
+    LabelledTextSet,
+    PairCorpus,
+    ParallelCorpus,
+    ParallelTexts,
+    ParallelTextSet,
+    QuestionCorpus,
+    StanfordSentiment,
+    TextPairs,
+    pairs_from_tfds,
+    parallel_from_tfds,
+    prepare,
+    texts_from_tfds,
+)
 from keras_quasiattn.errors import UserError
 
+COMPRESS = {".xz": lzma.compress, ".gz": gzip.compress}
+SPLITS = {split: split for split in ("train", "validation", "test")}
 WIKIQA = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
 TRECQA = "question_id\tquestion\tsentence\tlabel\tin_clean"
 GROUP = {"id": "g1", "context": ["hi", "how ?"], "candidates": ["so", "no", "yes"], "label": 2}
@@ -23,8 +44,72 @@ RANKED = [
 def put(folder: Path, name: str, lines: Sequence[str]) -> None:
     file = folder / "downloads" / "manual" / name
     file.parent.mkdir(parents=True, exist_ok=True)
-    text = "\n".join(lines) + "\n"
-    file.write_bytes(lzma.compress(text.encode()) if name.endswith(".xz") else text.encode())
+    content = "".join(f"{line}\n" for line in lines).encode()
+    file.write_bytes(COMPRESS.get(file.suffix, bytes)(content))
+
+
+BUILDERS = [AgNewsPart, StanfordSentiment, PairCorpus, ParallelCorpus, QuestionCorpus]
+EVERY = [(builder, config.name) for builder in BUILDERS[1:] for config in builder.BUILDER_CONFIGS]
+
+
+@pytest.mark.parametrize(("builder", "config"), [(AgNewsPart, None), *EVERY])
+def test_missing_files_are_named_with_what_to_do(
+    builder: Any, config: str | None, tmp_path: Path
+) -> None:
+    def make() -> tfds.core.DatasetBuilder:
+        return builder(config=config, data_dir=tmp_path)
+
+    told = "is not in {}: put the corpus's files, plain or .xz or .gz, into a folder"
+    with pytest.raises(UserError, match=told.format("downloads/manual in the data folder")):
+        prepare(make, tmp_path)
+    put(tmp_path, "other.tsv", ["label"])
+    with pytest.raises(UserError, match=told.format(re.escape(f"{tmp_path}/downloads/manual"))):
+        prepare(make, tmp_path)
+
+
+def put_sentiment(folder: Path, labels: str, count: int) -> None:
+    for name in ("train", "phrases.train", "dev", "test"):
+        rows = [f"{number % count}\t{name} {number} film" for number in range(2 * count)]
+        suffix = "" if name == "dev" else ".xz"
+        put(folder, f"sst/stsa.{labels}.{name}.tsv{suffix}", ["label\ttext", *rows])
+
+
+@pytest.mark.parametrize(("labels", "count"), [("fine", 5), ("binary", 2)])
+def test_sentiment_of_sentences_and_phrases(labels: str, count: int, tmp_path: Path) -> None:
+    put_sentiment(tmp_path, labels, count)
+    for config, train in ((labels, "train"), (f"{labels}_phrases", "phrases.train")):
+        builder = prepare(
+            lambda config=config: StanfordSentiment(config=config, data_dir=tmp_path), tmp_path
+        )
+        read = texts_from_tfds(builder, ["text"], "label", ["train", "validation", "test"])
+        assert len(read.classes) == count and read.version == f"stanford_sentiment/{config}/1.0.0"
+        assert sorted(read.splits["train"].texts)[0] == f"{train} 0 film".encode()
+        assert {len(split) for split in read.splits.values()} == {2 * count}
+        for text, label in zip(read.splits["test"].texts, read.splits["test"].labels, strict=True):
+            assert int(text.split()[1]) % count == label
+
+
+def test_part_of_the_news(tmp_path: Path) -> None:
+    put(tmp_path, "ag_news/train_subset.tsv", ["label\tsource\ttext", "1\t6\ta b", "4\t1\tc"])
+    put(tmp_path, "ag_news/test.tsv.xz", ["label\ttitle\tdescription", "2\tGame\tover now"])
+    builder = prepare(lambda: AgNewsPart(data_dir=tmp_path), tmp_path)
+    read = texts_from_tfds(builder, ["text"], "label", ["train", "test"])
+    assert read.classes == ("World", "Sports", "Business", "Sci/Tech")
+    assert dict(zip(read.splits["train"].texts, read.splits["train"].labels, strict=True)) == {
+        b"a b": 0,
+        b"c": 3,
+    }
+    assert read.splits["test"].texts.tolist() == [b"Game over now"] and read.splits[
+        "test"
+    ].labels.tolist() == [1]
+
+
+def test_another_manual_folder(tmp_path: Path) -> None:
+    put_sentiment(tmp_path, "binary", 2)
+    config = tfds.download.DownloadConfig(manual_dir=tmp_path / "downloads" / "manual")
+    builder = StanfordSentiment(config="binary", data_dir=tmp_path / "elsewhere")
+    builder.download_and_prepare(download_config=config)
+    assert builder.info.splits["train"].num_examples == 4
 
 
 def read(folder: Path, config: str) -> LabelledTextSet[TextPairs]:
@@ -236,14 +321,8 @@ def test_labels_that_cannot_be(config: str, tmp_path: Path) -> None:
         read(tmp_path, config)
 
 
-def test_every_missing_file_is_named(tmp_path: Path) -> None:
-    configs = [config.name for config in PairCorpus.BUILDER_CONFIGS]
+def test_configs_to_rank() -> None:
     assert [config.name for config in PairCorpus.BUILDER_CONFIGS if config.ranked] == RANKED
-    for config in configs:
-        with pytest.raises(
-            UserError, match="is not in downloads/manual in the data folder: put the corpus's"
-        ):
-            read(tmp_path, config)
 
 
 @needs_shared_data
@@ -291,3 +370,87 @@ def test_published_counts(
         assert len(set(part.groups[part.labels == 1])) == count
     if config == "trecqa_clean":
         assert [len(set(made.splits[split].groups)) for split in ("validation", "test")] == [65, 68]
+
+
+def translations(folder: Path, config: str, source: str, target: str) -> ParallelTextSet:
+    builder = prepare(lambda: ParallelCorpus(config=config, data_dir=folder), folder)
+    return parallel_from_tfds(builder, SPLITS, source, target)
+
+
+def sides(pairs: ParallelTexts) -> list[tuple[str, str]]:
+    return [(s.decode(), t.decode()) for s, t in zip(pairs.source, pairs.target, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("config", "names", "languages", "suffix"),
+    [
+        ("iwslt15_envi", ("train", "tst2012", "tst2013"), ("en", "vi"), ""),
+        ("multi30k", ("train", "val", "test_2016_flickr"), ("en", "de"), ".gz"),
+    ],
+)
+def test_corpus_of_a_file_a_language(
+    config: str, names: tuple[str, ...], languages: tuple[str, str], suffix: str, tmp_path: Path
+) -> None:
+    folder = "multi30k" if config == "multi30k" else "iwslt15-envi"
+    for name in names:
+        for language in languages:
+            lines = [f"{name} {language} {n} &apos;s" for n in (3, 1, 2)]
+            put(tmp_path, f"{folder}/{name}.{language}{suffix}", lines)
+    there, back = (
+        translations(tmp_path, config, *languages),
+        translations(tmp_path, config, *languages[::-1]),
+    )
+    for split, name in zip(SPLITS, names, strict=True):
+        expected = [
+            tuple(f"{name} {language} {n} &apos;s" for language in languages) for n in (3, 1, 2)
+        ]
+        assert sides(there.splits[split]) == expected
+        assert sides(back.splits[split]) == [pair[::-1] for pair in expected]
+    assert there.version == f"parallel_corpus/{config}/1.0.0" and there.classes == ()
+    with pytest.raises(
+        UserError, match=f"unknown language of parallel_corpus/{config}.*'fr'.*choose from"
+    ):
+        translations(tmp_path, config, "fr", languages[0])
+
+
+def test_corpus_of_tables(tmp_path: Path) -> None:
+    for name in ("train10k", "tst2012", "tst2013"):
+        rows_of_table = [
+            "en\tset\tvi",
+            f"Hi .\tx\tChào {name} .",
+            "\tx\tnot in English",
+            "So ?\tx\t \u00a0",
+        ]
+        put(tmp_path, f"iwslt15-envi/{name}.tsv.xz", rows_of_table)
+    texts = translations(tmp_path, "iwslt15_envi_part", "vi", "en")
+    assert sides(texts.splits["validation"]) == [("Chào tst2012 .", "Hi .")]
+    assert texts.dropped == dict.fromkeys(SPLITS, 2)
+
+
+def test_uneven_files_of_a_corpus_are_named(tmp_path: Path) -> None:
+    for name in ("train", "val", "test_2016_flickr"):
+        for language, count in (("en", 3), ("de", 2)):
+            put(tmp_path, f"multi30k/{name}.{language}", ["a"] * count)
+    with pytest.raises(
+        UserError, match=r"different numbers of lines: .*train\.en has 3, .*train\.de has 2"
+    ):
+        translations(tmp_path, "multi30k", "en", "de")
+
+
+@needs_shared_data
+@pytest.mark.parametrize(
+    ("config", "languages", "sizes"),
+    [
+        pytest.param("multi30k", ("en", "de"), (29_000, 1014, 1000), marks=pytest.mark.long),
+        ("iwslt15_envi_part", ("en", "vi"), (10_000, 1553, 1268)),
+    ],
+)
+def test_published_pairs(
+    config: str, languages: tuple[str, str], sizes: tuple[int, ...], tmp_path: Path
+) -> None:
+    builder = ParallelCorpus(config=config, data_dir=tmp_path)
+    manual = tfds.download.DownloadConfig(manual_dir=PATH / "raw-qa")
+    builder.download_and_prepare(download_config=manual)
+    texts = parallel_from_tfds(builder, SPLITS, *languages)
+    counts = [len(texts.splits[split]) + texts.dropped[split] for split in SPLITS]
+    assert tuple(counts) == sizes and sum(texts.dropped.values()) < 10
