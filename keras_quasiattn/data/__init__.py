@@ -31,6 +31,7 @@ with needs("tasks"):
     )
     from keras_quasiattn.data.corpora import (
         AgNewsPart,
+        CorpusConfig,
         PairCorpus,
         PairCorpusConfig,
         ParallelCorpus,
@@ -77,6 +78,7 @@ __all__ = [
     "ArithmeticGrammar",
     "ArithmeticMlu",
     "ArithmeticMluConfig",
+    "CorpusConfig",
     "Expression",
     "GeneratedAlgoLisp",
     "GeneratedAlgoLispConfig",

@@ -58,7 +58,10 @@ class CorpusConfig(tfds.core.BuilderConfig):
     ranked: bool = False
 
 
-PairCorpusConfig = ParallelCorpusConfig = QuestionCorpusConfig = CorpusConfig
+# Earlier names, from when each builder had its own config class.
+PairCorpusConfig = CorpusConfig
+ParallelCorpusConfig = CorpusConfig
+QuestionCorpusConfig = CorpusConfig
 
 
 def _splits(reader: _Reader, pattern: str, names: Mapping[str, str]) -> dict[str, Sequence[Any]]:

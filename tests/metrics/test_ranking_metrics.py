@@ -130,7 +130,7 @@ def test_nan_ranks_below_the_lowest_score_where_all_scores_differ_and_the_capaci
     assert measured(metric, labels[order], np.zeros(3, int), scores[order]) == 1 / 2
 
 
-@pytest.mark.parametrize("capacity", [1, 2, 20_000, 100_000])
+@pytest.mark.parametrize("capacity", [1, 2, 40_000])
 def test_every_capacity_sorts_within_32_bits(capacity):
     """From 32,768 examples on question and score need more bits than one key has."""
     random = np.random.default_rng(0)

@@ -17,7 +17,7 @@ from keras_quasiattn.data.algolisp.generator import (
 from keras_quasiattn.data.algolisp.language import Program, has_type
 from keras_quasiattn.data.algolisp.phrases import PHRASES
 
-COUNT = 400
+COUNT = 200
 
 
 @pytest.fixture(scope="module")
@@ -209,10 +209,10 @@ def test_another_process_makes_the_same_problems(problems):
 
 def test_memory_does_not_hold_the_problems():
     tracemalloc.start()
-    count = sum(1 for _ in generate_problems("test", 150, seed=3))
+    count = sum(1 for _ in generate_problems("test", 50, seed=3))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 150 and peak < 300_000
+    assert count == 50 and peak < 300_000
 
 
 @pytest.mark.parametrize("type_name", ["int", "int[]", "string", "string[]"])
