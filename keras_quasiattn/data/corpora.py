@@ -4,7 +4,6 @@ Their files go into TFDS's manual folder, by default `downloads/manual` in the d
 may be compressed: its name may end in .xz or .gz.
 """
 
-import abc
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,7 +39,7 @@ _TEXT = tfds.features.Text()
 
 @dataclasses.dataclass
 class CorpusConfig(tfds.core.BuilderConfig):
-    """One corpus: its classes or languages, and the files of its splits.
+    """One corpus: the files of its splits, and its classes or languages.
 
     Args:
         name: name of the config.
@@ -68,7 +67,7 @@ def _splits(reader: _Reader, pattern: str, names: Mapping[str, str]) -> dict[str
     return {split: (reader, pattern.format(name)) for split, name in names.items()}
 
 
-class _Corpus(tfds.core.GeneratorBasedBuilder):
+class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     """The base of the corpora, whose configs name the files and their readers."""
 
     VERSION = tfds.core.Version("1.0.0")
@@ -77,16 +76,16 @@ class _Corpus(tfds.core.GeneratorBasedBuilder):
         "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the "
         "builder's documentation lists their names and columns"
     )
-    CORPUS: CorpusConfig | None = None  # of a builder without configs
+    CORPUS: CorpusConfig | None = None
 
     @property
     def corpus(self) -> CorpusConfig:
-        """The builder's corpus: its config, if it has several."""
+        """The config, or the only corpus of a builder without configs."""
         return self.builder_config or self.CORPUS
 
-    @abc.abstractmethod
     def _features(self) -> tfds.features.FeaturesDict:
-        """Return the features of an example."""
+        """Return the features of an example: by default, a text and its class."""
+        return tfds.features.FeaturesDict({"text": _TEXT, "label": self._label()})
 
     def _info(self) -> tfds.core.DatasetInfo:
         features = self._features()
@@ -125,13 +124,6 @@ class _Corpus(tfds.core.GeneratorBasedBuilder):
         yield from reader(*paths)
 
 
-class _TextCorpus(_Corpus):
-    """The base of corpora of texts with a class."""
-
-    def _features(self) -> tfds.features.FeaturesDict:
-        return tfds.features.FeaturesDict({"text": _TEXT, "label": self._label()})
-
-
 def _labelled(*columns: str, first_label: int = 0) -> _Reader:
     """Make a reader of a table with the column `label` and the columns that form the text."""
 
@@ -143,7 +135,7 @@ def _labelled(*columns: str, first_label: int = 0) -> _Reader:
     return read
 
 
-class AgNewsPart(_TextCorpus):
+class AgNewsPart(_Corpus):
     """News texts with their topics: the test set and part of the training set of AG's News.
 
     | split | file in the manual folder | columns |
@@ -178,7 +170,7 @@ def _sentiment(labels: str, phrases: bool) -> CorpusConfig:
     )
 
 
-class StanfordSentiment(_TextCorpus):
+class StanfordSentiment(_Corpus):
     """Sentences from film reviews with their sentiment, tokenized and lower-cased; official splits.
 
     The files are sst/stsa.{fine,binary}.{train,phrases.train,dev,test}.tsv in the manual folder,

@@ -104,14 +104,6 @@ def test_part_of_the_news(tmp_path: Path) -> None:
     ].labels.tolist() == [1]
 
 
-def test_another_manual_folder(tmp_path: Path) -> None:
-    put_sentiment(tmp_path, "binary", 2)
-    config = tfds.download.DownloadConfig(manual_dir=tmp_path / "downloads" / "manual")
-    builder = StanfordSentiment(config="binary", data_dir=tmp_path / "elsewhere")
-    builder.download_and_prepare(download_config=config)
-    assert builder.info.splits["train"].num_examples == 4
-
-
 def read(folder: Path, config: str) -> LabelledTextSet[TextPairs]:
     return pairs_of(prepare(lambda: PairCorpus(config=config, data_dir=folder), folder))
 
