@@ -328,7 +328,7 @@ def generate_examples(
 
 
 def split_of(expression: Expression) -> str:
-    """Return the split ("train", "validation" or "test") of an expression, equal in every config.
+    """Return the split that an expression belongs to, the same in every config.
 
     >>> split_of(Expression(x=85, y=-52, left="y", operator="-", right="x"))
     'test'
@@ -343,7 +343,7 @@ def _index_bits(config: ArithmeticMluConfig) -> int:
 
 
 def _decode(config: ArithmeticMluConfig, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Return whether x is assigned first, x, y, whether left is x, operator codes, right is x."""
+    """Return columns: whether x comes first, x, y, whether left is x, operator, right is x."""
     # All arrays are (rows,). A cell is an (x, y, operator); a form is three bits.
     cells, forms = np.divmod(rows, _FORMS[config.forms])
     if config.forms == "one":

@@ -176,7 +176,7 @@ def token_batches(
     encode: Encode,
     row_multiple: int = 1,
 ) -> tf.data.Dataset:
-    """Return endless shuffled batches of similar numbers of tokens: many short texts or few long.
+    """Return endless shuffled batches with about as many tokens: many short texts or few long ones.
 
     As with `training_batches`, the stream depends only on the seed and the number of the update,
     and can be resumed at any update. There a batch has a fixed number of examples, here of tokens:
@@ -356,7 +356,7 @@ def sequence_pair_encoder(
 
 
 def _check_least(**values: tuple[int, int]) -> None:
-    """Check each value, which is given with the least one that is allowed."""
+    """Refuse a value below its limit; each is given as (value, limit)."""
     for name, (value, least) in values.items():
         if value < least:
             raise ValueError(f"{name} must be at least {least}; got {value}")

@@ -214,7 +214,7 @@ def texts_from_file(
 def _rows(
     file: str | Path, names: Mapping[str, str] | None
 ) -> tuple[np.ndarray, list[tuple[str, str]]]:
-    """Read the texts, and for each its place (for errors) with its label."""
+    """Read the texts, and the place (for errors) and the label of each."""
     rows = list(read_table(file, ("text", "label"), names=names))
     labels = [(f"{file}, line {line}", row["label"]) for line, row in rows]
     return text_array(row["text"].encode() for _, row in rows), labels

@@ -88,7 +88,7 @@ def _dictionaries(rows: Any, columns: Sequence[str]) -> Iterator[Any]:
 
 
 def _json_row(row: Mapping[Any, Any], number: int, columns: Sequence[str]) -> dict[str, Any]:
-    """Convert the values that are there and that JSON can hold; refuse others in `columns`."""
+    """Convert the values that JSON can hold; refuse missing and other values in `columns`."""
     written = {}
     for name, value in row.items():
         try:
@@ -141,7 +141,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_missing(value: Any) -> bool:
-    """Whether the value is None, NaN, pandas' NA or a date that is NaT."""
+    """Return whether the value is None, NaN, pandas' NA or a date that is NaT."""
     if isinstance(value, float | np.floating | np.datetime64 | np.timedelta64):
         return bool(value != value)
     return value is None or type(value).__name__ in ("NAType", "NaTType")

@@ -69,7 +69,7 @@ class _SequenceTokenizer(abc.ABC):
         return ids.to_tensor(self.pad_id, shape=tf.stack([-1, max_length]))
 
     def _ended(self, ids: tf.Tensor) -> tf.Tensor:
-        """Whether each position is at or after the first end of its row."""
+        """Return whether each position is at or after the first end of its row."""
         return tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=-1) > 0
 
 

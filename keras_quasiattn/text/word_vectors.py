@@ -190,7 +190,7 @@ def _fields(line: str) -> list[bytes]:
 
 
 def _is_header(fields: list[bytes], width: int) -> bool:
-    """Whether the fields are word2vec's two counts, and not a word and its only number."""
+    """Return whether the fields are word2vec's two counts, and not a word and its only number."""
     counts = len(fields) == 2 and all(field.isdigit() for field in fields)
     return counts and (width != 1 or int(fields[1]) == 1)
 

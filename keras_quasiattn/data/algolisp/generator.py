@@ -346,7 +346,7 @@ def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
 
 
 def _is_valid_answer(output: Any, type_name: str) -> bool:
-    """Whether an answer has its type, is short, and its numbers are integers and not too large."""
+    """Return whether an answer has its type, is short, and its numbers are moderate integers."""
     if not has_type(output, type_name) or size_of(output) > _LARGEST_OUTPUT:
         return False
     numbers = output if type_name == "int[]" else [output] if type_name == "int" else []
@@ -354,7 +354,7 @@ def _is_valid_answer(output: Any, type_name: str) -> bool:
 
 
 def _are_informative(examples: Sequence[Example], type_name: str) -> bool:
-    """Whether the answers differ and are not always equal to one of the arguments."""
+    """Return whether the answers differ and are not always equal to one of the arguments."""
     if type_name == "bool":
         return 2 <= sum(example.output for example in examples) <= len(examples) - 2
     if len({json.dumps(example.output) for example in examples}) < 4:
@@ -366,7 +366,7 @@ def _are_informative(examples: Sequence[Example], type_name: str) -> bool:
 
 
 def draw_input(random: Random, type_name: str) -> Any:
-    """Draw a value of the type `int`, `int[]`, `string` or `string[]` that shows what programs do.
+    """Draw a value of type `int`, `int[]`, `string` or `string[]` on which programs differ.
 
     Numbers are natural and mostly small enough to be positions; arrays contain negative ones too.
     Some arrays are sorted, are palindromes or have many repetitions, which would rarely happen by

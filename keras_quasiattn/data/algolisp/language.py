@@ -106,14 +106,14 @@ def kind_of(value: Any) -> str:
 
 
 def are_equal(left: Any, right: Any) -> bool:
-    """Whether two values are equal; a truth value never equals a number, but 2 equals 2.0."""
+    """Return whether two values are equal; a truth value equals no number, but 2 equals 2.0."""
     if type(left) is list and type(right) is list:
         return len(left) == len(right) and all(map(are_equal, left, right))
     return kind_of(left) == kind_of(right) and left == right
 
 
 def has_type(value: Any, name: str) -> bool:
-    """Whether a value has a type; `int` includes all numbers, such as roots and infinity.
+    """Return whether a value has a type; `int` includes all numbers, such as roots and infinity.
 
     >>> has_type([1, 2], "int[]"), has_type([True], "int[]")
     (True, False)

@@ -59,7 +59,7 @@ class ProgramTests:
     tests: tuple[Example, ...]
 
     def passed_by(self, program: str) -> bool:
-        """Whether a program answers every test correctly; False if it cannot be read or run."""
+        """Return whether a program runs and answers every test correctly."""
         try:
             runnable = Program(program, self.arguments)
             return all(are_equal(runnable.run(test.inputs), test.output) for test in self.tests)
