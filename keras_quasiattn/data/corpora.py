@@ -67,7 +67,7 @@ def _splits(reader: _Reader, pattern: str, names: Mapping[str, str]) -> dict[str
     return {split: (reader, pattern.format(name)) for split, name in names.items()}
 
 
-class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):
+class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):  # type: ignore[call-arg]
     """The base of the corpora, whose configs name the files and their readers."""
 
     VERSION = tfds.core.Version("1.0.0")
@@ -76,7 +76,7 @@ class _Corpus(tfds.core.GeneratorBasedBuilder, skip_registration=True):
         "put the corpus's files, plain or .xz or .gz, into a folder of the manual folder; the "
         "builder's documentation lists their names and columns"
     )
-    CORPUS: CorpusConfig | None = None
+    CORPUS = CorpusConfig()
 
     @property
     def corpus(self) -> CorpusConfig:
