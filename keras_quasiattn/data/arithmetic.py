@@ -301,12 +301,8 @@ def generate_examples(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield (key, example) of one split in its shuffled order, computed in blocks of rows.
 
-    Args:
-        config: which expressions there are.
-        split: "train", "validation" or "test".
-        start: first position in the shuffled order, which has 2^⌈log2 num_expressions⌉ positions.
-            Positions whose row is `num_expressions` or more are empty.
-        stop: the position to stop before; None for the end.
+    The order has 2^⌈log2 num_expressions⌉ positions, of which those from `start` to before `stop`
+    are read. Positions whose row is `num_expressions` or more are empty.
     """
     split_code = list(SPLITS).index(split)
     bits = _index_bits(config)

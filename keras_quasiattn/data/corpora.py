@@ -197,10 +197,7 @@ class StanfordSentiment(_Corpus):
 def _pairs(*columns: str, clean: bool = False, quoted: bool = False) -> _Reader:
     """Make a reader of a table with columns for first text, second text, label and question id.
 
-    Args:
-        *columns: names of the columns; the question id may be left out.
-        clean: whether to read only the rows with in_clean = 1.
-        quoted: as for `read_table`.
+    The question id may be left out. A `clean` reader reads only the rows with in_clean = 1.
     """
     names = dict(zip(("first", "second", "label", "question_id"), columns, strict=False))
 

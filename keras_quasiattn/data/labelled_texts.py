@@ -225,15 +225,8 @@ def number_labels(
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
     """Return the classes, which are the sorted training labels, and the class numbers by split.
 
-    Args:
-        labels: by split, including "train": the place of each row, for errors, and its label.
-        train_file: name of the training file, for errors.
-
-    Raises:
-        UserError: a label is empty or is not a training label, or there is only one training label.
-
-    Warns:
-        DataWarning: training labels differ only in case or spaces.
+    A label comes with its place, for errors. Empty labels, labels that do not occur in training and
+    a single training label are errors; labels that differ only in case or spaces give a warning.
     """
     for rows in labels.values():
         for place, label in rows:
@@ -253,16 +246,7 @@ def number_labels(
 
 
 def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
-    """Return the class number of each label.
-
-    Args:
-        labels: the place of each row, for errors, and its label.
-        classes: names of the classes.
-        known: what has these classes, for errors, such as "text of train.tsv".
-
-    Raises:
-        UserError: a label is not one of the classes.
-    """
+    """Return the class number of each label; `known` names what has the classes, for errors."""
     numbers = {name: number for number, name in enumerate(classes)}
     for place, label in labels:
         if label.strip() not in numbers:
@@ -276,9 +260,7 @@ def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known:
 def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
     """Warn of labels that differ only in case or spaces: they are probably meant to be one.
 
-    Args:
-        file: the file with the labels.
-        counts: number of rows by label; 0 for a label that only a trained model knows.
+    `counts` has the number of rows by label; 0 for a label that only a trained model knows.
     """
     alike = collections.defaultdict(list)
     for label in sorted(counts):

@@ -132,12 +132,9 @@ def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[s
 def read_objects(
     file: Path, stream: Iterable[str], columns: Sequence[str]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file with their line numbers; do not check their fields.
+    """Yield the objects of a JSONL file with their line numbers.
 
-    Args:
-        file: name of the file, for errors.
-        stream: the lines of the file.
-        columns: the expected columns, for errors.
+    Fields are not checked; errors name the file and the expected columns.
     """
     for number, line in enumerate(stream, 1):
         if not line.strip():

@@ -182,14 +182,7 @@ def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem
 
 @dataclasses.dataclass(frozen=True)
 class Draft:
-    """A problem without tests.
-
-    Args:
-        text: words separated by spaces.
-        program: tokens separated by spaces.
-        arguments: type of each argument by name, in the order in which the text declares them.
-        return_type: type of the program's value.
-    """
+    """A problem without tests; its arguments are in the order in which the text declares them."""
 
     text: str
     program: str

@@ -42,10 +42,7 @@ class ProgramError(ValueError):
 
 
 def parse_program(text: str) -> Tree:
-    """Parse a program written as tokens separated by spaces.
-
-    Args:
-        text: brackets, names and constants, such as `[ filter a is_prime ]` or `a`.
+    """Parse a program: brackets, names and constants, separated by spaces.
 
     Raises:
         ProgramError: there are no tokens, brackets do not match, are empty or nest too deeply, or
@@ -178,11 +175,8 @@ CONSTANTS: Final[Mapping[str, Any]] = {
 class Function:
     """A function of the language that takes no function as an argument.
 
-    Args:
-        name: its name in programs.
-        kinds: what each argument must be: a kind of `kind_of`, or "any" for anything but a
-            function.
-        compute: computes the result; may raise ProgramError or ArithmeticError.
+    `kinds` says what each argument must be: a kind of `kind_of`, or "any" for anything but a
+    function. `compute` may raise ProgramError or ArithmeticError.
     """
 
     name: str
