@@ -240,10 +240,9 @@ def test_split_of_an_expression_is_the_same_in_every_config():
     wide = ArithmeticMluConfig(low=-22, high=20, forms="all", seed=9)
     splits = {text: split for split in SPLITS for text, _ in rows(wide, split)}
     for config, split in itertools.product((SMALL, SMALL_ALL), SPLITS):
-        assert all(
-            splits[text] == split == split_of(config.grammar.parse(text))
-            for text, _ in rows(config, split)
-        )
+        texts = [text for text, _ in rows(config, split)]
+        assert {splits[text] for text in texts} == {split}
+        assert {split_of(config.grammar.parse(text)) for text in texts[::20]} == {split}
 
 
 def test_training_rows_come_shuffled():
