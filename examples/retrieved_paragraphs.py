@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from keras_quasiattn.data import ReadingTexts
-from keras_quasiattn.data.question_files import find_answer
+from keras_quasiattn.data.questions import find_answer
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
 from keras_quasiattn.tasks import get

@@ -1,31 +1,52 @@
-"""TFDS builders and tf.data pipelines."""
+"""Readers of tables and corpora, TFDS builders and `tf.data` pipelines."""
 
 from keras_quasiattn.extras import needs
 
 with needs("tasks"):
-    from keras_quasiattn.data.ag_news_part import AgNewsPart
-    from keras_quasiattn.data.algolisp.builder import GeneratedAlgoLisp, GeneratedAlgoLispConfig
-    from keras_quasiattn.data.algolisp.interpreter import Program
-    from keras_quasiattn.data.algolisp.problems import ProgramTests, read_problems
-    from keras_quasiattn.data.algolisp.program_texts import (
+    from keras_quasiattn.data.algolisp.generator import GeneratedAlgoLisp, GeneratedAlgoLispConfig
+    from keras_quasiattn.data.algolisp.language import Program, ProgramError
+    from keras_quasiattn.data.algolisp.problems import (
+        ProgramTests,
         ProgramTexts,
         programs_from_files,
         programs_from_tfds,
+        read_problems,
     )
-    from keras_quasiattn.data.algolisp.trees import ProgramError
-    from keras_quasiattn.data.arithmetic import ArithmeticGrammar, Expression
+    from keras_quasiattn.data.arithmetic import (
+        SPLITS,
+        ArithmeticGrammar,
+        ArithmeticMlu,
+        ArithmeticMluConfig,
+        Expression,
+        split_of,
+    )
+    from keras_quasiattn.data.batches import (
+        evaluation_batches,
+        evaluation_token_batches,
+        fill_last_batch,
+        sequence_pair_encoder,
+        split_reader,
+        token_batches,
+        training_batches,
+    )
+    from keras_quasiattn.data.corpora import (
+        AgNewsPart,
+        CorpusConfig,
+        PairCorpus,
+        PairCorpusConfig,
+        ParallelCorpus,
+        ParallelCorpusConfig,
+        QuestionCorpus,
+        QuestionCorpusConfig,
+        StanfordSentiment,
+    )
     from keras_quasiattn.data.counted_letters import counted_letters
-    from keras_quasiattn.data.downloads import pending_download
     from keras_quasiattn.data.labelled_texts import (
         LabelledTexts,
         LabelledTextSet,
         texts_from_files,
         texts_from_tfds,
     )
-    from keras_quasiattn.data.mlu import SPLITS, ArithmeticMlu, ArithmeticMluConfig, split_of
-    from keras_quasiattn.data.own_tables import write_table
-    from keras_quasiattn.data.pair_corpus import PairCorpus, PairCorpusConfig
-    from keras_quasiattn.data.parallel_corpus import ParallelCorpus, ParallelCorpusConfig
     from keras_quasiattn.data.parallel_texts import (
         ParallelTexts,
         ParallelTextSet,
@@ -33,23 +54,14 @@ with needs("tasks"):
         parallel_from_tfds,
         without_long_pairs,
     )
-    from keras_quasiattn.data.pipeline import (
-        evaluation_batches,
-        fill_last_batch,
-        prepare,
-        sequence_pair_encoder,
-        split_reader,
-        training_batches,
-    )
-    from keras_quasiattn.data.question_corpus import QuestionCorpus, QuestionCorpusConfig
-    from keras_quasiattn.data.question_files import Question
-    from keras_quasiattn.data.reading_texts import (
+    from keras_quasiattn.data.preparation import pending_download, prepare
+    from keras_quasiattn.data.questions import (
+        Question,
         ReadingTexts,
         questions_from_files,
         questions_from_tfds,
         reading_texts,
     )
-    from keras_quasiattn.data.stanford_sentiment import StanfordSentiment
     from keras_quasiattn.data.table_files import read_inputs, read_parallel, read_table
     from keras_quasiattn.data.text_pairs import (
         TextPairs,
@@ -58,7 +70,7 @@ with needs("tasks"):
         pairs_from_tfds,
         ranked_pairs_from_files,
     )
-    from keras_quasiattn.data.token_batches import evaluation_token_batches, token_batches
+    from keras_quasiattn.data.write_table import write_table
 
 __all__ = [
     "SPLITS",
@@ -66,6 +78,7 @@ __all__ = [
     "ArithmeticGrammar",
     "ArithmeticMlu",
     "ArithmeticMluConfig",
+    "CorpusConfig",
     "Expression",
     "GeneratedAlgoLisp",
     "GeneratedAlgoLispConfig",

@@ -1,4 +1,4 @@
-"""Generated texts that ask for a count: how often is the most frequent letter in the text?"""
+"""Generated texts whose class is a count: how often the most frequent letter occurs."""
 
 import numpy as np
 
@@ -13,13 +13,15 @@ _ROWS = {"train": 4000, "validation": 1000, "test": 2000}
 def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
     """Generate texts such as "b a f b c b", whose class, "3", counts their most frequent letter.
 
-    A sum over equal letters is that count; an average over a text is not. No text is in two splits.
+    A sum over equal letters gives that count; an average over the text does not. No text is in two
+    splits.
 
     Args:
-        seed: which texts are generated.
+        seed: determines the texts.
 
     Returns:
-        The splits "train", "validation" and "test", with every class equally often.
+        The splits "train" (4,000 texts), "validation" (1,000) and "test" (2,000); every class is
+        equally frequent in each.
 
     >>> some = counted_letters()
     >>> some.classes, {name: len(split) for name, split in some.splits.items()}
@@ -41,10 +43,10 @@ def counted_letters(seed: int = 0) -> LabelledTextSet[LabelledTexts]:
 
 
 def _text(random: np.random.Generator, count: int) -> bytes:
-    """A text whose most frequent letter occurs `count` times."""
+    """Draw a text whose most frequent letter occurs `count` times."""
     longest = min(_LENGTHS[1], count * len(_LETTERS))
     length = random.integers(max(_LENGTHS[0], count), longest + 1)
     first, *others = random.permutation(len(_LETTERS))
-    # Any of the other letters as often, at most.
+    # Every other letter occurs at most as often.
     rest = random.permutation(np.repeat(others, count))[: length - count]
     return " ".join(_LETTERS[random.permutation([*[first] * count, *rest])]).encode()

@@ -10,23 +10,20 @@ _PERMUTATION_ROUNDS = 4
 
 
 def _mix(values: np.ndarray) -> np.ndarray:
-    """The SplitMix64 finalizer, a bijection on 64 bits (Steele, Lea and Flood 2014, figure 16)."""
+    """Apply SplitMix64's finalizer, a bijection on 64 bits (Steele et al. 2014, figure 16)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))
 
 
 def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
-    """Hashes rows of integers to uniform 64-bit numbers.
+    """Hash rows of integers to uniform 64-bit numbers.
 
-    h ← mix((h ⊕ word) + increment) for one word after another, starting with h = key.
+    h ← mix((h ⊕ word) + increment) for each word in turn, starting with h = key.
 
-    Args:
-        key: Any integer of at most 64 bits; another key gives an unrelated hash.
-        *words: Integer arrays that broadcast together; their order matters.
-
-    Returns:
-        A uint64 array in the words' broadcast shape, with at least one dimension.
+    The key is any integer of at most 64 bits; another key gives an unrelated hash. The words are
+    integer arrays that broadcast together, and their order matters. The result is a uint64 array of
+    their broadcast shape, with at least one dimension.
 
     >>> int(keyed_hash(1, np.arange(3))[0]) == int(keyed_hash(1, np.array([0]))[0])
     True
@@ -39,11 +36,9 @@ def keyed_hash(key: int, *words: np.ndarray) -> np.ndarray:
 
 
 def hash_to_unit_interval(key: int, texts: Iterable[bytes]) -> np.ndarray:
-    """Hashes each text to a uniform number in [0, 1): a share `s` of all texts is below `s`.
+    """Hash each text to a uniform number in [0, 1): a share `s` of all texts is below `s`.
 
-    Args:
-        key: Any integer of at most 64 bits; another key gives unrelated numbers.
-        texts: Equal texts get equal numbers.
+    Equal texts get equal numbers; another key gives unrelated ones.
 
     >>> bool(hash_to_unit_interval(1, [b"a", b"b"])[1] == hash_to_unit_interval(1, [b"b"])[0])
     True
@@ -56,18 +51,11 @@ def hash_to_unit_interval(key: int, texts: Iterable[bytes]) -> np.ndarray:
 
 
 def permute(indices: np.ndarray, bits: int, key: int) -> np.ndarray:
-    """A keyed pseudo-random bijection of [0, 2^bits) that maps each index independently.
+    """Map indices by a keyed pseudo-random bijection of [0, 2^bits), each independently.
 
-    Each round is i ← (i·m + c) mod 2^bits with odd m, then i ← i ⊕ (i >> ⌈bits/2⌉). Both steps are
-    invertible, so no two indices collide.
-
-    Args:
-        indices: Integers in [0, 2^bits).
-        bits: Width of an index, from 1 to 63.
-        key: Any integer; another key gives an unrelated order.
-
-    Returns:
-        An int64 array of the same shape.
+    Each round is i ← (i·m + c) mod 2^bits with odd m, then i ← i ⊕ (i >> ⌈bits/2⌉). Both are
+    invertible, so no two indices collide. An index has 1 to 63 bits; another key gives an unrelated
+    order. The result is an int64 array of the shape of `indices`.
 
     >>> sorted(permute(np.arange(8), bits=3, key=5).tolist())
     [0, 1, 2, 3, 4, 5, 6, 7]

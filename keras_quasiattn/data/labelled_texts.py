@@ -1,4 +1,4 @@
-"""Labelled texts in memory, from TFDS or from a user's own files."""
+"""Sets of examples in memory, and the first kind of them: texts with a class."""
 
 import collections
 import dataclasses
@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import tensorflow_datasets as tfds
@@ -17,75 +17,76 @@ from keras_quasiattn.data.table_files import read_table
 from keras_quasiattn.errors import DataWarning, UserError
 
 _SPLIT_KEY = 17  # the same for all seeds: a text is held out in every run or in none
+# Reads one file after another, so that the order is the same on every machine.
+IN_ORDER = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
 
 
-class _Examples(Protocol):
+_Self = TypeVar("_Self", bound="Examples")
+
+
+class Examples:
+    """The base of dataclasses whose fields are arrays with one entry per example, or None."""
+
+    def __len__(self) -> int:
+        return len(self._columns()[0])
+
+    def _columns(self) -> list[Any]:
+        return [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+
     @property
     def split_key(self) -> np.ndarray:
-        """For each example, the text whose hash decides whether the example is held out."""
+        """The text of each example whose hash decides whether it is held out: the first field."""
+        return self._columns()[0]
 
-    def __len__(self) -> int: ...
+    def where(self: "_Self", chosen: np.ndarray) -> "_Self":
+        """Return the examples that a boolean array or an array of indices selects."""
+        return type(self)(
+            *(None if column is None else column[chosen] for column in self._columns())
+        )
 
-    def where(self: "Examples", chosen: np.ndarray) -> "Examples":
-        """The examples that a boolean array selects."""
 
-
-Examples = TypeVar("Examples", bound=_Examples, covariant=True)
+AnyExamples = TypeVar("AnyExamples", bound=Examples, covariant=True)
 
 
 @dataclasses.dataclass(frozen=True)
-class LabelledTexts:
+class LabelledTexts(Examples):
     """Texts and their class numbers.
 
     Args:
         texts: object (examples,), UTF-8 bytes.
-        labels: int64 (examples,), index into the classes.
+        labels: int64 (examples,), indices into the classes.
     """
 
     texts: np.ndarray
     labels: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def split_key(self) -> np.ndarray:
-        """The texts."""
-        return self.texts
-
-    def where(self, chosen: np.ndarray) -> "LabelledTexts":
-        """The examples that a boolean array selects."""
-        return LabelledTexts(self.texts[chosen], self.labels[chosen])
-
 
 @dataclasses.dataclass(frozen=True)
-class LabelledTextSet(Generic[Examples]):
-    """A whole data set of texts, pairs or other examples.
+class LabelledTextSet(Generic[AnyExamples]):
+    """The splits of a data set: texts, pairs, translations, questions or programs.
 
     Args:
         classes: names of the classes; empty if the examples have no labels.
         splits: the examples of each split, by its name.
-        version: name and version or digest of the data, for the records of a run.
-        dropped: for each split, the number of rows left out, for example because they have no
-            label.
+        version: name and version, or name and digest, of the data; a run records it.
+        dropped: number of rows left out of each split, for example because they have no label.
     """
 
     classes: tuple[str, ...]
-    splits: Mapping[str, Examples]
+    splits: Mapping[str, AnyExamples]
     version: str
     dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
-    def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[Examples]":
-        """Returns the set; if it has no validation split, carves one from the training split.
+    def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[AnyExamples]":
+        """Return the set with a validation split, taken from the training split if it has none.
 
-        Only a hash of the text (for pairs, of the first text) decides whether it is held out. So
-        equal texts stay together, the seed changes nothing, and adding texts to the file moves none
-        of the others.
+        A hash of the text (of pairs, the first text) alone decides which examples are held out.
+        Equal texts therefore stay together, the seed changes nothing, and adding texts to the file
+        moves none of the others.
 
         Args:
             share: share of the training texts to hold out, in (0, 1).
-            fold: which part of this size to hold out, counted from 0; different folds have no text
-                in common.
+            fold: which part of this size to hold out, counted from 0; no two folds share a text.
 
         Raises:
             UserError: one of the two splits would be empty.
@@ -95,42 +96,40 @@ class LabelledTextSet(Generic[Examples]):
         """
         if "validation" in self.splits:
             return self
-        told = f"data.validation_share is {share} and data.validation_fold {fold}"
-        return self.with_held_out("validation", fold * share, (fold + 1) * share, told)
+        options = f"data.validation_share is {share} and data.validation_fold {fold}"
+        return self.with_held_out("validation", fold * share, (fold + 1) * share, options)
 
     def with_held_out(
-        self, name: str, low: float, high: float, told: str
-    ) -> "LabelledTextSet[Examples]":
-        """Returns the set with a split that takes the training texts whose hash is in a range.
+        self, name: str, low: float, high: float, options: str
+    ) -> "LabelledTextSet[AnyExamples]":
+        """Return the set with a new split: the training texts whose hash is in [low, high).
 
         Args:
-            name: the split's name.
-            low: start of the range within [0, 1].
-            high: its end, which is left out.
-            told: the options that the range comes from, for errors.
+            name: name of the new split.
+            low: start of the range, in [0, 1].
+            high: end of the range.
+            options: the options that set the range, for error messages.
 
         Raises:
             UserError: one of the two splits would be empty.
+
+        Warns:
+            DataWarning: a class has no text left to train on.
         """
         train = self.splits["train"]
         shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)
         held_out = (low <= shares) & (shares < high)
         if len(set(train.split_key.tolist())) == 1:
             raise UserError(
-                f"{told}: there is one text in all rows ({len(train)}), and a text is held out as "
+                f"{options}: there is one text in all rows ({len(train)}), and a text is held out as "
                 f"a whole or not at all; name a {name} file"
             )
         if not 0 < held_out.sum() < len(train):
             raise UserError(
-                f"{told}: this leaves {held_out.sum()} of {len(train)} texts for {name}; "
+                f"{options}: this leaves {held_out.sum()} of {len(train)} texts for {name}; "
                 f"name a {name} file or change data.{name}_share"
             )
-        self._warn_of_lost_classes(told, name, held_out)
-        splits = {**self.splits, "train": train.where(~held_out), name: train.where(held_out)}
-        return dataclasses.replace(self, splits=splits)
-
-    def _warn_of_lost_classes(self, told: str, split: str, held_out: np.ndarray) -> None:
-        labels: np.ndarray = getattr(self.splits["train"], "labels", np.zeros(len(held_out)))
+        labels: np.ndarray = getattr(train, "labels", np.zeros(len(train)))
         lost = [
             f"{self.classes[number]!r} ({np.sum(labels == number)} rows)"
             for number in np.setdiff1d(labels[held_out], labels[~held_out])
@@ -138,11 +137,13 @@ class LabelledTextSet(Generic[Examples]):
         ]
         if lost:
             warnings.warn(
-                f"{told}: this holds out all of {', '.join(lost)} for {split} and leaves none to "
-                f"train on; name a {split} file or change data.{split}_share",
+                f"{options}: this holds out all of {', '.join(lost)} for {name} and leaves none to "
+                f"train on; name a {name} file or change data.{name}_share",
                 DataWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
+        splits = {**self.splits, "train": train.where(~held_out), name: train.where(held_out)}
+        return dataclasses.replace(self, splits=splits)
 
 
 def texts_from_tfds(
@@ -151,11 +152,11 @@ def texts_from_tfds(
     label_key: str,
     splits: Sequence[str],
 ) -> LabelledTextSet[LabelledTexts]:
-    """Reads the splits of a prepared TFDS builder.
+    """Read the splits of a prepared TFDS builder.
 
     Args:
         builder: a builder whose data are prepared.
-        text_keys: features that form the text, joined by a space.
+        text_keys: the features that form the text; a space joins them.
         label_key: the feature with the class.
         splits: names of the splits.
     """
@@ -170,83 +171,67 @@ def texts_from_tfds(
 def columns_from_tfds(
     builder: tfds.core.DatasetBuilder, split: str, keys: Sequence[str]
 ) -> list[np.ndarray]:
-    """The values of these features over a whole split, always in the same order."""
-    # Read one file after another, so that the order is the same on every machine.
-    config = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-    batches = list(
-        builder.as_dataset(split=split, batch_size=1000, read_config=config).as_numpy_iterator()
-    )
+    """Read features of a whole split, always in the same order."""
+    data = builder.as_dataset(split=split, batch_size=1000, read_config=IN_ORDER)
+    batches = list(data.as_numpy_iterator())
     return [np.concatenate([batch[key] for batch in batches]) for key in keys]
 
 
 def texts_from_files(
     files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
 ) -> LabelledTextSet[LabelledTexts]:
-    """Reads splits from a user's own files with the columns `text` and `label`.
+    """Read splits from the user's tables with the columns `text` and `label`.
 
-    `read_table` describes the file formats. The classes are the training file's labels, sorted
-    alphabetically, or by value if all are integers.
+    `read_table` describes the formats. The classes are the labels of the training file, in
+    alphabetical order, or in numerical order if all are integers.
 
     Args:
         files: the file of each split, by the split's name; "train" is required.
-        names: the columns' names in the files, where they are others.
+        names: the name in the files of each column that is called something else there.
 
     Raises:
-        UserError: a file has another format, or a label is empty or does not occur in the training
-            file (the message names file and line); or the training file has only one label.
+        UserError: a file has another format, a label is empty or does not occur in the training
+            file (the message names file and line), or the training file has only one label.
 
     Warns:
         DataWarning: labels of the training file differ only in case or spaces.
     """
-    rows = {
-        split: list(read_table(file, ("text", "label"), names=names))
-        for split, file in files.items()
-    }
+    rows = {split: _rows(file, names) for split, file in files.items()}
     classes, labels = number_labels(
-        {
-            split: [(f"{files[split]}, line {line}", row["label"]) for line, row in rows[split]]
-            for split in files
-        },
-        str(files["train"]),
+        {split: labels for split, (_, labels) in rows.items()}, str(files["train"])
     )
-    splits = {
-        split: LabelledTexts(
-            text_array(row["text"].encode() for _, row in rows[split]), labels[split]
-        )
-        for split in files
-    }
+    splits = {split: LabelledTexts(texts, labels[split]) for split, (texts, _) in rows.items()}
     return LabelledTextSet(classes, splits, files_version(files.values()))
 
 
 def texts_from_file(
     file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> LabelledTexts:
-    """Reads one file as `texts_from_files` does, with the labels of a model that is trained.
+    """Read one file like `texts_from_files`, for a trained model that knows these classes.
 
     Raises:
-        UserError: the file has another format, or a label is none of the classes.
+        UserError: the file has another format, or the model knows no such label.
     """
+    texts, labels = _rows(file, names)
+    return LabelledTexts(texts, numbers_of(labels, classes, "class of the model"))
+
+
+def _rows(
+    file: str | Path, names: Mapping[str, str] | None
+) -> tuple[np.ndarray, list[tuple[str, str]]]:
+    """Read the texts, and the place (for errors) and the label of each."""
     rows = list(read_table(file, ("text", "label"), names=names))
     labels = [(f"{file}, line {line}", row["label"]) for line, row in rows]
-    texts = text_array(row["text"].encode() for _, row in rows)
-    return LabelledTexts(texts, numbers_of(labels, classes, "class of the model"))
+    return text_array(row["text"].encode() for _, row in rows), labels
 
 
 def number_labels(
     labels: Mapping[str, Sequence[tuple[str, str]]], train_file: str
 ) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
-    """Returns the classes, which are the sorted training labels, and each label's class number.
+    """Return the classes, which are the sorted training labels, and the class numbers by split.
 
-    Args:
-        labels: by split, including "train": for each row its place, for errors, and its label.
-        train_file: name of the training file, for errors.
-
-    Raises:
-        UserError: a label is empty or is not among the training labels, or there is only one
-            training label.
-
-    Warns:
-        DataWarning: training labels differ only in case or spaces.
+    A label comes with its place, for errors. Empty labels, labels that do not occur in training and
+    a single training label are errors; labels that differ only in case or spaces give a warning.
     """
     for rows in labels.values():
         for place, label in rows:
@@ -265,22 +250,13 @@ def number_labels(
     }
 
 
-def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], whose: str) -> np.ndarray:
-    """Returns the class number of each label.
-
-    Args:
-        labels: for each row its place, for errors, and its label.
-        classes: the names of the classes.
-        whose: what has these classes, for errors, such as "text of train.tsv".
-
-    Raises:
-        UserError: a label is none of the classes.
-    """
+def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
+    """Return the class number of each label; `known` names what has the classes, for errors."""
     numbers = {name: number for number, name in enumerate(classes)}
     for place, label in labels:
         if label.strip() not in numbers:
             raise UserError(
-                f"{place}: no {whose} has the label {label.strip()!r}: "
+                f"{place}: no {known} has the label {label.strip()!r}: "
                 f"expected one of {', '.join(classes[:20])}"
             )
     return np.array([numbers[label.strip()] for _, label in labels], np.int64)
@@ -289,9 +265,7 @@ def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], whose:
 def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
     """Warn of labels that differ only in case or spaces: they are probably meant to be one.
 
-    Args:
-        file: the file with the labels.
-        counts: the number of rows by label; 0 for one that a trained model knows.
+    `counts` has the number of rows by label; 0 for a label that only a trained model knows.
     """
     alike = collections.defaultdict(list)
     for label in sorted(counts):
@@ -311,7 +285,7 @@ def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
 
 
 def files_version(files: Iterable[str | Path]) -> str:
-    """Each file's name with the first digits of its SHA-256, as `sha256sum FILE` prints it."""
+    """Return each file's name with the first digits of its SHA-256, as `sha256sum FILE` prints it."""
     return ", ".join(
         f"{Path(file).name} sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
         for file in dict.fromkeys(map(str, files))
@@ -319,8 +293,8 @@ def files_version(files: Iterable[str | Path]) -> str:
 
 
 def text_array(texts: Iterable[bytes]) -> np.ndarray:
-    """Puts texts into an object array; NumPy's own strings would drop a zero byte at the end."""
-    made = list(texts)
-    array = np.empty(len(made), object)
-    array[:] = made
+    """Put texts into an object array; NumPy's own strings would drop a zero byte at the end."""
+    rows = list(texts)
+    array = np.empty(len(rows), object)
+    array[:] = rows
     return array

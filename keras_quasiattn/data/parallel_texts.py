@@ -1,4 +1,4 @@
-"""Texts with their translations, from TFDS or from a user's own files."""
+"""Texts with their translations, from TFDS or from the user's files."""
 
 import dataclasses
 import itertools
@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.data.labelled_texts import (
+    Examples,
     LabelledTextSet,
     columns_from_tfds,
     files_version,
@@ -19,7 +20,7 @@ from keras_quasiattn.errors import UserError
 
 
 @dataclasses.dataclass(frozen=True)
-class ParallelTexts:
+class ParallelTexts(Examples):
     """Texts and their translations.
 
     Args:
@@ -30,18 +31,6 @@ class ParallelTexts:
     source: np.ndarray
     target: np.ndarray
 
-    def __len__(self) -> int:
-        return len(self.source)
-
-    @property
-    def split_key(self) -> np.ndarray:
-        """The source texts."""
-        return self.source
-
-    def where(self, chosen: np.ndarray) -> "ParallelTexts":
-        """The pairs that a boolean array selects."""
-        return ParallelTexts(self.source[chosen], self.target[chosen])
-
 
 ParallelTextSet = LabelledTextSet[ParallelTexts]  # its `classes` are empty
 
@@ -49,17 +38,17 @@ ParallelTextSet = LabelledTextSet[ParallelTexts]  # its `classes` are empty
 def parallel_from_tfds(
     builder: tfds.core.DatasetBuilder, splits: Mapping[str, str], source: str, target: str
 ) -> ParallelTextSet:
-    """Reads the splits of a prepared TFDS builder; drops and counts pairs with an empty side.
+    """Read the splits of a prepared TFDS builder; drop and count pairs in which a text is empty.
 
     Args:
-        builder: a builder whose data are prepared: `ParallelCorpus`, or one of TFDS's own with a
-            feature for each language, such as `ted_hrlr_translate/pt_to_en`.
-        splits: for each split of the set, the builder's split.
+        builder: a builder whose data are prepared: `ParallelCorpus`, or a TFDS builder with one
+            feature per language, such as `ted_hrlr_translate/pt_to_en`.
+        splits: the builder's split for each split of the set.
         source: the language to translate from.
-        target: the language to translate to.
+        target: the language to translate into.
 
     Raises:
-        UserError: the builder does not have one of the languages, or no pair of a split is left.
+        UserError: the builder lacks one of the languages, or a split has no usable pair.
     """
     for language in (source, target):
         if language not in builder.info.features:
@@ -67,22 +56,22 @@ def parallel_from_tfds(
                 f"language of {builder.info.full_name}", language, builder.info.features
             )
     read = {
-        split: ParallelTexts(*columns_from_tfds(builder, theirs, (source, target)))
-        for split, theirs in splits.items()
+        split: ParallelTexts(*columns_from_tfds(builder, split_there, (source, target)))
+        for split, split_there in splits.items()
     }
-    return _without_empty_sides(read, builder.info.full_name)
+    return _without_empty_texts(read, builder.info.full_name)
 
 
 def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> ParallelTextSet:
-    """Reads a user's own texts, one per line; drops and counts pairs with an empty side.
+    """Read the user's files of one text per line; drop and count pairs in which a text is empty.
 
     Args:
-        files: by split, the file of the source texts and that of the target texts, plain or
+        files: by split, the file of source texts and the file of target texts; each may be
             compressed (.gz, .xz).
 
     Raises:
-        UserError: a file cannot be read, the two differ in their number of lines, or no pair of a
-            split is left.
+        UserError: a file cannot be read, the two files differ in their number of lines, or a split
+            has no usable pair.
     """
     read = {}
     for split, (source, target) in files.items():
@@ -91,22 +80,22 @@ def parallel_from_files(files: Mapping[str, tuple[str | Path, str | Path]]) -> P
             *(text_array(row[side].encode() for row in rows) for side in ("source", "target"))
         )
     sides = itertools.chain.from_iterable(files.values())
-    return _without_empty_sides(read, files_version(sides))
+    return _without_empty_texts(read, files_version(sides))
 
 
 def without_long_pairs(
     texts: ParallelTextSet, source_lengths: np.ndarray, target_lengths: np.ndarray, limit: int
 ) -> ParallelTextSet:
-    """Removes the training pairs in which a side is too long; the other splits keep theirs.
+    """Remove the training pairs in which a text is too long; leave the other splits as they are.
 
     Args:
-        texts: the set; the `dropped` of the result counts the removed pairs too.
-        source_lengths: number of tokens of each source text in the training split.
-        target_lengths: number of tokens of each target text in the training split.
-        limit: largest number of tokens of a side.
+        texts: the set; the result's `dropped` includes the removed pairs.
+        source_lengths: number of tokens of each source text of the training split.
+        target_lengths: number of tokens of each target text of the training split.
+        limit: maximum number of tokens in a text.
 
     Raises:
-        UserError: all training pairs are too long.
+        UserError: every training pair is too long.
     """
     train = texts.splits["train"]
     short = train.where(np.maximum(source_lengths, target_lengths) <= limit)
@@ -119,12 +108,14 @@ def without_long_pairs(
     return dataclasses.replace(texts, splits={**texts.splits, "train": short}, dropped=dropped)
 
 
-def _without_empty_sides(read: Mapping[str, ParallelTexts], version: str) -> ParallelTextSet:
+def _without_empty_texts(read: Mapping[str, ParallelTexts], version: str) -> ParallelTextSet:
     splits, dropped = {}, {}
     for split, pairs in read.items():
-        sides = zip(pairs.source, pairs.target, strict=True)
         full = np.array(
-            [all(side.decode("utf-8", "replace").strip() for side in pair) for pair in sides]
+            [
+                all(side.decode("utf-8", "replace").strip() for side in pair)
+                for pair in zip(pairs.source, pairs.target, strict=True)
+            ]
         )
         if not full.any():
             raise UserError(

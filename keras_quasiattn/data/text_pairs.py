@@ -1,4 +1,4 @@
-"""Labelled pairs of texts, and questions with candidates, from TFDS or from a user's own files."""
+"""Labelled pairs of texts, and questions with candidates, from TFDS or from the user's files."""
 
 import dataclasses
 import itertools
@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow_datasets as tfds
 
 from keras_quasiattn.data.labelled_texts import (
+    Examples,
     LabelledTextSet,
     columns_from_tfds,
     files_version,
@@ -24,17 +25,18 @@ NO_LABEL = "-"  # SNLI's label for a pair on which the annotators disagree
 _RARELY_CLICKED, _OFTEN_CLICKED = 0.3, 0.7
 
 PairFile = str | Path | Mapping[str, str | Path]
+_Row = tuple[str, dict[str, str]]  # the row's place, for errors, and its columns
 
 
 @dataclasses.dataclass(frozen=True)
-class TextPairs:
+class TextPairs(Examples):
     """Pairs of texts and their class numbers.
 
     Args:
         first: object (pairs,), UTF-8 bytes; the question if the pairs are to be ranked.
         second: object (pairs,), UTF-8 bytes; the candidate if the pairs are to be ranked.
-        labels: int64 (pairs,), index into the classes.
-        groups: int64 (pairs,), the number of the question that a pair belongs to; the pairs of a
+        labels: int64 (pairs,), indices into the classes.
+        groups: int64 (pairs,), the number of the question that each pair belongs to; the pairs of a
             question need not be adjacent. None if the pairs are not to be ranked.
     """
 
@@ -42,19 +44,6 @@ class TextPairs:
     second: np.ndarray
     labels: np.ndarray
     groups: np.ndarray | None = None
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    @property
-    def split_key(self) -> np.ndarray:
-        """The first texts, so that a question stays together with its candidates."""
-        return self.first
-
-    def where(self, chosen: np.ndarray) -> "TextPairs":
-        """The pairs that a boolean array selects; the questions keep their numbers."""
-        groups = None if self.groups is None else self.groups[chosen]
-        return TextPairs(self.first[chosen], self.second[chosen], self.labels[chosen], groups)
 
 
 def pairs_from_tfds(
@@ -66,35 +55,35 @@ def pairs_from_tfds(
     label_key: str = "label",
     question_key: str | None = None,
 ) -> LabelledTextSet[TextPairs]:
-    """Reads the splits of a prepared TFDS builder; drops and counts pairs with no gold label (-1).
+    """Read the splits of a prepared TFDS builder; drop and count pairs without a gold label (-1).
 
-    `PairCorpus` uses the default keys, and `question_id` if pairs are to be ranked. Of TFDS's own
-    builders, `snli`, `multi_nli` and `sci_tail` use `premise` and `hypothesis`, and `glue/qqp` uses
+    `PairCorpus` has the default keys, and `question_id` in corpora to rank. Of the builders in
+    TFDS, `snli`, `multi_nli` and `sci_tail` have `premise` and `hypothesis`, and `glue/qqp` has
     `question1` and `question2`.
 
     Args:
         builder: a builder whose data are prepared.
-        splits: for each split of the set, the builder's split, such as {"validation":
-            "validation_matched"}.
+        splits: the builder's split for each split of the set, such as
+            {"validation": "validation_matched"}.
         first_key: the feature with the first text.
         second_key: the feature with the second text.
         label_key: the feature with the class.
-        question_key: the feature that identifies the question, if the pairs are to be ranked.
+        question_key: the feature that identifies the question; None if the pairs are not to be
+            ranked.
 
     Raises:
-        UserError: no pair of a split has a gold label.
+        UserError: a split has no gold label.
     """
     keys = [first_key, second_key, label_key, *([question_key] if question_key else [])]
     read, dropped = {}, {}
-    for split, theirs in splits.items():
-        first, second, labels, *questions = columns_from_tfds(builder, theirs, keys)
+    for split, split_there in splits.items():
+        first, second, labels, *questions = columns_from_tfds(builder, split_there, keys)
         groups = _numbers(questions[0]) if questions else None
-        pairs = TextPairs(first, second, labels, groups)
-        read[split] = pairs.where(labels >= 0)
+        read[split] = TextPairs(first, second, labels, groups).where(labels >= 0)
         dropped[split] = int((labels < 0).sum())
         if not len(read[split]):
             raise UserError(
-                f"the split {theirs} of {builder.info.full_name} has no gold labels: "
+                f"the split {split_there} of {builder.info.full_name} has no gold labels: "
                 "use another split"
             )
     classes = tuple(builder.info.features[label_key].names)
@@ -104,15 +93,15 @@ def pairs_from_tfds(
 def pairs_from_files(
     files: Mapping[str, PairFile], names: Mapping[str, str] | None = None
 ) -> LabelledTextSet[TextPairs]:
-    """Reads pairs to classify from a user's own files with columns `first`, `second` and `label`.
+    """Read pairs to classify from the user's files with the columns `first`, `second` and `label`.
 
-    The classes are the training file's labels, in the order of `texts_from_files`. Rows with the
-    label "-" are dropped and counted. A side may be empty.
+    The classes are the labels of the training file, in the order of `texts_from_files`. Rows with
+    the label "-" are dropped and counted. A text may be empty.
 
     Args:
         files: by split, including "train": a table for `read_table`, or a mapping from each column
             to a file with one text per line.
-        names: the columns' names in the tables, where they are others.
+        names: the name in the tables of each column that is called something else there.
 
     Raises:
         UserError: as for `texts_from_files`; or no row of a split has a label, or the files of a
@@ -121,55 +110,35 @@ def pairs_from_files(
     Warns:
         DataWarning: as for `texts_from_files`.
     """
-    rows = {
-        split: _read(file, ("first", "second", "label"), names=names)
-        for split, file in files.items()
-    }
-    labelled = {
-        split: [(place, row) for place, row in rows[split] if row["label"].strip() != NO_LABEL]
-        for split in files
-    }
-    for split, file in files.items():
-        if not labelled[split]:
-            raise UserError(f"{_name(file)} has no labels: every row has {NO_LABEL!r}")
+    rows = {split: _labelled(file, names) for split, file in files.items()}
     classes, labels = number_labels(
-        {split: [(place, row["label"]) for place, row in labelled[split]] for split in files},
-        _name(files["train"]),
+        {split: _labels(kept) for split, (kept, _) in rows.items()}, _name(files["train"])
     )
-    splits = {
-        split: _pairs([(row["first"], row["second"]) for _, row in labelled[split]], labels[split])
-        for split in files
-    }
-    dropped = {split: len(rows[split]) - len(labelled[split]) for split in files}
+    splits = {split: _pairs(kept, labels[split]) for split, (kept, _) in rows.items()}
+    dropped = {split: number for split, (_, number) in rows.items()}
     return LabelledTextSet(classes, splits, _version(files), dropped)
 
 
 def pairs_from_file(
     file: PairFile, classes: Sequence[str], names: Mapping[str, str] | None = None
 ) -> TextPairs:
-    """Reads one file as `pairs_from_files` does, with the labels of a model that is trained.
+    """Read one file like `pairs_from_files`, for a trained model that knows these classes.
 
     Raises:
-        UserError: the file has another format, or a label is none of the classes, or none has one.
+        UserError: the file has another format, the model knows no such label, or no row has one.
     """
-    rows = _read(file, ("first", "second", "label"), names=names)
-    rows = [(place, row) for place, row in rows if row["label"].strip() != NO_LABEL]
-    if not rows:
-        raise UserError(f"{_name(file)} has no labels: every row has {NO_LABEL!r}")
-    labels = numbers_of(
-        [(place, row["label"]) for place, row in rows], classes, "class of the model"
-    )
-    return _pairs([(row["first"], row["second"]) for _, row in rows], labels)
+    rows, _ = _labelled(file, names)
+    return _pairs(rows, numbers_of(_labels(rows), classes, "class of the model"))
 
 
 def ranked_pairs_from_files(
     files: Mapping[str, PairFile], names: Mapping[str, str] | None = None
 ) -> LabelledTextSet[TextPairs]:
-    """Reads questions with candidates: columns `question`, `candidate` and `label` (0 or 1).
+    """Read questions with candidates: the columns `question`, `candidate` and `label` (0 or 1).
 
     The rows of a question need not be adjacent. If there is a column `question_id`, rows with the
     same id belong to one question; otherwise rows with the same question do. A question may have
-    only one candidate, or no positive one; the metrics decide whether it counts.
+    only one candidate, or none that is right; the metrics decide whether it counts.
 
     Args:
         files: as for `pairs_from_files`, but "train" is not required.
@@ -182,8 +151,9 @@ def ranked_pairs_from_files(
 
     def read(file: PairFile) -> tuple[TextPairs, int]:
         questions: dict[str, str] = {}
-        rows, labels, groups = [], [], []
-        for place, row in _read(file, ("question", "candidate", "label"), ("question_id",), names):
+        groups = []
+        rows = _read(file, ("question", "candidate", "label"), ("question_id",), names)
+        for place, row in rows:
             label, question, name = row["label"].strip(), row["question"], row.get("question_id")
             if label not in RELEVANCE:
                 raise UserError(f"{place}: the label is {label!r}: expected 0 or 1")
@@ -192,10 +162,9 @@ def ranked_pairs_from_files(
                     f"{place}: question_id {name!r} has two different questions: "
                     f"{question!r} here, {questions[name]!r} above"
                 )
-            rows.append((question, row["candidate"]))
-            labels.append(RELEVANCE.index(label))
             groups.append((name, None if name is not None else question))
-        return _pairs(rows, labels, _numbers(groups)), 0
+        labels = [int(row["label"]) for _, row in rows]
+        return _pairs(rows, labels, ("question", "candidate"), _numbers(groups)), 0
 
     return _with_relevance(files, read)
 
@@ -203,7 +172,7 @@ def ranked_pairs_from_files(
 def pairs_from_click_log(
     files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
 ) -> LabelledTextSet[TextPairs]:
-    """Reads queries with the questions shown for them, relevant if they were clicked often.
+    """Read queries with the questions shown for them, relevant if users clicked them often.
 
     A click-through rate below 0.3 gives the label 0, above 0.7 the label 1; rows in between are
     dropped and counted.
@@ -213,24 +182,20 @@ def pairs_from_click_log(
         names: as for `pairs_from_files`.
 
     Raises:
-        UserError: a file has another format, or a rate is not a number in [0, 1] (the message names
-            file and line); or no row of a file has a label.
+        UserError: a file has another format, a rate is not a number in [0, 1] (the message names
+            file and line), or no row of a file has a label.
 
     Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship".
     """
 
     def read(file: PairFile) -> tuple[TextPairs, int]:
-        rows, labels, dropped = [], [], 0
-        for place, row in _read(file, ("query", "question", "ctr"), names=names):
-            rate = _rate(place, row["ctr"])
-            if _RARELY_CLICKED <= rate <= _OFTEN_CLICKED:
-                dropped += 1
-                continue
-            rows.append((row["query"], row["question"]))
-            labels.append(int(rate > _OFTEN_CLICKED))
-        if not rows:
+        rows = _read(file, ("query", "question", "ctr"), names=names)
+        rates = np.array([_rate(place, row["ctr"]) for place, row in rows])
+        labelled = (rates < _RARELY_CLICKED) | (rates > _OFTEN_CLICKED)
+        if not labelled.any():
             raise UserError(f"{file} has no ctr below {_RARELY_CLICKED} or above {_OFTEN_CLICKED}")
-        return _pairs(rows, labels), dropped
+        pairs = _pairs(rows, rates > _OFTEN_CLICKED, ("query", "question"))
+        return pairs.where(labelled), int((~labelled).sum())
 
     return _with_relevance(files, read)
 
@@ -248,10 +213,19 @@ def _rate(place: str, text: str) -> float:
 def _with_relevance(
     files: Mapping[str, PairFile], read: Callable[[PairFile], tuple[TextPairs, int]]
 ) -> LabelledTextSet[TextPairs]:
-    made = {split: read(file) for split, file in files.items()}
-    splits = {split: pairs for split, (pairs, _) in made.items()}
-    dropped = {split: number for split, (_, number) in made.items()}
+    found = {split: read(file) for split, file in files.items()}
+    splits = {split: pairs for split, (pairs, _) in found.items()}
+    dropped = {split: number for split, (_, number) in found.items()}
     return LabelledTextSet(RELEVANCE, splits, _version(files), dropped)
+
+
+def _labelled(file: PairFile, names: Mapping[str, str] | None) -> tuple[list[_Row], int]:
+    """Read the rows that have a label, and count the others."""
+    rows = _read(file, ("first", "second", "label"), names=names)
+    kept = [(place, row) for place, row in rows if row["label"].strip() != NO_LABEL]
+    if not kept:
+        raise UserError(f"{_name(file)} has no labels: every row has {NO_LABEL!r}")
+    return kept, len(rows) - len(kept)
 
 
 def _read(
@@ -259,8 +233,7 @@ def _read(
     columns: Sequence[str],
     optional: Sequence[str] = (),
     names: Mapping[str, str] | None = None,
-) -> list[tuple[str, dict[str, str]]]:
-    """Reads the rows of a file: the place of each, for errors, and its columns."""
+) -> list[_Row]:
     if not isinstance(file, Mapping):
         rows = read_table(file, columns, optional=optional, names=names)
     elif set(file) == set(columns):
@@ -281,16 +254,21 @@ def _version(files: Mapping[str, PairFile]) -> str:
     return files_version(itertools.chain.from_iterable(parts))
 
 
+def _labels(rows: Sequence[_Row]) -> list[tuple[str, str]]:
+    return [(place, row["label"]) for place, row in rows]
+
+
 def _pairs(
-    rows: Sequence[tuple[str, str]],
+    rows: Sequence[_Row],
     labels: Sequence[int] | np.ndarray,
+    columns: Sequence[str] = ("first", "second"),
     groups: np.ndarray | None = None,
 ) -> TextPairs:
-    first, second = (text_array(row[side].encode() for row in rows) for side in (0, 1))
+    first, second = (text_array(row[column].encode() for _, row in rows) for column in columns)
     return TextPairs(first, second, np.asarray(labels, np.int64), groups)
 
 
 def _numbers(names: Iterable[Hashable]) -> np.ndarray:
-    """The number of each name, counted from 0 in the order of first occurrence."""
+    """Assign numbers to names, from 0, in the order of their first occurrence."""
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(name, len(known)) for name in names], np.int64)

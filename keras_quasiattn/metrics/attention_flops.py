@@ -7,7 +7,7 @@ import numpy as np
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
 from keras_quasiattn.ops.checks import check_choice
 
-# Each pooling with the argument that it needs besides the lengths.
+# By pooling, the argument that it needs besides the lengths.
 POOLINGS = {"none": None, "local": "window", "soft": None, "gated": "open_counts"}
 
 
@@ -19,34 +19,34 @@ def attention_flops(
     open_counts: Sequence[int] | np.ndarray | None = None,
     window: int | None = None,
 ) -> int:
-    """Counts the operations of the attention unit over a set of texts.
+    """Count the operations of the attention unit over a set of texts.
 
-    In a pooling, each position attended to costs 2·D: D for the score wᵀ·tanh(h_t) and D for adding
-    α_t·h_t, where a multiplication and the addition after it count as one operation. A mechanism,
-    such as "softmax" or "coda", counts its own: every position of a text attends to all of them, in
-    one head, with default options. That is 2·D for each pair with softmax and 3·D + 1 with CoDA.
+    A multiplication and the addition after it count as one operation. In a pooling, each word
+    attended to costs 2·D: D for the score wᵀ·tanh(h_t) and D for adding α_t·h_t. In an attention
+    such as "softmax" or "coda", every word of a text attends to all of them, in one head, with
+    default options; that costs 2·D for each pair of words with softmax and 3·D + 1 with CoDA.
 
-    The paper prints totals (Table 3) without a formula. This formula reproduces its row for soft
-    attention to within 5 % from its Table 1 (number and mean length of the test texts, D = 200) for
+    The paper prints totals (Table 3) without a formula. From its Table 1 (number and mean length of
+    the test texts, D = 200), this formula reproduces its row for soft attention to within 5 % for
     IMDB, AG's News, SST-1 and SST-2, and for TREC with the 7.5 words that its test questions have.
     The count leaves out tanh, exp and the division (about 1 % more), padding, the BiLSTM and the
     auxiliary network; for the last see `auxiliary_flops`.
 
     Args:
-        attention: a pooling, as for `models.TextClassifier`, or the name of a mechanism. "soft"
+        attention: a pooling, as for `models.TextClassifier`, or the name of an attention. "soft"
             attends to every word, "gated" to the open ones, "local" to those in a window (counted
             as 2·window + 1 words, or all words of a shorter text), "none" to none.
         lengths: number of words in each text, without padding.
         width: D, size of the states; for a BiLSTM, of both directions together.
         open_counts: number of open gates in each text, for "gated".
-        window: number of positions on each side of the predicted one, for "local".
+        window: number of words on each side of the predicted one, for "local".
 
     Returns:
         The total over all texts.
 
     Raises:
-        ValueError: if `attention` is unknown, `open_counts` or `window` is missing or given without
-            need, or `open_counts` is out of range.
+        ValueError: `attention` is unknown, `open_counts` or `window` is missing or given without
+            need, or one of them is out of range.
 
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000
@@ -55,9 +55,9 @@ def attention_flops(
     needed = POOLINGS.get(attention)
     for name, value in (("open_counts", open_counts), ("window", window)):
         if (value is None) == (needed == name):
-            (owner,) = (one for one, argument in POOLINGS.items() if argument == name)
+            (pooling,) = (one for one, argument in POOLINGS.items() if argument == name)
             raise ValueError(
-                f"`{name}` must be given for attention={owner!r} and be None for all others. "
+                f"`{name}` must be given for attention={pooling!r} and be None for all others. "
                 f"Received: attention={attention!r}, {name}={value!r}"
             )
     counts, sizes = np.asarray(lengths, "int64"), (width, width)
@@ -73,7 +73,7 @@ def attention_flops(
         if window < 0:
             raise ValueError(f"`window` must be 0 or more. Received: window={window!r}")
         counts = np.minimum(counts, 2 * window + 1)
-    if attention in POOLINGS:  # one query a text, with the costs of a dot product
+    if attention in POOLINGS:  # one query per text, at the cost of a dot product
         return 0 if attention == "none" else Mechanism().operations(1, int(counts.sum()), *sizes)
     mechanism = MECHANISMS[attention]()
     return sum(mechanism.operations(count, count, *sizes) for count in counts.tolist())
@@ -82,7 +82,7 @@ def attention_flops(
 def auxiliary_flops(
     network: str, lengths: Sequence[int] | np.ndarray, input_width: int, units: int
 ) -> int:
-    """Counts the operations of the network that decides where to attend: matrix products only.
+    """Count the operations of the network that decides where to attend: matrix products only.
 
     bilstm: 2·4·U·(E + U) + 2·U per word. feed_forward: E·U + U per word. self_attention:
     E·U + 4·U² + U per word and 2·U per pair of words. local: E·U + U per text, for its last state
@@ -99,7 +99,7 @@ def auxiliary_flops(
         The total over all texts.
 
     Raises:
-        ValueError: if `network` is unknown.
+        ValueError: `network` is unknown.
 
     >>> auxiliary_flops("bilstm", [10], input_width=100, units=100)
     1602000

@@ -1,4 +1,4 @@
-"""Figures of a classifier's probabilities: by class, and whether they can be believed."""
+"""Figures of a classifier: overall, by class, and how well calibrated its probabilities are."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,24 +11,24 @@ _BINS = 15
 def classification_figures(
     labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[str]
 ) -> dict[str, Any]:
-    """Measures the probabilities of some examples against their classes.
+    """Measure a classifier's probabilities against the classes of the examples.
 
     precision = right / answered;  recall = right / count;  F1 = 2·right / (answered + count)
 
-    A quotient 0/0 is 0. The expected calibration error sorts the examples by the probability of
-    their answer into 15 bins of equal width, and is the mean over the examples of the difference
-    between the accuracy and the mean probability of their bin.
+    A quotient 0/0 is 0. For the expected calibration error, the probability of the answer assigns
+    each example to one of 15 bins of equal width; the error is the mean over the examples of the
+    absolute difference between the accuracy and the mean probability of their bin.
 
     Args:
-        labels: (examples,), class numbers; at least one.
+        labels: (examples,), class numbers; at least one example.
         probabilities: (examples, classes), each row sums to 1. Of equal probabilities the first
             counts as the answer.
-        classes: the names of the classes.
+        classes: names of the classes.
 
     Returns:
-        `accuracy`; `macro_f1`, the mean F1 of the classes that are among the labels or answers;
-        `cross_entropy` in nats; `expected_calibration_error`; and `per_class`: by name, its
-        `precision`, `recall`, `f1` and `count` among the labels.
+        `accuracy`; `macro_f1`, the mean F1 of the classes that occur among the labels or answers;
+        `cross_entropy` in nats; `expected_calibration_error`; and `per_class`: the `precision`,
+        `recall`, `f1` and `count` (among the labels) of each class, by its name.
 
     >>> figures = classification_figures(
     ...     np.array([0, 1, 1]), np.array([[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]]), ["no", "yes"]
@@ -69,6 +69,6 @@ def classification_figures(
 
 def _calibration_error(confidence: np.ndarray, right: np.ndarray) -> float:
     bins = np.minimum((confidence * _BINS).astype(np.int64), _BINS - 1)
-    # Of each bin, the sum over its examples of right minus confidence.
+    # For each bin, the sum over its examples of right minus confidence.
     gaps = np.bincount(bins, weights=right - confidence.astype(np.float64), minlength=_BINS)
     return float(np.sum(np.abs(gaps)) / len(right))

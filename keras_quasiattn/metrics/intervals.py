@@ -1,4 +1,4 @@
-"""Intervals of figures that are measured on a sample of examples."""
+"""Confidence intervals of figures that are measured on a sample of examples."""
 
 import math
 
@@ -9,7 +9,7 @@ _DRAWS = 2000
 
 
 def wilson(share: float, count: int) -> tuple[float, float]:
-    """Computes Wilson's 95% interval of a share.
+    """Return Wilson's 95% interval of a share.
 
     (p + z²/2n ± z·√(p(1 − p)/n + z²/4n²)) / (1 + z²/n)
 
@@ -28,17 +28,17 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     square = _NORMAL**2 / count
     half = _NORMAL * math.sqrt(share * (1 - share) / count + square / (4 * count))
     low, high = ((share + square / 2 + side * half) / (1 + square) for side in (-1, 1))
-    # Rounding would leave a little more or less at the ends.
+    # Rounding errors would move the ends 0 and 1.
     return (low if share > 0 else 0.0), (high if share < 1 else 1.0)
 
 
 def bootstrap(items: np.ndarray) -> tuple[float, float]:
-    """Computes the 95% percentile interval of a mean from 2,000 resamples of the items.
+    """Return the 95% percentile interval of a mean, from 2,000 resamples of the items.
 
     The same items always give the same interval.
 
     Args:
-        items: (examples,), at least one.
+        items: (examples,), the figure of each example; at least one.
 
     >>> low, high = bootstrap(np.array([0.0, 0.5, 0.5, 1.0] * 25))
     >>> round(low, 2), round(high, 2)

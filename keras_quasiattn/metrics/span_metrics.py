@@ -1,4 +1,4 @@
-"""Metrics of predicted spans, in tokens, for use in training."""
+"""Metrics of predicted spans, in tokens, to monitor training."""
 
 from typing import Any
 
@@ -7,11 +7,9 @@ from keras import ops
 
 from keras_quasiattn.models.span_decoding import best_spans
 
-Tensor = Any
-
 
 class SpanMetric(keras.metrics.Metric):
-    """Mean over examples of how well the best span fits the right one; subclasses define the fit.
+    """Mean over examples of how well the best span fits the right one; a subclass defines the fit.
 
     Args:
         longest: maximum number of positions in a predicted span.
@@ -22,6 +20,9 @@ class SpanMetric(keras.metrics.Metric):
         y_true: integers (B, 3): the span's first and last token, and 1, or 0 for an example that
             does not count.
         y_pred: logits (B, P, 2) of start and end.
+
+    Raises:
+        ValueError: examples have weights.
     """
 
     def __init__(self, longest: int = 16, name: str | None = None, dtype: Any = None) -> None:
@@ -33,7 +34,7 @@ class SpanMetric(keras.metrics.Metric):
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds a batch."""
+        """Add the spans of one batch."""
         if sample_weight is not None:
             raise ValueError("sample_weight must be None: spans have no weights")
         y_true, y_pred = ops.cast(y_true, "int32"), ops.convert_to_tensor(y_pred)
@@ -43,16 +44,16 @@ class SpanMetric(keras.metrics.Metric):
         self.total.assign_add(ops.sum(fits * counts))
         self.count.assign_add(ops.sum(counts))
 
-    def _fit(self, first: Tensor, last: Tensor, right_first: Tensor, right_last: Tensor) -> Tensor:
-        """Returns how well the spans fit, (B,)."""
+    def _fit(self, first: Any, last: Any, right_first: Any, right_last: Any) -> Any:
+        """Return how well the spans fit, (B,)."""
         raise NotImplementedError
 
     def result(self) -> Any:
-        """Returns the mean over the examples so far."""
+        """Return the mean over the examples so far."""
         return ops.divide_no_nan(self.total, self.count)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments."""
+        """Return the constructor arguments."""
         return {**super().get_config(), "longest": self.longest}
 
 
@@ -65,7 +66,7 @@ class SpanAccuracy(SpanMetric):
     1.0
     """
 
-    def _fit(self, first: Tensor, last: Tensor, right_first: Tensor, right_last: Tensor) -> Tensor:
+    def _fit(self, first: Any, last: Any, right_first: Any, right_last: Any) -> Any:
         return ops.logical_and(ops.equal(first, right_first), ops.equal(last, right_last))
 
 
@@ -78,7 +79,7 @@ class SpanF1(SpanMetric):
     0.667
     """
 
-    def _fit(self, first: Tensor, last: Tensor, right_first: Tensor, right_last: Tensor) -> Tensor:
+    def _fit(self, first: Any, last: Any, right_first: Any, right_last: Any) -> Any:
         common = ops.minimum(last, right_last) - ops.maximum(first, right_first) + 1
         tokens = (last - first + 1) + (right_last - right_first + 1)
         return 2.0 * ops.cast(ops.maximum(common, 0), "float32") / ops.cast(tokens, "float32")

@@ -13,7 +13,7 @@ from keras_quasiattn.data import (
     programs_from_files,
     programs_from_tfds,
 )
-from keras_quasiattn.data.algolisp.program_texts import programs_from_file
+from keras_quasiattn.data.algolisp.problems import programs_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import program_accuracy
 from keras_quasiattn.tasks.catalogue import CATALOGUE

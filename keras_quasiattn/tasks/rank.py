@@ -15,7 +15,7 @@ from keras_quasiattn.metrics import (
     RecallAtK,
     average_precisions,
 )
-from keras_quasiattn.metrics.ranking_metric import QUESTIONS
+from keras_quasiattn.metrics.ranking import QUESTIONS
 from keras_quasiattn.models import RankingCrossentropy
 from keras_quasiattn.tasks.baselines import bag_of_pairs
 from keras_quasiattn.tasks.batches import as_bytes, as_texts, plain

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.data import ReadingTexts, evaluation_batches, fill_last_batch, training_batches
 from keras_quasiattn.data.labelled_texts import text_array
-from keras_quasiattn.data.reading_texts import questions_from_file
+from keras_quasiattn.data.questions import questions_from_file
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import SpanAccuracy, SpanF1, scores_by_question
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy

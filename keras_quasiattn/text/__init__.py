@@ -3,15 +3,13 @@
 from keras_quasiattn.extras import needs
 
 with needs("tasks"):
-    from keras_quasiattn.text.byte_tokenizer import ByteTokenizer
     from keras_quasiattn.text.cleaning import CLEANINGS, TEXT_VERSION
-    from keras_quasiattn.text.compressed import open_text
-    from keras_quasiattn.text.sentence_piece_tokenizer import (
+    from keras_quasiattn.text.open_text import open_text
+    from keras_quasiattn.text.sequence_tokenizers import (
+        ByteTokenizer,
         SentencePieceTokenizer,
         learn_sentence_pieces,
     )
-    from keras_quasiattn.text.span_tokenizer import SPAN_CLEANINGS, SpanTokenizer
-    from keras_quasiattn.text.subword_tokenizer import SubwordTokenizer
     from keras_quasiattn.text.vocabulary import (
         count_words,
         learn_subwords,
@@ -20,8 +18,13 @@ with needs("tasks"):
         read_vocabulary,
         vocabulary_text,
     )
-    from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
-    from keras_quasiattn.text.word_tokenizer import WordTokenizer
+    from keras_quasiattn.text.vocabulary_tokenizers import (
+        SPAN_CLEANINGS,
+        SpanTokenizer,
+        SubwordTokenizer,
+        VocabularyTokenizer,
+        WordTokenizer,
+    )
     from keras_quasiattn.text.word_vectors import covered, embedding_matrix, read_word_vectors
 
 __all__ = [

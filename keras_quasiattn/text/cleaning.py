@@ -1,7 +1,7 @@
-"""Cleans text into words separated by single spaces, by regular expressions inside the graph.
+"""Clean text into words separated by single spaces, with regular expressions inside the graph.
 
-Every cleaning takes the version of the text processing. Version 1 is that of runs from before
-U+2019 was an apostrophe, when `clean_words` dropped whatever stood between < and >.
+Every cleaning takes the version of the text processing. In version 1, which old runs use, U+2019 is
+no apostrophe and `clean_words` drops whatever stands between < and >.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ _CLITICS = "('s|'ve|n't|'re|'d|'ll)"
 # SPACE separates words; PIECE is a word by itself. All else (letters, marks, digits) forms words.
 SPACE: Final = r"[\s\pZ\pC]"
 PIECE: Final = r"[^\pL\pM\pN\s\pZ\pC]"
-TEXT_VERSION: Final = 2  # of new runs, which record it
+TEXT_VERSION: Final = 2  # new runs use this version and record it
 APOSTROPHES: Final = "[\u2019\u02bc\uff07]"  # what people type and print for '
 _TAG_NAMES = (
     "a abbr acronym address applet area article aside audio b base basefont bdi bdo big blockquote "
@@ -37,11 +37,11 @@ _TAGS = {
 
 
 def apostrophes(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
-    """Replaces the signs that stand for an apostrophe by the one of ASCII.
+    """Replace other apostrophes by the ASCII one.
 
     Args:
         strings: UTF-8 strings.
-        version: of the text processing; version 1 leaves them.
+        version: version of the text processing; version 1 replaces nothing.
 
     >>> apostrophes(tf.constant("isn\u2019t")).numpy()
     b"isn't"
@@ -52,7 +52,7 @@ def apostrophes(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
 
 
 def clean_questions(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
-    """Lower-cases ASCII words and splits off clitics and the punctuation , ! ( ) ? as words.
+    """Lower-case ASCII words and split off clitics and the punctuation , ! ( ) ? as words.
 
     Letters, digits, apostrophes and ` are kept too; all other characters become spaces.
 
@@ -68,7 +68,7 @@ def clean_questions(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tenso
 
 
 def clean_treebank(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
-    """Lower-cases ASCII text that is already tokenized.
+    """Lower-case ASCII text that is already tokenized.
 
     Letters, digits, apostrophes and ( ) , ! ? ` are kept; all other characters become spaces.
 
@@ -83,9 +83,9 @@ def clean_treebank(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor
 
 
 def clean_words(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
-    """Lower-cases words of any script; splits off clitics and other characters; drops HTML tags.
+    """Lower-case words of any script, split off clitics and other characters, and drop HTML tags.
 
-    A tag has the name of an element of HTML and, if any, its attributes; all else is text.
+    A tag is the name of an HTML element and its attributes, if any, between < and >.
 
     >>> clean_words(tf.constant(["I'd say: <br />'Bête' isn’t bad <3!"])).numpy()[0].decode()
     "i 'd say : ' bête ' is n't bad < 3 !"
@@ -102,7 +102,7 @@ def clean_words(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
 
 
 def clean_cased_pieces(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
-    """Keeps words of any script as written; every other character becomes a word.
+    """Keep words of any script as written; make every other character a word.
 
     >>> clean_cased_pieces(tf.constant(["Bête-de 24–10, isn't it?"])).numpy()[0].decode()
     "Bête - de 24 – 10 , isn ' t it ?"
@@ -112,7 +112,7 @@ def clean_cased_pieces(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Te
 
 
 def clean_pieces(strings: tf.Tensor, version: int = TEXT_VERSION) -> tf.Tensor:
-    """Does the same as `clean_cased_pieces`, in lower case.
+    """Do the same as `clean_cased_pieces`, in lower case.
 
     >>> clean_pieces(tf.constant(["Bête-de"])).numpy()[0].decode()
     'bête - de'
@@ -130,7 +130,7 @@ CLEANINGS: Final[dict[str, Callable[..., tf.Tensor]]] = {
 
 
 def _valid(strings: tf.Tensor, version: int) -> tf.Tensor:
-    """Replaces bytes that are not UTF-8 by U+FFFD, which no cleaning treats as a letter."""
+    """Replace bytes that are not UTF-8 by U+FFFD, which no cleaning treats as a letter."""
     return apostrophes(tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8"), version)
 
 

@@ -1,15 +1,14 @@
 """Vocabularies: learned from texts, stored in a file with one token per line."""
 
 import collections
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import tensorflow as tf
 from tensorflow_text.tools.wordpiece_vocab import bert_vocab_from_dataset
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text.cleaning import TEXT_VERSION, apostrophes
-from keras_quasiattn.text.vocabulary_tokenizer import VocabularyTokenizer
-from keras_quasiattn.text.word_tokenizer import WordTokenizer
+from keras_quasiattn.text.vocabulary_tokenizers import VocabularyTokenizer, WordTokenizer
 
 _SPECIAL = [VocabularyTokenizer.PADDING, VocabularyTokenizer.UNKNOWN]
 _BATCH = 1000
@@ -24,7 +23,7 @@ def learn_words(
     known: Collection[str] = (),
     text_version: int = TEXT_VERSION,
 ) -> list[str]:
-    """Learns a vocabulary for `WordTokenizer`: the most frequent words of some texts.
+    """Learn a vocabulary for `WordTokenizer`: the most frequent words of some texts.
 
     Args:
         texts: the training texts.
@@ -47,15 +46,20 @@ def learn_words(
 def count_words(
     texts: Sequence[str | bytes], cleaning: str, text_version: int = TEXT_VERSION
 ) -> Mapping[str, int]:
-    """Counts the words of some texts; the arguments are those of `learn_words`."""
+    """Count the words of some texts; the arguments are those of `learn_words`."""
     tokenizer = WordTokenizer(_SPECIAL, cleaning, text_version=text_version)
-    return collections.Counter(word for words in split_texts(tokenizer, texts) for word in words)
+    split = tf.function(tokenizer.split, input_signature=[tf.TensorSpec((None,), tf.string)])
+    counts: collections.Counter[str] = collections.Counter()
+    for start in range(0, len(texts), _BATCH):
+        words = split(tf.constant(list(texts[start : start + _BATCH]), tf.string)).flat_values
+        counts.update(word.decode("utf-8", "replace") for word in words.numpy())
+    return counts
 
 
 def ranked_words(
     counts: Mapping[str, int], *, size: int, min_count: int = 1, known: Collection[str] = ()
 ) -> list[str]:
-    """Makes the vocabulary of `learn_words` from the counts of `count_words`."""
+    """Return the vocabulary of `learn_words`, from the counts of `count_words`."""
     kept = [word for word, count in counts.items() if count >= min_count or word in known]
     ranked = sorted(set(kept) - set(_SPECIAL), key=lambda word: (-counts[word], word))
     return [*_SPECIAL, *ranked[: size - len(_SPECIAL)]]
@@ -64,7 +68,7 @@ def ranked_words(
 def learn_subwords(
     texts: Sequence[str | bytes], *, size: int, text_version: int = TEXT_VERSION
 ) -> list[str]:
-    """Learns a vocabulary for `SubwordTokenizer`: pieces of the words of some texts.
+    """Learn a vocabulary for `SubwordTokenizer`: pieces of the words of some texts.
 
     Args:
         texts: the training texts.
@@ -84,30 +88,20 @@ def learn_subwords(
     return list(dict.fromkeys(pieces))
 
 
-def split_texts(
-    tokenizer: VocabularyTokenizer, texts: Sequence[str | bytes]
-) -> Iterator[list[str]]:
-    """Yields the tokens of each text; the texts are split in batches."""
-    split = tf.function(tokenizer.split, input_signature=[tf.TensorSpec((None,), tf.string)])
-    for start in range(0, len(texts), _BATCH):
-        for row in split(tf.constant(list(texts[start : start + _BATCH]), tf.string)).to_list():
-            yield [token.decode("utf-8", "replace") for token in row]
-
-
 def vocabulary_text(vocabulary: Sequence[str]) -> str:
-    """Returns the content of a vocabulary file: one token per line, in order of the ids."""
+    """Return the content of a vocabulary file: one token per line, in order of the ids."""
     return "".join(f"{token}\n" for token in vocabulary)
 
 
 def read_vocabulary(text: str, source: str) -> list[str]:
-    """Returns the vocabulary from the content of such a file.
+    """Read a vocabulary from the content of its file.
 
     Args:
-        text: the file's content.
-        source: the file's name, for the error message.
+        text: content of the file.
+        source: name of the file, for the error message.
 
     Raises:
-        UserError: if the text is not a vocabulary.
+        UserError: the text is not a vocabulary.
     """
     vocabulary = text.removesuffix("\n").split("\n")
     if vocabulary[:2] != _SPECIAL or len(set(vocabulary)) != len(vocabulary):

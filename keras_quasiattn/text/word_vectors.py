@@ -1,4 +1,4 @@
-"""Reads pretrained word vectors."""
+"""Read pretrained word vectors, and initialize embeddings with them."""
 
 import collections
 import itertools
@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from keras_quasiattn.errors import DataWarning, FileError, UserError
-from keras_quasiattn.text.compressed import open_text
+from keras_quasiattn.text.open_text import open_text
 
-_NAMED = 10  # words without a vector that a sentence names
-_HEAD = 100  # lines whose most frequent number of numbers is the file's
+_NAMED = 10  # words without a vector that `covered` names
+_HEAD = 100  # lines that decide how long the vectors of a file are
 _Row = tuple[int, str, np.ndarray]  # line, word, vector
 _Skipped = collections.defaultdict[str, list[int]]  # line numbers by reason
 
@@ -22,26 +22,26 @@ _Skipped = collections.defaultdict[str, list[int]]  # line numbers by reason
 def read_word_vectors(
     file: str | Path, width: int, wanted: Collection[str] | None = None
 ) -> dict[str, np.ndarray]:
-    """Reads the vectors of the wanted words from a file.
+    """Read the vectors of the wanted words from a file.
 
     Args:
-        file: GloVe's text format, also compressed as .gz or .xz: each line holds a word and its
-            numbers, separated by spaces or tabs; a first line with two counts, as word2vec writes
-            it, and blank lines are skipped. Or an `.npz` with `words` (texts, or uint8, the UTF-8
-            bytes of one word per line) and `vectors` (one row per word).
+        file: a file in GloVe's text format, plain or compressed (.gz, .xz): each line holds a word
+            and its numbers, separated by spaces or tabs; blank lines are skipped, and so is a first
+            line with two counts, as word2vec writes it. Or an `.npz` with `words` (texts, or uint8,
+            the UTF-8 bytes of one word per line) and `vectors` (one row per word).
         width: required length of a vector.
-        wanted: the words to keep; default all words of the file.
+        wanted: the words to keep; None keeps all words of the file.
 
     Returns:
-        float32 vectors (width,) by word. Of a word's several vectors it is the first.
+        float32 vectors (width,) by word. If a word occurs several times, its first vector counts.
 
     Raises:
-        UserError: if the file cannot be read, its vectors have another width or are not finite, or
-            it has none of the words.
+        UserError: the file cannot be read, its vectors have another width or are not finite, or it
+            has none of the words.
 
     Warns:
-        DataWarning: lines were skipped, because their word is not UTF-8, is missing or came before,
-            or they have too many numbers; the warning counts them.
+        DataWarning: lines were skipped, because their word is not UTF-8, is missing or occurred
+            before, or because they have too many numbers; the warning counts them.
     """
     file, chosen = Path(file), None if wanted is None else set(wanted)
     skipped: _Skipped = collections.defaultdict(list)
@@ -82,7 +82,7 @@ def embedding_matrix(
     *,
     ids: int | None = None,
 ) -> np.ndarray:
-    """Returns initial values of an embedding: known vectors, and small random ones for other words.
+    """Return initial values of an embedding: known vectors, and random ones for other words.
 
     Random values are uniform in [−a, a], where a gives them the standard deviation of the known
     vectors' numbers (Kim 2014).
@@ -92,10 +92,11 @@ def embedding_matrix(
         vectors: the known vectors by word, at least one.
         width: length of a vector.
         seed: seed of the random values.
-        ids: number of ids, if there are some beyond the vocabulary, for unknown words.
+        ids: number of ids, if unknown words have ids beyond the vocabulary; None for the size of
+            the vocabulary.
 
     Returns:
-        float32 (ids, width), by default (words, width); the row of padding is zero.
+        float32 (ids, width); the row of padding is zero.
     """
     bound = float(np.sqrt(3.0) * np.std(np.stack(list(vectors.values())), dtype=np.float64))
     matrix = (
@@ -111,7 +112,7 @@ def embedding_matrix(
 
 
 def covered(counts: Mapping[str, int], vectors: Mapping[str, np.ndarray]) -> str:
-    """Returns a sentence on how many of some words have a vector, and which frequent ones do not.
+    """Describe how many of some words have a vector, and which frequent ones do not.
 
     Args:
         counts: how often each word occurs; at least one word.
@@ -184,18 +185,18 @@ def _from_text(
 
 
 def _fields(line: str) -> list[bytes]:
-    """What spaces and tabs part; a no-break space or an ideographic one is a word, so bytes."""
+    """Split at spaces and tabs, as bytes, because a no-break or ideographic space is a word."""
     return line.encode("utf-8", "surrogateescape").split()
 
 
 def _is_header(fields: list[bytes], width: int) -> bool:
-    """Whether the fields are two counts, of words and of numbers, and not a word's one number."""
+    """Return whether the fields are word2vec's two counts, and not a word and its only number."""
     counts = len(fields) == 2 and all(field.isdigit() for field in fields)
     return counts and (width != 1 or int(fields[1]) == 1)
 
 
 def _check_width(file: Path, head: Sequence[tuple[int, str]], width: int) -> None:
-    """Refuse a file most of whose first lines have another number of numbers."""
+    """Refuse a file if most of its first lines have vectors of another length."""
     sizes = collections.Counter(len(_fields(line)) - 1 for _, line in head)
     if not sizes:
         return

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keras_quasiattn.data import LabelledTexts, questions_from_files, reading_texts
-from keras_quasiattn.data.question_files import Question
+from keras_quasiattn.data.questions import Question
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from keras_quasiattn.layers import GatedAttention, LocalAttention
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 from keras_quasiattn.metrics import attention_flops, auxiliary_flops
 
 # Test texts, mean length, and what Table 3 prints for soft attention with BiLSTM states of 2 · 100.
@@ -22,7 +24,7 @@ def test_soft_attention_of_table_3(name):
     assert attention_flops("soft", lengths, 200) == pytest.approx(printed, rel=0.08)
 
 
-def test_counts_by_hand():
+def test_poolings_by_hand():
     lengths = [3, 0, 50]
     assert attention_flops("none", lengths, 4) == 0
     assert attention_flops("soft", lengths, 4) == 2 * 4 * 53
@@ -35,8 +37,6 @@ def test_counts_by_hand():
 
 
 def test_auxiliary_counts_are_the_multiplications_of_the_networks_matrices():
-    from keras_quasiattn.layers import GatedAttention, LocalAttention
-
     for network in ("bilstm", "feed_forward", "self_attention"):
         layer = GatedAttention(network, 3)
         layer.build((None, None, 5))
@@ -83,3 +83,51 @@ def test_errors(arguments, message):
         attention_flops(*positional, **options)
     with pytest.raises(ValueError, match="`network` must be one of .*network='gru'"):
         auxiliary_flops("gru", [1], 2, 3)
+
+
+# What each attention counts; a multiplication and the addition after it are one.
+T, S, D, V, N = 3, 5, 4, 7, 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "expected"),
+    [
+        ("softmax", {}, N * T * S * (D + V)),
+        ("sigmoid", {}, N * T * S * (D + V)),
+        ("gated", {}, N * T * S * (D + V)),
+        *((name, {}, N * T * S * (D + V)) for name in ("sparsemax", "entmax", "relu")),
+        ("null_softmax", {}, N * T * S * (D + V)),
+        ("signed_softmax", {}, N * T * S * (D + 1 + V)),
+        ("differential", {}, N * T * S * (D + 1 + V)),
+        ("forgetting", {}, N * T * S * (D + 2 + V)),
+        ("context_guided", {}, N * T * S * (2 * D + 2 + V)),
+        ("coda", {}, N * T * S * (D + D + 1 + V)),
+        ("conflict", {}, T * S * (D + V) + T * S * (2 * D + V)),
+        ("conflict", {"conflict_heads": 2}, 2 * T * S * (2 * D + V)),
+        ("conflict", {"difference": "signed"}, T * S * (D + V) + S * D + T * S * V),
+        (
+            "conflict",
+            {"difference": "squared"},
+            T * S * (D + V) + T * S * (D + V) + 2 * S * D + T * D,
+        ),
+    ],
+)
+def test_counts_by_hand(name: str, options: dict[str, object], expected: int) -> None:
+    assert MECHANISMS[name](**options).operations(T, S, D, V, N) == expected
+
+
+def test_open_keys_alone_cost() -> None:
+    opened = MECHANISMS["gated"]().operations(T, 2, D, V, N)
+    assert opened / MECHANISMS["gated"]().operations(T, S, D, V, N) == 2 / S
+
+
+@pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - {"gated"}))
+def test_every_mechanism_is_counted_by_its_name(name: str) -> None:
+    one = MECHANISMS[name]().operations
+    assert attention_flops(name, [T, 0, S], D) == one(T, T, D, D) + one(S, S, D, D)
+    with pytest.raises(ValueError, match="`window` must be given for attention='local'"):
+        attention_flops(name, [T], D, window=3)
+
+
+def test_both_registries_have_the_same_names() -> None:
+    assert MECHANISMS.keys() == MULTI_HEAD_LAYERS.keys()

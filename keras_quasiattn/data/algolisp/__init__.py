@@ -1,1 +1,1 @@
-"""AlgoLisp: programs described in words. The language, published problems and generated ones."""
+"""AlgoLisp: a small functional language, problems in it, and a generator of problems."""

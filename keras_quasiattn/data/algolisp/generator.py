@@ -1,16 +1,19 @@
-"""Generates problems: a text, the program it asks for, and ten tests."""
+"""Generate problems (a text, its program and ten tests), and a TFDS data set of them."""
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Any, Final
 
-from keras_quasiattn.data.algolisp.inputs import draw_input
-from keras_quasiattn.data.algolisp.interpreter import Program
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.data.algolisp.language import Program, ProgramError, has_type, size_of
 from keras_quasiattn.data.algolisp.phrases import (
     ARGUMENTS,
     CONSTANTS,
@@ -21,12 +24,12 @@ from keras_quasiattn.data.algolisp.phrases import (
     REQUESTS,
 )
 from keras_quasiattn.data.algolisp.problems import Example, Problem, ProgramTests
-from keras_quasiattn.data.algolisp.trees import ProgramError
-from keras_quasiattn.data.algolisp.values import has_type, size_of
 
 # Problems in the published splits; generated programs are split in the same proportions.
 PUBLISHED_SIZES: Final = {"train": 79_214, "validation": 9_352, "test": 10_940}
 
+# TFDS holds a whole shard in memory while writing it, so this bounds its memory.
+_EXAMPLES_PER_SHARD: Final = 10_000
 _TESTS = 10
 _DRAWS = 40
 _MAX_STEPS = 10_000
@@ -40,11 +43,8 @@ _MANY_ARGUMENTS = 4
 _MANY_DEFINITIONS = 3
 _CONSTANT_SHARE, _SHARED_ARGUMENT_SHARE, _DEFINITION_SHARE = 0.15, 0.5, 0.12
 
-_NAMES = "abcdefghijklmnopqrstuvwxyz"
-_RETURN_TYPES = {
-    **{category: type_name for category, (type_name, _) in ARGUMENTS.items()},
-    "bool": "bool",
-}
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_RETURN_TYPES = {**{category: one[0] for category, one in ARGUMENTS.items()}, "bool": "bool"}
 _RULES: Final = {
     category: [
         (program, list(dict.fromkeys(re.findall(r"{(\w+)}", program))), texts)
@@ -54,154 +54,103 @@ _RULES: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Draft:
-    """A problem without tests.
+@dataclasses.dataclass
+class GeneratedAlgoLispConfig(tfds.core.BuilderConfig):
+    """How many problems to generate, and from which seed.
 
     Args:
-        text: words separated by spaces.
-        program: tokens separated by spaces.
-        arguments: type of each argument by name, in the order in which the text declares them.
-        return_type: type of the program's value.
+        name: name of the config and of its folder. By default it is made from the other settings,
+            so that changed settings never reuse old files.
+        train: number of problems in the training split.
+        validation: number of problems in the validation split.
+        test: number of problems in the test split.
+        seed: determines the problems; a smaller split of the same seed is the beginning of a larger
+            one.
+
+    Raises:
+        ValueError: a split would be empty.
     """
 
-    text: str
-    program: str
-    arguments: Mapping[str, str]
-    return_type: str
+    name: str = ""
+    train: int = PUBLISHED_SIZES["train"]
+    validation: int = PUBLISHED_SIZES["validation"]
+    test: int = PUBLISHED_SIZES["test"]
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.sizes.values()) < 1:
+            raise ValueError(f"every split must have at least one problem; got {self.sizes}")
+        if not self.name:
+            self.name = f"{'_'.join(map(str, self.sizes.values()))}_seed_{self.seed}"
 
     @property
-    def split(self) -> str:
-        """The split of the program; depends neither on the names of arguments nor on the text."""
-        names: dict[str, str] = {}
-        tokens = self.program.split(" ")
-        canonical = [
-            names.setdefault(token, _NAMES[len(names)]) if token in self.arguments else token
-            for token in tokens
-        ]
-        share = _hash(" ".join(canonical)) / 2**64 * sum(PUBLISHED_SIZES.values())
-        edges = itertools.accumulate(PUBLISHED_SIZES.values())
-        return next(
-            split for split, edge in zip(PUBLISHED_SIZES, edges, strict=True) if share <= edge
-        )
+    def sizes(self) -> dict[str, int]:
+        """Number of problems by split."""
+        return {split: getattr(self, split) for split in PUBLISHED_SIZES}
 
 
-def _first_slot(text: str) -> str:
-    """The slot at the beginning of a text, or "" if there is none."""
-    return text[1 : text.index("}")] if text.startswith("{") else ""
+class GeneratedAlgoLisp(tfds.core.ShardBasedBuilder):
+    """Generated programs of the AlgoLisp language, and the texts that ask for them.
 
+    There is nothing to download. The problems have the form, the language and the numbers of the
+    published ones and replace them where those are not available. They are different problems, so
+    figures on the two cannot be compared. A problem such as
 
-class _Unusable(Exception):
-    """The draft is discarded, for example because it has no arguments or is too long."""
+        given an array of numbers a and a number b , find the product of values in a which
+          are greater than b
+        [ reduce [ filter a [ partial0 b < ] ] 1 * ]
 
+    is made by expanding a grammar of 140 rules to a depth of one to three. Each rule has several
+    wordings. Each problem has ten tests with the program's own answers. No two problems have the
+    same text and program. A hash of the program, ignoring the names of its arguments, decides the
+    split: no program of one split is in another, whatever the wording and the seed.
 
-class _Writer:
-    """Writes one problem by expanding slots from the outside in; names start as `@` and a number.
+    Source: Polosukhin and Skidanov 2018, "Neural Program Search", for the language, the form and
+    the sizes.
 
-    "the square of a plus b" reads as the square of a sum, because what follows a name is read
-    together with it. So a longer phrase that would begin a text is first given a name of its own
-    ("let c be the square of a , find c plus b").
+    ```python
+    builder = GeneratedAlgoLisp(config="paper", data_dir="data")
+    builder.download_and_prepare()
+    examples = builder.as_dataset(split="train")  # {"text": ..., "program": ..., "tests": ...}
+    ```
+
+    `ProgramTests.from_json` reads `tests`.
     """
 
-    def __init__(self, random: Random) -> None:
-        self.random = random
-        self.categories: dict[str, str] = {}  # category of each argument
-        self.definitions: dict[str, str] = {}
+    VERSION = tfds.core.Version("1.0.0")
+    RELEASE_NOTES = {"1.0.0": "First version."}
+    BUILDER_CONFIGS = [
+        GeneratedAlgoLispConfig(name="paper", description="As many as were published.")
+    ]
 
-    def expand(self, category: str, depth: int) -> tuple[str, str]:
-        """A phrase and its program, with values nested at most `depth` deep."""
-        if category in ARGUMENTS and depth == 0:
-            return self._argument(category)
-        rules = _RULES[category]
-        program, slots, texts = self.random.choices(rules, [len(texts) for _, _, texts in rules])[0]
-        depths = dict.fromkeys(slots, depth)
-        if category in _RETURN_TYPES and slots:
-            # One slot gets all of the remaining depth, the others a random part of it.
-            deepest = self.random.choice(slots)
-            below = max(depth - 1, 0)
-            depths = {
-                slot: below if slot == deepest else self.random.randint(0, below) for slot in slots
-            }
-        parts = {slot: self._slot(slot.rstrip("2"), depths[slot]) for slot in slots}
-        if len({part for _, part in parts.values()}) < len(parts):
-            raise _Unusable
-        text = self._say(category, texts, {slot: phrase for slot, (phrase, _) in parts.items()})
-        return text, program.format(**{slot: part for slot, (_, part) in parts.items()})
-
-    def _say(self, category: str, texts: Sequence[str], phrases: dict[str, str]) -> str:
-        def begins_long(text: str) -> bool:
-            return category in ARGUMENTS and " " in phrases.get(_first_slot(text), "")
-
-        text = self.random.choice([text for text in texts if not begins_long(text)] or texts)
-        if begins_long(text):
-            phrases[_first_slot(text)] = self._define(phrases[_first_slot(text)])
-        return text.format(**phrases)
-
-    def _slot(self, category: str, depth: int) -> tuple[str, str]:
-        text, program = self.expand(category, depth)
-        if category in ARGUMENTS and depth and self.random.random() < _DEFINITION_SHARE:
-            text = self._define(text)
-        return text, program
-
-    def _define(self, phrase: str) -> str:
-        if len(self.definitions) == _MANY_DEFINITIONS:
-            raise _Unusable
-        name = self._new_name()
-        self.definitions[name] = phrase
-        return name
-
-    def _argument(self, category: str) -> tuple[str, str]:
-        if category in CONSTANTS and self.random.random() < _CONSTANT_SHARE:
-            name = self.random.choice(CONSTANTS[category])
-            return name, name
-        known = [name for name, other in self.categories.items() if other == category]
-        many = len(self.categories) >= _MANY_ARGUMENTS
-        if known and (many or self.random.random() < _SHARED_ARGUMENT_SHARE):
-            name = self.random.choice(known)
-        else:
-            name = self._new_name()
-            self.categories[name] = category
-        return name, name
-
-    def _new_name(self) -> str:
-        return f"@{len(self.categories) + len(self.definitions)}"
-
-    def draft(self) -> Draft:
-        """Writes a problem of random type and depth."""
-        category = _choose(self.random, _RETURNS)
-        phrase, program = self.expand(category, _choose(self.random, _DEPTHS))
-        names = list(self.categories)
-        if not names:
-            raise _Unusable
-        self.random.shuffle(names)
-        parts = [f"{self.random.choice(OPENINGS)} {self._declaration(names)}"]
-        for name, definition in self.definitions.items():
-            parts.append(self.random.choice(DEFINITIONS).format(name=name, phrase=definition))
-        requests = QUESTIONS if category == "bool" else REQUESTS
-        parts.append(self.random.choice(requests).format(phrase=phrase))
-        letters = dict(zip([*names, *self.definitions], _NAMES, strict=False))
-        words, tokens = (
-            [letters.get(word, word) for word in text.split(" ")]
-            for text in (" , ".join(parts), program)
+    def _info(self) -> tfds.core.DatasetInfo:
+        return tfds.core.DatasetInfo(
+            builder=self,
+            description="Programs and the words that ask for them, generated by rule.",
+            features=tfds.features.FeaturesDict(
+                {key: tfds.features.Text() for key in ("text", "program", "tests")}
+            ),
+            supervised_keys=("text", "program"),
+            disable_shuffling=True,  # the problems are in random order already; read files in order
         )
-        if len(words) > _MAX_WORDS or len(tokens) > _MAX_TOKENS:
-            raise _Unusable
-        arguments = {letters[name]: ARGUMENTS[self.categories[name]][0] for name in names}
-        return Draft(" ".join(words), " ".join(tokens), arguments, _RETURN_TYPES[category])
 
-    def _declaration(self, names: Sequence[str]) -> str:
-        declared = []
-        for category, group in itertools.groupby(names, self.categories.__getitem__):
-            alike = list(group)
-            one, several = self.random.choice(ARGUMENTS[category][1])
-            declared.append(
-                f"{one} {alike[0]}" if len(alike) == 1 else f"{several} {_listed(alike)}"
+    def _shard_iterators_per_split(
+        self, dl_manager: tfds.download.DownloadManager
+    ) -> Mapping[str, Sequence[Callable[[], Iterator[tuple[int, dict[str, str]]]]]]:
+        shards = {}
+        for split, size in self.builder_config.sizes.items():
+            # All shards of a split read one stream, one after another, so that no problem repeats.
+            examples = enumerate(
+                {"text": one.text, "program": one.program, "tests": one.tests.to_json()}
+                for one in generate_problems(split, size, self.builder_config.seed)
             )
-        return _listed(declared)
+            shard = functools.partial(itertools.islice, examples, _EXAMPLES_PER_SHARD)
+            shards[split] = [shard] * math.ceil(size / _EXAMPLES_PER_SHARD)
+        return shards
 
 
 def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem]:
-    """Yields problems of one split, no two with the same text and program.
+    """Yield problems of one split, no two with the same text and program.
 
     Every program passes its own ten tests, and their answers differ: each truth value occurs at
     least twice, or there are at least four values. No program of one split is in another, not even
@@ -227,15 +176,149 @@ def generate_problems(split: str, count: int, seed: int = 0) -> Iterator[Problem
         examples = _draw_examples(draft, Random(key))
         if examples is not None:
             seen.add(key)
-            yield Problem(
-                draft.text,
-                draft.program,
-                ProgramTests(draft.arguments, draft.return_type, examples),
-            )
+            tests = ProgramTests(draft.arguments, draft.return_type, examples)
+            yield Problem(draft.text, draft.program, tests)
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+    """A problem without tests; its arguments are in the order in which the text declares them."""
+
+    text: str
+    program: str
+    arguments: Mapping[str, str]
+    return_type: str
+
+    @property
+    def split(self) -> str:
+        """The split of the program; depends neither on the names of arguments nor on the text."""
+        names: dict[str, str] = {}
+        canonical = [
+            names.setdefault(token, _LETTERS[len(names)]) if token in self.arguments else token
+            for token in self.program.split(" ")
+        ]
+        share = _hash(" ".join(canonical)) / 2**64 * sum(PUBLISHED_SIZES.values())
+        edges = itertools.accumulate(PUBLISHED_SIZES.values())
+        return next(
+            split for split, edge in zip(PUBLISHED_SIZES, edges, strict=True) if share <= edge
+        )
+
+
+class _Unusable(Exception):
+    """The draft is discarded, for example because it has no arguments or is too long."""
+
+
+class _Writer:
+    """Writes one problem by expanding slots from the outside in; names start as `@` and a number.
+
+    "the square of a plus b" reads as the square of a sum, because what follows a name is read
+    together with it. So a longer phrase that would begin a text first gets a name ("let c be the
+    square of a , find c plus b").
+    """
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.categories: dict[str, str] = {}  # category of each argument
+        self.definitions: dict[str, str] = {}
+
+    def draft(self) -> Draft:
+        """Write a problem of random type and depth."""
+        category = self._choose(_RETURNS)
+        phrase, program = self._expand(category, self._choose(_DEPTHS))
+        names = list(self.categories)
+        if not names:
+            raise _Unusable
+        self.random.shuffle(names)
+        parts = [f"{self.random.choice(OPENINGS)} {self._declaration(names)}"]
+        for name, definition in self.definitions.items():
+            parts.append(self.random.choice(DEFINITIONS).format(name=name, phrase=definition))
+        requests = QUESTIONS if category == "bool" else REQUESTS
+        parts.append(self.random.choice(requests).format(phrase=phrase))
+        letters = dict(zip([*names, *self.definitions], _LETTERS, strict=False))
+        words, tokens = (
+            [letters.get(word, word) for word in text.split(" ")]
+            for text in (" , ".join(parts), program)
+        )
+        if len(words) > _MAX_WORDS or len(tokens) > _MAX_TOKENS:
+            raise _Unusable
+        arguments = {letters[name]: ARGUMENTS[self.categories[name]][0] for name in names}
+        return Draft(" ".join(words), " ".join(tokens), arguments, _RETURN_TYPES[category])
+
+    def _expand(self, category: str, depth: int) -> tuple[str, str]:
+        """Return a phrase and its program, with values nested at most `depth` deep."""
+        if category in ARGUMENTS and depth == 0:
+            return (self._argument(category),) * 2
+        rules = _RULES[category]
+        program, slots, texts = self.random.choices(rules, [len(texts) for _, _, texts in rules])[0]
+        depths = dict.fromkeys(slots, depth)
+        if category in _RETURN_TYPES and slots:
+            # One slot gets all of the remaining depth, the others a random part of it.
+            deepest, below = self.random.choice(slots), max(depth - 1, 0)
+            depths = {
+                slot: below if slot == deepest else self.random.randint(0, below) for slot in slots
+            }
+        phrases, parts = {}, {}
+        for slot in slots:
+            phrases[slot], parts[slot] = self._fill(slot.rstrip("2"), depths[slot])
+        if len(set(parts.values())) < len(parts):
+            raise _Unusable
+        return self._word(category, texts, phrases), program.format(**parts)
+
+    def _fill(self, category: str, depth: int) -> tuple[str, str]:
+        text, program = self._expand(category, depth)
+        if category in ARGUMENTS and depth and self.random.random() < _DEFINITION_SHARE:
+            text = self._define(text)
+        return text, program
+
+    def _word(self, category: str, texts: Sequence[str], phrases: dict[str, str]) -> str:
+        """Choose one of the wordings and fill in the phrases."""
+
+        def first_slot(text: str) -> str:
+            return text[1 : text.index("}")] if text.startswith("{") else ""
+
+        def begins_long(text: str) -> bool:
+            return category in ARGUMENTS and " " in phrases.get(first_slot(text), "")
+
+        text = self.random.choice([text for text in texts if not begins_long(text)] or texts)
+        if begins_long(text):
+            phrases[first_slot(text)] = self._define(phrases[first_slot(text)])
+        return text.format(**phrases)
+
+    def _define(self, phrase: str) -> str:
+        if len(self.definitions) == _MANY_DEFINITIONS:
+            raise _Unusable
+        name = self._new_name()
+        self.definitions[name] = phrase
+        return name
+
+    def _argument(self, category: str) -> str:
+        if category in CONSTANTS and self.random.random() < _CONSTANT_SHARE:
+            return self.random.choice(CONSTANTS[category])
+        known = [name for name, other in self.categories.items() if other == category]
+        many = len(self.categories) >= _MANY_ARGUMENTS
+        if known and (many or self.random.random() < _SHARED_ARGUMENT_SHARE):
+            return self.random.choice(known)
+        name = self._new_name()
+        self.categories[name] = category
+        return name
+
+    def _new_name(self) -> str:
+        return f"@{len(self.categories) + len(self.definitions)}"
+
+    def _declaration(self, names: Sequence[str]) -> str:
+        declared = []
+        for category, group in itertools.groupby(names, self.categories.__getitem__):
+            alike = list(group)
+            one, several = self.random.choice(ARGUMENTS[category][1])
+            declared.append(f"{one if len(alike) == 1 else several} {_listed(alike)}")
+        return _listed(declared)
+
+    def _choose(self, weights: Mapping[Any, int]) -> Any:
+        return self.random.choices(list(weights), list(weights.values()))[0]
 
 
 def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
-    """Ten tests that the program passes, or None if it often fails or the tests tell little."""
+    """Draw ten tests that the program passes; None if it often fails or the tests tell little."""
     program = Program(draft.program, draft.arguments)
     examples: list[Example] = []
     for draw in range(_DRAWS):
@@ -256,7 +339,7 @@ def _draw_examples(draft: Draft, random: Random) -> tuple[Example, ...] | None:
 
 
 def _is_valid_answer(output: Any, type_name: str) -> bool:
-    """Whether an answer has its type, is short, and its numbers are integers and not too large."""
+    """Return whether an answer has its type, is short, and its numbers are moderate integers."""
     if not has_type(output, type_name) or size_of(output) > _LARGEST_OUTPUT:
         return False
     numbers = output if type_name == "int[]" else [output] if type_name == "int" else []
@@ -264,19 +347,47 @@ def _is_valid_answer(output: Any, type_name: str) -> bool:
 
 
 def _are_informative(examples: Sequence[Example], type_name: str) -> bool:
-    """Whether the answers differ and are not always equal to one of the arguments."""
+    """Return whether the answers differ and are not always equal to one of the arguments."""
     if type_name == "bool":
         return 2 <= sum(example.output for example in examples) <= len(examples) - 2
     if len({json.dumps(example.output) for example in examples}) < 4:
         return False
-    names = examples[0].inputs
     return not any(
-        all(example.inputs[name] == example.output for example in examples) for name in names
+        all(example.inputs[name] == example.output for example in examples)
+        for name in examples[0].inputs
     )
 
 
-def _choose(random: Random, weights: Mapping[Any, int]) -> Any:
-    return random.choices(list(weights), list(weights.values()))[0]
+def draw_input(random: Random, type_name: str) -> Any:
+    """Draw a value of type `int`, `int[]`, `string` or `string[]` on which programs differ.
+
+    Numbers are natural and mostly small enough to be positions; arrays contain negative ones too.
+    Some arrays are sorted, are palindromes or have many repetitions, which would rarely happen by
+    chance.
+    """
+    if type_name == "int":
+        return random.randrange(random.choice((5, 10, 30, 300)))
+    if type_name == "string":
+        return " ".join(_draw_word(random) for _ in range(random.choice((1, 1, 2, 4))))
+    if type_name == "int[]":
+        low, high = random.choice(((0, 30), (-10, 40), (0, 100), (0, 5)))
+        step = random.choice((1, 1, 1, 2))  # sometimes all are even
+        draw: Callable[[Random], Any] = lambda random: random.randrange(low, high, step)  # noqa: E731
+    else:
+        draw = _draw_word
+    return _arrange(random, [draw(random) for _ in range(random.randint(3, 10))])
+
+
+def _draw_word(random: Random) -> str:
+    letters = random.choice((_LETTERS, "ab"))
+    return "".join(_arrange(random, random.choices(letters, k=random.randint(1, 6))))
+
+
+def _arrange(random: Random, elements: list) -> list:
+    arrangement = random.random()
+    if arrangement < 0.15:
+        return sorted(elements)
+    return elements + elements[-2::-1] if arrangement < 0.3 else elements
 
 
 def _listed(words: Sequence[str]) -> str:

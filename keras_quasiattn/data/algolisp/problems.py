@@ -2,19 +2,30 @@
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_quasiattn.data.algolisp.interpreter import MAX_STEPS, Program
-from keras_quasiattn.data.algolisp.trees import (
+import numpy as np
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.data.algolisp.language import (
     MAX_NESTING,
+    Program,
     ProgramError,
     Tree,
+    are_equal,
+    check_type,
     parse_program,
     write_program,
 )
-from keras_quasiattn.data.algolisp.values import are_equal, check_type
+from keras_quasiattn.data.labelled_texts import (
+    LabelledTextSet,
+    columns_from_tfds,
+    files_version,
+    text_array,
+)
+from keras_quasiattn.data.parallel_texts import ParallelTexts
 from keras_quasiattn.data.table_files import read_objects
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.text import open_text
@@ -47,28 +58,21 @@ class ProgramTests:
     return_type: str
     tests: tuple[Example, ...]
 
-    def passed_by(self, program: str, max_steps: int = MAX_STEPS) -> bool:
-        """Whether a program answers every test correctly; False if it cannot be read or run.
-
-        Args:
-            program: tokens separated by spaces.
-            max_steps: limit of each run.
-        """
+    def passed_by(self, program: str) -> bool:
+        """Return whether a program runs and answers every test correctly."""
         try:
             runnable = Program(program, self.arguments)
-            return all(
-                are_equal(runnable.run(test.inputs, max_steps), test.output) for test in self.tests
-            )
+            return all(are_equal(runnable.run(test.inputs), test.output) for test in self.tests)
         except ProgramError:
             return False
 
     def to_json(self) -> str:
-        """Writes the tests as one line, which `from_json` reads."""
+        """Write the tests as one line, which `from_json` reads."""
         return json.dumps([self.arguments, self.return_type, self.tests], separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "ProgramTests":
-        """Reads the tests that `to_json` wrote."""
+        """Read the tests that `to_json` wrote."""
         arguments, return_type, tests = json.loads(text)
         return cls(arguments, return_type, tuple(Example(*test) for test in tests))
 
@@ -88,8 +92,57 @@ class Problem:
     tests: ProgramTests
 
 
+@dataclasses.dataclass(frozen=True)
+class ProgramTexts(ParallelTexts):
+    """Texts and the programs that they ask for.
+
+    Args:
+        source: object (problems,), UTF-8 bytes, the texts.
+        target: object (problems,), UTF-8 bytes, the programs.
+        tests: object (problems,), JSON for `ProgramTests.from_json`.
+    """
+
+    tests: np.ndarray
+
+    @property
+    def split_key(self) -> np.ndarray:
+        """The programs: a held-out program is held out with all its texts."""
+        return self.target
+
+
+def programs_from_tfds(
+    builder: tfds.core.DatasetBuilder, splits: Sequence[str]
+) -> LabelledTextSet[ProgramTexts]:
+    """Read the splits of a prepared `GeneratedAlgoLisp`."""
+    read = {
+        split: ProgramTexts(*columns_from_tfds(builder, split, ("text", "program", "tests")))
+        for split in splits
+    }
+    return LabelledTextSet((), read, builder.info.full_name)
+
+
+def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ProgramTexts]:
+    """Read splits from files in AlgoLisp's published format, which `read_problems` describes.
+
+    Args:
+        files: the file of each split, by the split's name; "train" is required.
+
+    Raises:
+        UserError: a line is not a problem; the message names file and line.
+    """
+    read = {split: programs_from_file(file) for split, file in files.items()}
+    return LabelledTextSet((), read, files_version(files.values()))
+
+
+def programs_from_file(file: str | Path) -> ProgramTexts:
+    """Read one file like `programs_from_files`."""
+    rows = [(one.text, one.program, one.tests.to_json()) for one in read_problems(file)]
+    columns = zip(*rows, strict=True)
+    return ProgramTexts(*(text_array(text.encode() for text in column) for column in columns))
+
+
 def read_problems(file: str | Path) -> Iterator[Problem]:
-    """Yields the problems of a file in AlgoLisp's published format, one at a time.
+    """Yield the problems of a file in AlgoLisp's published format, one at a time.
 
     Each line is a JSON object with `text` (a list of words), `short_tree` (nested lists of names),
     `args` (types by name), `return_type` and `tests` (objects with `input` and `output`); other
@@ -120,20 +173,26 @@ def _problem_of(record: Mapping[str, Any]) -> Problem:
     missing = [key for key in _KEYS if key not in record]
     if missing:
         raise ValueError(f"{', '.join(missing)} missing from the problem")
-    text, arguments, return_type = record["text"], record["args"], record["return_type"]
+    text, tree, arguments, return_type, tests = (record[key] for key in _KEYS)
     if not isinstance(text, list) or not text or not all(isinstance(word, str) for word in text):
         raise ValueError("'text' must be a list of words")
     if not isinstance(arguments, dict):
         raise ValueError("'args' must be an object with the type of each argument by its name")
     for type_name in (*arguments.values(), return_type):
         check_type(type_name)
-    tree = _tree_of(record["short_tree"], MAX_NESTING)
+    tree = _tree_of(tree, MAX_NESTING)
     program = write_program(tree)
     if parse_program(program) != tree:
         raise ValueError("a name in 'short_tree' must not contain a blank")
-    return Problem(
-        " ".join(text), program, ProgramTests(arguments, return_type, _tests_of(record["tests"]))
-    )
+    if not isinstance(tests, list) or not tests:
+        raise ValueError("'tests' must be a list of at least one test")
+    for test in tests:
+        if not isinstance(test, dict) or not (
+            isinstance(test.get("input"), dict) and "output" in test
+        ):
+            raise ValueError("each of 'tests' must be an object with 'input' and 'output'")
+    examples = tuple(Example(test["input"], test["output"]) for test in tests)
+    return Problem(" ".join(text), program, ProgramTests(arguments, return_type, examples))
 
 
 def _tree_of(value: Any, nesting: int) -> Tree:
@@ -145,16 +204,3 @@ def _tree_of(value: Any, nesting: int) -> Tree:
         "'short_tree' must be a name or nested lists of names, none empty, "
         f"at most {MAX_NESTING} deep"
     )
-
-
-def _tests_of(tests: Any) -> tuple[Example, ...]:
-    if not isinstance(tests, list) or not tests:
-        raise ValueError("'tests' must be a list of at least one test")
-    for test in tests:
-        if (
-            not isinstance(test, dict)
-            or not isinstance(test.get("input"), dict)
-            or "output" not in test
-        ):
-            raise ValueError("each of 'tests' must be an object with 'input' and 'output'")
-    return tuple(Example(test["input"], test["output"]) for test in tests)

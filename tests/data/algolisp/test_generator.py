@@ -7,14 +7,19 @@ import tracemalloc
 from random import Random
 
 import pytest
+import tensorflow_datasets as tfds
 
-from keras_quasiattn.data.algolisp.generator import PUBLISHED_SIZES, Draft, generate_problems
-from keras_quasiattn.data.algolisp.inputs import draw_input
-from keras_quasiattn.data.algolisp.interpreter import Program
+from keras_quasiattn.data import GeneratedAlgoLisp, GeneratedAlgoLispConfig, ProgramTests
+from keras_quasiattn.data.algolisp.generator import (
+    PUBLISHED_SIZES,
+    Draft,
+    draw_input,
+    generate_problems,
+)
+from keras_quasiattn.data.algolisp.language import Program, has_type
 from keras_quasiattn.data.algolisp.phrases import PHRASES
-from keras_quasiattn.data.algolisp.values import has_type
 
-COUNT = 400
+COUNT = 200
 
 
 @pytest.fixture(scope="module")
@@ -206,10 +211,10 @@ def test_another_process_makes_the_same_problems(problems):
 
 def test_memory_does_not_hold_the_problems():
     tracemalloc.start()
-    count = sum(1 for _ in generate_problems("test", 150, seed=3))
+    count = sum(1 for _ in generate_problems("test", 50, seed=3))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert count == 150 and peak < 300_000
+    assert count == 50 and peak < 300_000
 
 
 @pytest.mark.parametrize("type_name", ["int", "int[]", "string", "string[]"])
@@ -223,3 +228,47 @@ def test_inputs_are_of_their_type_and_varied(type_name):
         assert sum(value == value[::-1] for value in drawn) > 15
     if type_name == "int":
         assert min(drawn) == 0
+
+
+# The data set of generated problems.
+SMALL = GeneratedAlgoLispConfig(train=25, validation=10, test=12, seed=4)
+
+
+def examples_of(builder, split):
+    examples = tfds.as_numpy(builder.as_dataset(split=split))
+    return [
+        (e["text"].decode(), e["program"].decode(), ProgramTests.from_json(e["tests"]))
+        for e in examples
+    ]
+
+
+def test_prepares_and_loads_with_tfds(tmp_path, monkeypatch):
+    monkeypatch.setattr("keras_quasiattn.data.algolisp.generator._EXAMPLES_PER_SHARD", 10)
+    builder = GeneratedAlgoLisp(config=SMALL, data_dir=tmp_path)
+    builder.download_and_prepare()
+    assert {split: info.num_shards for split, info in builder.info.splits.items()} == {
+        "train": 3,
+        "validation": 1,
+        "test": 2,
+    }
+    for split, size in SMALL.sizes.items():
+        expected = [(p.text, p.program, p.tests) for p in generate_problems(split, size, seed=4)]
+        assert examples_of(builder, split) == expected
+        assert builder.info.splits[split].num_examples == size == len(expected)
+
+
+def test_settings_make_the_name():
+    settings = [{}, {"train": 9}, {"validation": 9}, {"test": 9}, {"seed": 9}]
+    names = {GeneratedAlgoLispConfig(**setting).name for setting in settings}
+    assert len(names) == len(settings)
+
+
+def test_the_papers_sizes():
+    (paper,) = GeneratedAlgoLisp.BUILDER_CONFIGS
+    assert paper.sizes == {"train": 79_214, "validation": 9_352, "test": 10_940}
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+def test_empty_splits_are_refused(split):
+    with pytest.raises(ValueError, match=f"'{split}': 0"):
+        GeneratedAlgoLispConfig(**{split: 0})

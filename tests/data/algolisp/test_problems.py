@@ -1,4 +1,3 @@
-import gzip
 import json
 
 import pytest
@@ -69,12 +68,6 @@ def test_published_records_are_read_and_pass_their_tests(tmp_path):
     assert len(digits.tests.tests) == 10
     assert digits.tests.passed_by(digits.program) and odd.tests.passed_by(odd.program)
     assert not digits.tests.passed_by("0") and not odd.tests.passed_by("a")
-
-
-def test_compressed_files_are_read_too(tmp_path):
-    file = tmp_path / "problems.jsonl.gz"
-    file.write_bytes(gzip.compress(json.dumps(ODD).encode()))
-    assert len(list(read_problems(file))) == 1
 
 
 @pytest.mark.parametrize(

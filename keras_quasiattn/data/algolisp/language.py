@@ -1,0 +1,592 @@
+"""The AlgoLisp language: how programs are written, their values and functions, and how they run."""
+
+import dataclasses
+import itertools
+import math
+import operator
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from types import GeneratorType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Tree: TypeAlias = "str | list[Tree]"
+
+MAX_NESTING: Final = 110  # of brackets; about fifteen in published programs
+MAX_DEPTH: Final = 110  # of function calls within each other
+MAX_STEPS: Final = 100_000
+MAX_RANGE: Final = 1000
+# About 1,200 decimal digits, which is below Python's limit for printing integers.
+MAX_INTEGER_BITS: Final = 4096
+
+_TOKEN = re.compile(r'" "|\S+')  # " " is a constant of the language
+_SHOWN_CHARACTERS = 40
+_TYPE = re.compile(r"(int|bool|string)((?:\[\]){0,2})")
+_TYPE_KINDS = {"int": "number", "bool": "truth value", "string": "string"}
+_KINDS: Final[dict[type, str]] = {
+    int: "number",
+    float: "number",
+    bool: "truth value",
+    str: "string",
+    list: "array",
+    dict: "dictionary",
+    type: "type",
+}
+_SCALARS: Final = {"number", "truth value", "string"}
+
+
+class ProgramError(ValueError):
+    """A program cannot be read or run; the message gives the reason in one line."""
+
+
+# Programs as nested lists and as tokens.
+
+
+def parse_program(text: str) -> Tree:
+    """Parse a program: brackets, names and constants, separated by spaces.
+
+    Raises:
+        ProgramError: there are no tokens, brackets do not match, are empty or nest too deeply, or
+            tokens follow the end; the message gives the position of the token, counted from 1.
+
+    >>> parse_program("[ filter a [ partial0 b < ] ]")
+    ['filter', 'a', ['partial0', 'b', '<']]
+    """
+    open_calls: list[list[Tree]] = []
+    program: Tree | None = None
+    for place, match in enumerate(_TOKEN.finditer(text), 1):
+        tree: Tree = match.group()
+        if program is not None:
+            raise ProgramError(
+                f"token {place}, {_shorten(match.group())}, comes after the end of the program"
+            )
+        if tree == "[":
+            if len(open_calls) == MAX_NESTING:
+                raise ProgramError(f"token {place} nests brackets more than {MAX_NESTING} deep")
+            open_calls.append([])
+            continue
+        if tree == "]":
+            if not open_calls:
+                raise ProgramError(f"token {place} closes a bracket that was never opened")
+            tree = open_calls.pop()
+            if not tree:
+                raise ProgramError(f"token {place} closes an empty bracket")
+        if open_calls:
+            open_calls[-1].append(tree)
+        else:
+            program = tree
+    if open_calls:
+        raise ProgramError(f"the program ends with {len(open_calls)} open brackets")
+    if program is None:
+        raise ProgramError("the program is empty")
+    return program
+
+
+def write_program(tree: Tree) -> str:
+    """Write a program as tokens separated by spaces, which `parse_program` reads.
+
+    >>> write_program(["+", "a", ["len", "b"]])
+    '[ + a [ len b ] ]'
+    """
+    return tree if isinstance(tree, str) else f"[ {' '.join(map(write_program, tree))} ]"
+
+
+def _shorten(text: str) -> str:
+    return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+
+
+# The values of programs: numbers, truth values, strings, arrays, dictionaries and functions.
+
+
+def kind_of(value: Any) -> str:
+    """Return "number", "truth value", "string", "array", "dictionary", "type" or "function"."""
+    return _KINDS.get(type(value), "function")
+
+
+def are_equal(left: Any, right: Any) -> bool:
+    """Return whether two values are equal; a truth value equals no number, but 2 equals 2.0."""
+    if type(left) is list and type(right) is list:
+        return len(left) == len(right) and all(map(are_equal, left, right))
+    return kind_of(left) == kind_of(right) and left == right
+
+
+def has_type(value: Any, name: str) -> bool:
+    """Return whether a value has a type; `int` includes all numbers, such as roots and infinity.
+
+    >>> has_type([1, 2], "int[]"), has_type([True], "int[]")
+    (True, False)
+    """
+    if name.endswith("[]"):
+        return type(value) is list and all(has_type(element, name[:-2]) for element in value)
+    return kind_of(value) == _TYPE_KINDS[name]
+
+
+def size_of(value: Any) -> int:
+    """Return the number of elements and characters in a value; 0 for numbers and functions."""
+    if type(value) is list:
+        return len(value) + sum(len(element) for element in value if type(element) in (list, str))
+    return len(value) if type(value) in (str, dict) else 0
+
+
+def check_type(name: Any) -> None:
+    """Reject a type other than int, bool, string or arrays of these, `int[]` or `int[][]`."""
+    if not isinstance(name, str) or _TYPE.fullmatch(name) is None:
+        raise ProgramError(
+            f"{name!r} is not a type: expected int, bool, string or an array of one, such as int[]"
+        )
+
+
+def _check_element(value: Any) -> None:
+    kind = kind_of(value)
+    if kind not in _SCALARS and (
+        kind != "array" or not all(kind_of(element) in _SCALARS for element in value)
+    ):
+        raise ProgramError(
+            "an array can only hold numbers, truth values, strings and arrays of these, "
+            f"not {'nested array' if kind == 'array' else kind}"
+        )
+
+
+def _check_kinds(name: str, kinds: Sequence[str], arguments: Sequence[Any]) -> None:
+    """Reject arguments of the wrong number or kinds ("any" is everything but a function)."""
+    if len(arguments) != len(kinds):
+        raise ProgramError(f"{name} takes {len(kinds)} arguments, not {len(arguments)}")
+    for place, (value, wanted) in enumerate(zip(arguments, kinds, strict=True), 1):
+        kind = kind_of(value)
+        if kind != wanted and (wanted != "any" or kind == "function"):
+            wanted = "a value" if wanted == "any" else wanted
+            raise ProgramError(f"argument {place} of {name} must be {wanted}, not {kind}")
+
+
+# Constants, and functions that take no function as an argument.
+
+CONSTANTS: Final[Mapping[str, Any]] = {
+    **{str(number): number for number in (0, 1, 2, 10, 40, 1_000_000_000)},
+    "inf": math.inf,
+    '""': "",
+    '" "': " ",
+    '"z"': "z",
+    "true": True,
+    "false": False,
+    "int": int,
+}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Function:
+    """A function of the language that takes no function as an argument.
+
+    `kinds` says what each argument must be: a kind of `kind_of`, or "any" for anything but a
+    function. `compute` may raise ProgramError or ArithmeticError.
+    """
+
+    name: str
+    kinds: tuple[str, ...]
+    compute: Callable[..., Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Check the number and kinds of the arguments, and compute the result."""
+        _check_kinds(self.name, self.kinds, arguments)
+        try:
+            value = self.compute(*arguments)
+        except ArithmeticError as error:
+            raise ProgramError(f"{self.name}: {error}") from None
+        if type(value) is int and value.bit_length() > MAX_INTEGER_BITS:
+            raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
+        if type(value) is complex:
+            raise ProgramError("cannot take the root of a negative number")
+        return value
+
+
+def _whole(number: float) -> int:
+    if not math.isfinite(number):
+        raise ProgramError(f"cannot convert {number} to a whole number")
+    return int(number)
+
+
+def _divide(left: float, right: float) -> float:
+    return left // right if type(left) is int else left / right
+
+
+def _power(base: float, exponent: float) -> Any:
+    if type(base) is type(exponent) is int and base.bit_length() * exponent > 2 * MAX_INTEGER_BITS:
+        if base in (-1, 0, 1):
+            return base if exponent % 2 else base * base
+        raise ProgramError(f"an integer has more than {MAX_INTEGER_BITS} bits")
+    return base**exponent
+
+
+def _root(number: float) -> float:
+    if number < 0:
+        raise ProgramError("cannot take the root of a negative number")
+    return math.sqrt(number)
+
+
+def _check_order(*values: Any) -> None:
+    kinds = {kind_of(value) for value in values}
+    if len(kinds) > 1 or not kinds <= _SCALARS:
+        first, *others = sorted(kinds)
+        raise ProgramError(f"cannot compare {first} with {', '.join(others) or first}")
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def ordered(left: Any, right: Any) -> bool:
+        _check_order(left, right)
+        return compare(left, right)
+
+    return ordered
+
+
+def _sort(array: Sequence[Any]) -> list:
+    if array:
+        _check_order(*array)
+    return sorted(array)
+
+
+def _range(start: float, stop: float) -> list[int]:
+    if stop - start > MAX_RANGE:
+        raise ProgramError(f"a range has more than {MAX_RANGE} numbers")
+    return list(range(_whole(start), _whole(stop)))
+
+
+def _element(sequence: Any, index: float) -> Any:
+    if not 0 <= index < len(sequence) or index != int(index):
+        raise ProgramError(f"there is no element {index}: the length is {len(sequence)}")
+    return sequence[int(index)]
+
+
+def _slice(array: list, start: float, stop: float) -> list:
+    # A negative stop counts from the end; a negative start means 0.
+    return array[max(0, _whole(start)) : _whole(stop)]
+
+
+def _append(array: list, value: Any) -> list:
+    _check_element(value)
+    return [*array, value]
+
+
+def _split(text: str, delimiter: str) -> list[str]:
+    if not delimiter:
+        raise ProgramError("str_split needs a delimiter that is not empty")
+    return [part for part in text.split(delimiter) if part]
+
+
+def _insert(dictionary: dict, key: Any, value: Any) -> dict:
+    for kind in (kind_of(key), kind_of(value)):
+        if kind not in _SCALARS:
+            raise ProgramError(
+                f"a dictionary can only hold numbers, truth values and strings, not {kind}"
+            )
+    return {**dictionary, key: value}
+
+
+def _is_prime(number: float) -> bool:
+    return number > 1 and all(number % divisor for divisor in _range(2, 1 + _root(number)))
+
+
+def _digits(number: float) -> list[int]:
+    if type(number) is not int:
+        raise ProgramError(f"digits needs an integer, not {number}")
+    return [int(digit) for digit in str(abs(number))]
+
+
+_LESS_OR_EQUAL = _ordered(operator.le)
+
+# By the kinds of its arguments, the functions' names and what computes them.
+_DEFINITIONS: Final[dict[str, dict[str, Callable[..., Any]]]] = {
+    "number": {
+        "sqrt": _root,
+        "floor": _whole,  # rounds towards zero, as in the published tests
+        "square": lambda number: number * number,
+        "is_prime": _is_prime,
+        "abs": abs,
+        "digits": _digits,
+    },
+    "number, number": {
+        **{"+": operator.add, "-": operator.sub, "*": operator.mul, "/": _divide},
+        **{"%": operator.mod, "pow": _power, "range": _range},
+        "min": lambda left, right: left if left <= right else right,
+        "max": lambda left, right: right if left <= right else left,
+    },
+    "truth value": {"!": operator.not_},
+    "truth value, truth value": {"||": operator.or_, "&&": operator.and_},
+    "any, any": {
+        **{"<": _ordered(operator.lt), ">": _ordered(operator.gt), "<=": _LESS_OR_EQUAL},
+        **{">=": _ordered(operator.ge), "==": are_equal},
+        "!=": lambda left, right: not are_equal(left, right),
+    },
+    "string": {"strlen": len},
+    "string, string": {
+        **{"str_concat": operator.add, "str_split": _split, "str_min": min, "str_max": max}
+    },
+    "number, string": {"str_index": lambda index, text: _element(text, index)},
+    "type": {"array-new": lambda _: []},
+    "array": {
+        **{"len": len, "sort": _sort},
+        "head": lambda array: _element(array, 0),
+        "tail": lambda array: array[1:],
+        "reverse": lambda array: array[::-1],
+        "is_sorted": lambda array: all(_LESS_OR_EQUAL(*pair) for pair in itertools.pairwise(array)),
+    },
+    "array, number": {"deref": _element, "int-deref": _element},
+    "array, number, number": {"slice": _slice},
+    "array, any": {
+        "append": _append,
+        "contains": lambda array, value: any(are_equal(one, value) for one in array),
+    },
+    "type, type": {"dict-new": lambda _key, _value: {}},
+    "dictionary, any, any": {"dict-insert": _insert},
+    "dictionary": {"dict-keys": lambda dictionary: _sort(tuple(dictionary))},
+}
+FUNCTIONS: Final[Mapping[str, Function]] = {
+    name: Function(name, tuple(kinds.split(", ")), compute)
+    for kinds, functions in _DEFINITIONS.items()
+    for name, compute in functions.items()
+}
+
+# How programs run. An evaluation is either a value, or a generator that yields the evaluations it
+# waits for, is sent their values, and returns an evaluation.
+_Evaluation = Any
+_Task = Generator[_Evaluation, Any, _Evaluation]
+_Scope = Mapping[str, Any]
+
+_PARAMETERS: Final = {"lambda1": ("arg1",), "lambda2": ("arg1", "arg2")}
+_FORMS: Final = {"if": 3, "lambda1": 1, "lambda2": 1}
+_HIGHER_ORDER: Final = {
+    "reduce": ("array", "any", "function"),
+    "map": ("array", "function"),
+    "filter": ("array", "function"),
+    "invoke1": ("function", "any"),
+    "combine": ("function", "function"),
+    **{f"partial{place}": ("any", "function") for place in range(3)},
+}
+
+
+class _HigherOrder(NamedTuple):
+    name: str
+
+
+class _Closure(NamedTuple):
+    parameters: Sequence[str]
+    body: Tree
+    scope: _Scope
+
+
+class _Partial(NamedTuple):
+    place: int
+    value: Any
+    function: Any
+
+
+class _Combined(NamedTuple):
+    outer: Any
+    inner: Any
+
+
+_GLOBALS: Final[_Scope] = {
+    **CONSTANTS,
+    **FUNCTIONS,
+    **{name: _HigherOrder(name) for name in _HIGHER_ORDER},
+}
+
+
+class Program:
+    """A program of the AlgoLisp language that can be run on inputs.
+
+    A call is a function's name and its arguments in brackets, `[ + a [ len b ] ]`. A name without
+    brackets is a value; functions are values too. `lambda1` and `lambda2` make functions of `arg1`
+    (and `arg2`), in which `self` is the function itself; names are looked up where the function is
+    defined. All arguments are evaluated before a call, those of `&&` and `||` too; only `if`
+    evaluates just one branch. `/` rounds integers down. Division by zero, an index out of range,
+    the head of an empty array and arguments of the wrong kind are errors.
+
+    Python never executes any part of a program as code, and no program can exceed its limits.
+    `max_steps` limits the number of calls plus the elements and characters that they take and
+    return, and so also limits memory. Functions may be nested 110 deep; integers have at most 4,096
+    bits and ranges 1,000 numbers; arrays hold scalars or arrays of scalars.
+
+    Args:
+        text: tokens separated by spaces.
+        arguments: type of each argument by name: int, bool, string, or an array of these, such as
+            int[].
+
+    Raises:
+        ProgramError: brackets do not match, a name is unknown, or a call has too few or too many
+            arguments.
+
+    >>> odd = Program("[ filter a [ lambda1 [ == [ % arg1 2 ] 1 ] ] ]", {"a": "int[]"})
+    >>> odd.run({"a": [2, 9, 9, 17, 4]})
+    [9, 9, 17]
+
+    Source: Polosukhin and Skidanov 2018, "Neural Program Search", and the interpreter published
+    with it.
+    """
+
+    def __init__(self, text: str, arguments: Mapping[str, str]) -> None:
+        self.tree = parse_program(text)
+        self.arguments = dict(arguments)
+        for type_name in self.arguments.values():
+            check_type(type_name)
+        _check_names(self.tree, frozenset(self.arguments))
+
+    def run(self, inputs: Mapping[str, Any], max_steps: int = MAX_STEPS) -> Any:
+        """Run the program and return a number, truth value, string, array or dictionary.
+
+        Args:
+            inputs: value of each argument by name.
+            max_steps: number of steps after which the program is stopped.
+
+        Raises:
+            ProgramError: an input is missing or has another type, or the program fails or exceeds a
+                limit.
+        """
+        if inputs.keys() != self.arguments.keys():
+            raise ProgramError(
+                f"the program takes the arguments {sorted(self.arguments)}, not {sorted(inputs)}"
+            )
+        for name, type_name in self.arguments.items():
+            if not has_type(inputs[name], type_name):
+                raise ProgramError(f"argument {name} is not of type {type_name}")
+        return _Machine(max_steps).run(self.tree, inputs)
+
+
+def _check_names(tree: Tree, names: frozenset[str]) -> None:
+    """Reject unknown names, and calls that are wrong whatever the inputs are."""
+    if isinstance(tree, str):
+        if tree in _FORMS and tree not in names:
+            raise ProgramError(f"{tree} is not a value; it can only be called")
+        if tree not in names and tree not in _GLOBALS:
+            raise ProgramError(f"unknown name {_shorten(tree)}")
+        return
+    head, *arguments = tree
+    if not isinstance(head, str):
+        raise ProgramError("a call begins with a bracket; expected the name of a function")
+    if head not in names:
+        if head not in _FORMS:
+            _check_names(head, names)
+        if head in CONSTANTS:
+            raise ProgramError(f"{head} is not a function")
+        known = FUNCTIONS[head].kinds if head in FUNCTIONS else _HIGHER_ORDER.get(head, ())
+        wanted = _FORMS.get(head, len(known))
+        if len(arguments) != wanted:
+            raise ProgramError(f"{head} takes {wanted} arguments, not {len(arguments)}")
+        if head in _PARAMETERS:
+            names = names.union(_PARAMETERS[head], ["self"])
+    for argument in arguments:
+        _check_names(argument, names)
+
+
+class _Machine:
+    """Evaluates programs on a stack of tasks, so that they cannot exhaust Python's stack."""
+
+    def __init__(self, max_steps: int) -> None:
+        self.max_steps = max_steps
+        self.steps = 0
+
+    def run(self, tree: Tree, scope: _Scope) -> Any:
+        stack: list[_Task] = []
+        value = self.evaluate(tree, scope, 0)
+        while True:
+            if type(value) is GeneratorType:
+                stack.append(value)
+                value = None
+            elif not stack:
+                return value
+            try:
+                value = stack[-1].send(value)
+            except StopIteration as returned:
+                stack.pop()
+                value = returned.value
+
+    def evaluate(self, tree: Tree, scope: _Scope, depth: int) -> _Evaluation:
+        if isinstance(tree, str):
+            return scope[tree] if tree in scope else _GLOBALS[tree]
+        if tree[0] in scope or tree[0] not in _FORMS:
+            return self._call(tree, scope, depth)
+        if tree[0] == "if":
+            return self._choose(tree, scope, depth)
+        return _Closure(_PARAMETERS[tree[0]], tree[1], scope)
+
+    def _choose(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
+        condition = yield self.evaluate(tree[1], scope, depth)
+        return self.evaluate(tree[2 if self._is_true(condition, "if") else 3], scope, depth)
+
+    def _call(self, tree: Tree, scope: _Scope, depth: int) -> _Task:
+        arguments = []
+        for argument in tree[1:]:
+            value = self.evaluate(argument, scope, depth)
+            arguments.append((yield value) if type(value) is GeneratorType else value)
+        return self._apply(self.evaluate(tree[0], scope, depth), arguments, depth)
+
+    def _apply(self, function: Any, arguments: Sequence[Any], depth: int) -> _Evaluation:
+        while type(function) is _Partial:
+            self._work(1)
+            place = function.place
+            if place > len(arguments):
+                raise ProgramError(
+                    f"a function made by partial{place} takes {place} or more arguments, "
+                    f"not {len(arguments)}"
+                )
+            arguments = [*arguments[:place], function.value, *arguments[place:]]
+            function = function.function
+        self._work(1 + sum(map(size_of, arguments)))
+        if type(function) is Function:
+            value = function(*arguments)
+            if function.compute is _is_prime:  # one step for each divisor that it may try
+                self._work(int(math.sqrt(max(0, min(arguments[0], MAX_RANGE**2)))))
+            self._work(size_of(value))
+            return value
+        if type(function) is _Closure:
+            names = function.parameters
+            if len(names) != len(arguments):
+                raise ProgramError(f"a function takes {len(names)} arguments, not {len(arguments)}")
+            if depth == MAX_DEPTH:
+                raise ProgramError(f"function calls are nested more than {MAX_DEPTH} deep")
+            scope = {**function.scope, **dict(zip(names, arguments, strict=True)), "self": function}
+            return self.evaluate(function.body, scope, depth + 1)
+        if type(function) is _Combined:
+            return self._apply_combined(function, arguments, depth)
+        if type(function) is _HigherOrder:
+            return self._apply_higher_order(function.name, arguments, depth)
+        raise ProgramError(f"only a function can be called, not {kind_of(function)}")
+
+    def _apply_combined(self, function: _Combined, arguments: Sequence[Any], depth: int) -> _Task:
+        value = yield self._apply(function.inner, arguments, depth)
+        return self._apply(function.outer, [value], depth)
+
+    def _apply_higher_order(self, name: str, arguments: Sequence[Any], depth: int) -> _Task:
+        _check_kinds(name, _HIGHER_ORDER[name], arguments)
+        if name == "combine":
+            return _Combined(*arguments)
+        if name.startswith("partial"):
+            return _Partial(int(name[-1]), *arguments)
+        if name == "invoke1":
+            return self._apply(arguments[0], arguments[1:], depth)
+        if name == "reduce":
+            array, value, function = arguments
+            for element in array:
+                value = yield self._apply(function, [value, element], depth)
+            return value
+        array, function = arguments
+        values = []
+        for element in array:
+            value = yield self._apply(function, [element], depth)
+            if name == "map":
+                _check_element(value)
+                self._work(1 + size_of(value))
+                values.append(value)
+            elif self._is_true(value, "filter"):
+                values.append(element)
+        return values
+
+    @staticmethod
+    def _is_true(condition: Any, name: str) -> bool:
+        if type(condition) is not bool:
+            raise ProgramError(
+                f"the condition of {name} must be a truth value, not {kind_of(condition)}"
+            )
+        return condition
+
+    def _work(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > self.max_steps:
+            raise ProgramError(f"the program takes more than {self.max_steps} steps")

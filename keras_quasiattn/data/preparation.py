@@ -1,0 +1,112 @@
+"""Download and write the data of TFDS builders."""
+
+import contextlib
+import fcntl
+import io
+import socket
+import threading
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import requests
+import tensorflow as tf
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.errors import UserError
+
+_SECONDS = 5.0
+_PORTS = {"http": 80, "https": 443, "ftp": 21}
+
+
+def prepare(
+    make_builder: Callable[[], tfds.core.DatasetBuilder], data_dir: str | Path
+) -> tfds.core.DatasetBuilder:
+    """Write a TFDS builder's data if they are missing, completely or not at all.
+
+    If several processes need the same data at once, one of them writes and the others wait.
+
+    Args:
+        make_builder: makes the builder. `prepare` calls it again once no other process is writing,
+            because a builder looks at the disk when it is made.
+        data_dir: the folder in which the builder keeps its data.
+
+    Returns:
+        The builder, with its data prepared.
+
+    Raises:
+        UserError: the folder cannot be written, the disk is full, or the data cannot be downloaded.
+    """
+    try:
+        if (builder := make_builder()).is_prepared():  # works in a read-only folder too
+            return builder
+        Path(data_dir).mkdir(parents=True, exist_ok=True)
+        with open(Path(data_dir) / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # released when the file closes or the process ends
+            builder = make_builder()
+            _require_network(builder)
+            tfds.disable_progress_bar()
+            # TFDS would print that all sizes are unknown.
+            with contextlib.redirect_stdout(io.StringIO()):
+                builder.download_and_prepare()
+    except requests.RequestException as error:  # a kind of OSError
+        raise UserError(f"cannot download {builder.name}: {str(error).splitlines()[0]}") from error
+    except (OSError, tf.errors.OpError) as error:
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(f"cannot write the data to {data_dir}: {reason}") from error
+    return builder
+
+
+def pending_download(builder: tfds.core.DatasetBuilder) -> str:
+    """Return what must be downloaded before the data can be prepared.
+
+    Returns:
+        A text such as "trec (0.3 MiB from cogcomp.org)"; "" if the data are prepared, are generated
+        or come from the user's files.
+    """
+    urls = builder.url_infos
+    if builder.is_prepared() or not urls:
+        return ""
+    mebibytes = sum(int(url.size) for url in urls.values()) / 2**20
+    hosts = dict.fromkeys(urllib.parse.urlsplit(url).hostname for url in urls)
+    return f"{builder.name} ({mebibytes:.1f} MiB from {', '.join(map(str, hosts))})"
+
+
+def _require_network(builder: tfds.core.DatasetBuilder) -> None:
+    """Refuse a download if no host answers within seconds; TFDS alone would try for minutes."""
+    pending = pending_download(builder)
+    if pending and not _any_answers({_host_and_port(url) for url in builder.url_infos}):
+        raise UserError(
+            f"cannot download {pending}: no answer within {_SECONDS:.0f} seconds; "
+            "check the network, or use a file of your own"
+        )
+
+
+def _host_and_port(url: str) -> tuple[str, int]:
+    """Return what to connect to for a URL: its host, or the proxy that is set for it."""
+    parts = urllib.parse.urlsplit(url)
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    if proxy and not urllib.request.proxy_bypass(parts.hostname or ""):
+        parts = urllib.parse.urlsplit(proxy if "//" in proxy else f"//{proxy}")
+    return parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 80)
+
+
+def _any_answers(hosts: Collection[tuple[str, int]]) -> bool:
+    answered = threading.Event()
+    tried = threading.Semaphore(0)
+
+    def connect(host: tuple[str, int]) -> None:
+        try:
+            with contextlib.suppress(OSError), socket.create_connection(host, timeout=_SECONDS):
+                answered.set()
+        finally:
+            tried.release()
+
+    # Threads, because a timeout does not limit the time that it takes to find an address.
+    for host in hosts:
+        threading.Thread(target=connect, args=(host,), daemon=True).start()
+    for _ in hosts:
+        if not tried.acquire(timeout=_SECONDS) or answered.is_set():
+            break
+    return answered.is_set()

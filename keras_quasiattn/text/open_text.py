@@ -1,0 +1,53 @@
+"""Open text files that may be compressed."""
+
+import codecs
+import contextlib
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from keras_quasiattn.errors import FileError, UserError
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open}
+
+
+@contextlib.contextmanager
+def open_text(
+    file: Path, *, errors: str = "strict", newline: str | None = "\n"
+) -> Iterator[IO[str]]:
+    r"""Open a UTF-8 text file for reading, and decompress it if its suffix is .gz or .xz.
+
+    A byte-order mark is skipped; one of UTF-16, which some spreadsheets write, selects UTF-16. By
+    default lines end only at "\n": texts may contain other characters at which Python would end a
+    line.
+
+    Args:
+        file: the file.
+        errors: what to do with bytes of another encoding, as for `open`.
+        newline: where lines end, as for `open`.
+
+    Raises:
+        UserError: the file cannot be read, is damaged or is not UTF-8.
+    """
+    opener = _OPENERS.get(file.suffix, open)
+    encoding = "utf-8-sig"
+    try:
+        with opener(file, "rb") as raw:
+            if raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                encoding = "utf-16"
+            raw.seek(0)
+            with io.TextIOWrapper(raw, encoding=encoding, errors=errors, newline=newline) as stream:
+                yield stream
+    except UnicodeDecodeError as error:
+        name = "UTF-8" if encoding == "utf-8-sig" else "UTF-16"
+        raise UserError(
+            f"{file} is not {name}: {error.reason} at byte {error.start}: save it as UTF-8"
+        ) from None
+    except (EOFError, lzma.LZMAError, gzip.BadGzipFile, zlib.error) as error:
+        raise UserError(f"{file} is damaged: {error}") from None
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror or error}") from error

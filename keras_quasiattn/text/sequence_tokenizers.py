@@ -1,0 +1,244 @@
+"""Tokenizers whose ids a model writes: bytes and SentencePiece pieces, each row with an end id."""
+
+import abc
+import io
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_quasiattn.errors import UserError
+
+_BYTE_SPECIAL_IDS = 2
+_UNKNOWN_PIECE_ID, _FIRST_BYTE_PIECE_ID = 2, 3
+_BATCH = 1000
+
+
+class _SequenceTokenizer(abc.ABC):
+    """The base of tokenizers that end every row with `eos_id` and pad it with `pad_id`.
+
+    The mask of real positions is `ids != pad_id`; the end of the sequence is real.
+    """
+
+    pad_id: Final = 0
+    eos_id: Final = 1
+
+    @abc.abstractmethod
+    def _ids(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Return the int32 ids of strings (B,), ragged (B, L), without the end."""
+
+    def tokenize(
+        self,
+        strings: tf.Tensor,
+        max_length: tf.Tensor | int | None = None,
+        *,
+        pad_to_max_length: bool = False,
+    ) -> tf.Tensor:
+        """Encode a batch of strings.
+
+        Args:
+            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            max_length: maximum number of ids, including the end of the sequence; may be a scalar
+                tensor. A longer string loses its tail and keeps the end id last. None keeps
+                everything.
+            pad_to_max_length: pad to `max_length` instead of the longest sequence of the batch, so
+                that the shape never changes and XLA compiles once.
+
+        Returns:
+            int32 ids (B, L), each row ended by `eos_id` and padded with `pad_id`.
+
+        Raises:
+            ValueError: `max_length` is less than 1, or is None with `pad_to_max_length`.
+        """
+        if isinstance(max_length, int) and max_length < 1:
+            raise ValueError(
+                f"max_length must be at least 1, to hold the end of the sequence; got {max_length}"
+            )
+        if pad_to_max_length and max_length is None:
+            raise ValueError("pad_to_max_length needs a max_length; got None")
+        ids = self._ids(tf.convert_to_tensor(strings, tf.string))
+        if max_length is not None:
+            ids = ids[:, : max_length - 1]
+        ids = tf.concat([ids, tf.fill([ids.nrows(), 1], self.eos_id)], axis=1)
+        if not pad_to_max_length:
+            return ids.to_tensor(self.pad_id)
+        if isinstance(max_length, int):
+            return ids.to_tensor(self.pad_id, shape=(None, max_length))
+        return ids.to_tensor(self.pad_id, shape=tf.stack([-1, max_length]))
+
+    def _ended(self, ids: tf.Tensor) -> tf.Tensor:
+        """Return whether each position is at or after the first end of its row."""
+        return tf.cumsum(tf.cast(ids == self.eos_id, tf.int32), axis=-1) > 0
+
+
+class ByteTokenizer(_SequenceTokenizer):
+    """Turns strings into the ids of their bytes, and back without loss, whatever the bytes are.
+
+    id = byte + 2, with 0 for padding and 1 for the end of the sequence: Tensor2Tensor's byte
+    vocabulary. There is no table and no asset, so the tokenizer runs inside a `tf.function` or a
+    SavedModel without further setup.
+
+    The mask of real positions is `ids != ByteTokenizer.pad_id`; the end of the sequence is real.
+
+    >>> tokenizer = ByteTokenizer()
+    >>> ids = tokenizer.tokenize(tf.constant(["x=1", ""]))
+    >>> ids.numpy().tolist()
+    [[122, 63, 51, 1], [1, 0, 0, 0]]
+    >>> tokenizer.detokenize(ids).numpy().tolist()
+    [b'x=1', b'']
+
+    Source: tensor2tensor, `data_generators/text_encoder.py` (`ByteTextEncoder`).
+    """
+
+    vocabulary_size: Final = 256 + _BYTE_SPECIAL_IDS
+
+    def __init__(self) -> None:
+        self._splitter = tensorflow_text.ByteSplitter()
+
+    def _ids(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        return tf.cast(self._splitter.split(strings), tf.int32) + _BYTE_SPECIAL_IDS
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Decode ids up to the first end of the sequence; skip padding and out-of-range ids.
+
+        Args:
+            ids: integer tensor (..., L).
+
+        Returns:
+            String tensor (...).
+        """
+        ids = tf.cast(ids, tf.int32)
+        is_byte = (ids >= _BYTE_SPECIAL_IDS) & (ids < self.vocabulary_size) & ~self._ended(ids)
+        alphabet = tf.constant([bytes([value]) for value in range(256)])
+        characters = tf.gather(alphabet, tf.where(is_byte, ids - _BYTE_SPECIAL_IDS, 0))
+        return tf.strings.reduce_join(tf.where(is_byte, characters, ""), axis=-1)
+
+
+class SentencePieceTokenizer(_SequenceTokenizer):
+    """Turns strings into ids of learned pieces and back: `detokenize(tokenize(x)) == normalize(x)`.
+
+    A translation must come back as text inside the graph. SentencePiece allows that: its pieces
+    include the blanks, so joining them restores case and the spaces around punctuation. (WordPiece,
+    as in `SubwordTokenizer`, cannot tell whether "(" had a blank on its right.) A character that
+    was not learned becomes its UTF-8 bytes, which are pieces too, so no script is unknown.
+
+    Ids 0 and 1 are padding and the end of the sequence (also the decoder's start), as in
+    `ByteTokenizer`. Then come an unknown piece, which no text produces, the 256 bytes, and the
+    learned pieces. The mask of real positions is `ids != pad_id`.
+
+    Args:
+        model: a serialized SentencePiece model, as from `learn_sentence_pieces`.
+
+    Raises:
+        ValueError: `model` is not such a model.
+
+    >>> tokenizer = SentencePieceTokenizer(
+    ...     learn_sentence_pieces(["Ein Hund rennt.", "A dog runs."] * 9, size=290)
+    ... )
+    >>> ids = tokenizer.tokenize(tf.constant(["A Hund (\u4e16)!", ""]))
+    >>> [text.decode() for text in tokenizer.detokenize(ids).numpy()]
+    ['A Hund (世)!', '']
+
+    Source: Kudo and Richardson 2018, "SentencePiece"; Kudo 2018, "Subword Regularization" (the
+    unigram model).
+    """
+
+    def __init__(self, model: bytes) -> None:
+        self.model = model
+        try:
+            names = self.names(
+                tf.constant([self.pad_id, self.eos_id, _FIRST_BYTE_PIECE_ID])
+            ).numpy()
+        except tf.errors.OpError as error:
+            raise ValueError(f"model is not a SentencePiece model: {error.message}") from None
+        if names.tolist() != [b"<pad>", b"</s>", b"<0x00>"]:
+            raise ValueError(
+                f"model must come from learn_sentence_pieces; got special pieces {names.tolist()}"
+            )
+        self.vocabulary_size = int(self._pieces.vocab_size())
+
+    @property
+    def _pieces(self) -> tensorflow_text.SentencepieceTokenizer:
+        # Created for each use, so that a graph holds the model itself. One created outside the
+        # graph belongs to TensorFlow's cache of kernels, which `tf.random.set_seed` empties.
+        return tensorflow_text.SentencepieceTokenizer(model=self.model, out_type=tf.int32)
+
+    @staticmethod
+    def normalize(strings: tf.Tensor) -> tf.Tensor:
+        """Return texts as `detokenize` gives them back.
+
+        They are valid UTF-8, composed (NFC), with one blank for each run of blanks and control
+        characters.
+        """
+        valid = tf.strings.unicode_transcode(strings, "UTF-8", "UTF-8")
+        composed = tensorflow_text.normalize_utf8(valid, "NFC")
+        # SentencePiece itself writes a blank as U+2581.
+        return tf.strings.strip(tf.strings.regex_replace(composed, r"[\s\pZ\p{Cc}\x{2581}]+", " "))
+
+    def _ids(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        return self._pieces.tokenize(self.normalize(strings))
+
+    def names(self, ids: tf.Tensor) -> tf.Tensor:
+        """Return the pieces of these ids, strings of the shape of `ids`; U+2581 is a blank."""
+        return self._pieces.id_to_string(tf.cast(ids, tf.int32))
+
+    def detokenize(self, ids: tf.Tensor) -> tf.Tensor:
+        """Decode ids (B, L) to strings (B,), up to the first end of the sequence."""
+        ids = tf.cast(ids, tf.int32)
+        return self._pieces.detokenize(tf.where(self._ended(ids), self.pad_id, ids))
+
+
+def learn_sentence_pieces(texts: Sequence[str | bytes], *, size: int) -> bytes:
+    """Learn the model of a `SentencePieceTokenizer` from texts, such as those of both languages.
+
+    The same texts in the same order give the same model. Texts of more than 4192 bytes are skipped.
+
+    Args:
+        texts: the training texts.
+        size: maximum size of the vocabulary; few texts give fewer pieces.
+
+    Raises:
+        UserError: the size is too small for the characters, or there is no text.
+    """
+    import sentencepiece  # part of the `tasks` extra and needed only for learning
+    from sentencepiece import sentencepiece_model_pb2
+
+    def sentences() -> Iterator[str]:
+        for start in range(0, len(texts), _BATCH):
+            batch = tf.constant(list(texts[start : start + _BATCH]), tf.string)
+            yield from (text.decode() for text in SentencePieceTokenizer.normalize(batch).numpy())
+
+    model = io.BytesIO()
+    try:
+        with tempfile.NamedTemporaryFile("w", suffix=".tsv") as rule:
+            # Texts are already normalized. But a model without any rule prints a warning to
+            # standard error wherever it is loaded, so there is one harmless rule.
+            rule.write("2581\t20\n")
+            rule.flush()
+            sentencepiece.SentencePieceTrainer.train(
+                sentence_iterator=sentences(),
+                model_writer=model,
+                model_type="unigram",
+                vocab_size=size,
+                hard_vocab_limit=False,
+                byte_fallback=True,
+                normalization_rule_tsv=rule.name,
+                pad_id=SentencePieceTokenizer.pad_id,
+                eos_id=SentencePieceTokenizer.eos_id,
+                unk_id=_UNKNOWN_PIECE_ID,
+                bos_id=-1,
+                minloglevel=2,
+            )
+    except RuntimeError as error:
+        raise UserError(
+            f"no vocabulary of {size} pieces can be learned from {len(texts)} texts ({error}): "
+            f"increase the size or use other texts"
+        ) from None
+    # Protobuf creates the class at import, so type checkers do not see it.
+    message = sentencepiece_model_pb2.ModelProto  # type: ignore[attr-defined]
+    learned = message.FromString(model.getvalue())
+    # It holds the name of the temporary file.
+    learned.normalizer_spec.ClearField("normalization_rule_tsv")
+    return learned.SerializeToString(deterministic=True)

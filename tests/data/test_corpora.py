@@ -1,0 +1,448 @@
+"""Corpora that are built from files in the manual folder."""
+
+import gzip
+import json
+import lzma
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow_datasets as tfds
+from shared_data import PATH, needs_shared_data
+
+from keras_quasiattn.data import (
+    AgNewsPart,
+    LabelledTextSet,
+    PairCorpus,
+    ParallelCorpus,
+    ParallelTexts,
+    ParallelTextSet,
+    QuestionCorpus,
+    StanfordSentiment,
+    TextPairs,
+    pairs_from_tfds,
+    parallel_from_tfds,
+    prepare,
+    texts_from_tfds,
+)
+from keras_quasiattn.errors import UserError
+
+COMPRESS = {".xz": lzma.compress, ".gz": gzip.compress}
+SPLITS = {split: split for split in ("train", "validation", "test")}
+WIKIQA = "QuestionID\tQuestion\tDocumentID\tDocumentTitle\tSentenceID\tSentence\tLabel"
+TRECQA = "question_id\tquestion\tsentence\tlabel\tin_clean"
+GROUP = {"id": "g1", "context": ["hi", "how ?"], "candidates": ["so", "no", "yes"], "label": 2}
+RANKED = [
+    *("wikiqa", "wikiqa_original", "trecqa", "trecqa_clean", "trecqa_all", "trecqa_all_clean"),
+    *("ubuntu_irc", "ubuntu_v2"),
+]
+
+
+def put(folder: Path, name: str, lines: Sequence[str]) -> None:
+    file = folder / "downloads" / "manual" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    content = "".join(f"{line}\n" for line in lines).encode()
+    file.write_bytes(COMPRESS.get(file.suffix, bytes)(content))
+
+
+BUILDERS = [AgNewsPart, StanfordSentiment, PairCorpus, ParallelCorpus, QuestionCorpus]
+EVERY = [(builder, config.name) for builder in BUILDERS[1:] for config in builder.BUILDER_CONFIGS]
+
+
+@pytest.mark.parametrize(("builder", "config"), [(AgNewsPart, None), *EVERY])
+def test_missing_files_are_named_with_what_to_do(
+    builder: Any, config: str | None, tmp_path: Path
+) -> None:
+    def make() -> tfds.core.DatasetBuilder:
+        return builder(config=config, data_dir=tmp_path)
+
+    told = "is not in {}: put the corpus's files, plain or .xz or .gz, into a folder"
+    with pytest.raises(UserError, match=told.format("downloads/manual in the data folder")):
+        prepare(make, tmp_path)
+    put(tmp_path, "other.tsv", ["label"])
+    with pytest.raises(UserError, match=told.format(re.escape(f"{tmp_path}/downloads/manual"))):
+        prepare(make, tmp_path)
+
+
+def put_sentiment(folder: Path, labels: str, count: int) -> None:
+    for name in ("train", "phrases.train", "dev", "test"):
+        rows = [f"{number % count}\t{name} {number} film" for number in range(2 * count)]
+        suffix = "" if name == "dev" else ".xz"
+        put(folder, f"sst/stsa.{labels}.{name}.tsv{suffix}", ["label\ttext", *rows])
+
+
+@pytest.mark.parametrize(("labels", "count"), [("fine", 5), ("binary", 2)])
+def test_sentiment_of_sentences_and_phrases(labels: str, count: int, tmp_path: Path) -> None:
+    put_sentiment(tmp_path, labels, count)
+    for config, train in ((labels, "train"), (f"{labels}_phrases", "phrases.train")):
+        builder = prepare(
+            lambda config=config: StanfordSentiment(config=config, data_dir=tmp_path), tmp_path
+        )
+        read = texts_from_tfds(builder, ["text"], "label", ["train", "validation", "test"])
+        assert len(read.classes) == count and read.version == f"stanford_sentiment/{config}/1.0.0"
+        assert sorted(read.splits["train"].texts)[0] == f"{train} 0 film".encode()
+        assert {len(split) for split in read.splits.values()} == {2 * count}
+        for text, label in zip(read.splits["test"].texts, read.splits["test"].labels, strict=True):
+            assert int(text.split()[1]) % count == label
+
+
+def test_part_of_the_news(tmp_path: Path) -> None:
+    put(tmp_path, "ag_news/train_subset.tsv", ["label\tsource\ttext", "1\t6\ta b", "4\t1\tc"])
+    put(tmp_path, "ag_news/test.tsv.xz", ["label\ttitle\tdescription", "2\tGame\tover now"])
+    builder = prepare(lambda: AgNewsPart(data_dir=tmp_path), tmp_path)
+    read = texts_from_tfds(builder, ["text"], "label", ["train", "test"])
+    assert read.classes == ("World", "Sports", "Business", "Sci/Tech")
+    assert dict(zip(read.splits["train"].texts, read.splits["train"].labels, strict=True)) == {
+        b"a b": 0,
+        b"c": 3,
+    }
+    assert read.splits["test"].texts.tolist() == [b"Game over now"] and read.splits[
+        "test"
+    ].labels.tolist() == [1]
+
+
+def read(folder: Path, config: str) -> LabelledTextSet[TextPairs]:
+    return pairs_of(prepare(lambda: PairCorpus(config=config, data_dir=folder), folder))
+
+
+def pairs_of(builder: PairCorpus) -> LabelledTextSet[TextPairs]:
+    question = "question_id" if builder.builder_config.ranked else None
+    return pairs_from_tfds(
+        builder, {split: split for split in builder.info.splits}, question_key=question
+    )
+
+
+def rows(pairs: TextPairs) -> list[tuple[bytes, bytes, int]]:
+    return sorted(
+        zip(pairs.first.tolist(), pairs.second.tolist(), pairs.labels.tolist(), strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "pattern", "splits", "columns", "labels", "classes"),
+    [
+        (
+            "snli_part",
+            "snli/{}.tsv.xz",
+            ("train_subset", "dev", "test"),
+            "premise\thypothesis\tlabel",
+            ("neutral", "contradiction", "-"),
+            ("entailment", "neutral", "contradiction"),
+        ),
+        (
+            "scitail_part",
+            "scitail/{}.tsv",
+            ("dev", "test"),
+            "premise\thypothesis\tlabel",
+            ("neutral", "entails", "-"),
+            ("entails", "neutral"),
+        ),
+        (
+            "quora_part",
+            "qqp/{}.tsv",
+            ("train_subset", "dev", "test"),
+            "question1\tquestion2\tlabel",
+            ("1", "0", "1"),
+            ("not_duplicate", "duplicate"),
+        ),
+    ],
+)
+def test_pairs_to_classify(
+    config: str,
+    pattern: str,
+    splits: tuple[str, ...],
+    columns: str,
+    labels: tuple[str, ...],
+    classes: tuple[str, ...],
+    tmp_path: Path,
+) -> None:
+    for split in splits:
+        put(
+            tmp_path,
+            pattern.format(split),
+            [columns, *(f"{split} {label}\tb\t{label}" for label in labels)],
+        )
+    made = read(tmp_path, config)
+    names = {"train_subset": "train", "dev": "validation", "test": "test"}
+    assert made.classes == classes and made.version == f"pair_corpus/{config}/1.0.0"
+    assert set(made.splits) == {names[split] for split in splits}
+    numbers = {"not_duplicate": "0", "duplicate": "1"}
+    for split in splits:
+        pairs, kept = made.splits[names[split]], [label for label in labels if label != "-"]
+        assert made.dropped[names[split]] == 3 - len(kept)
+        assert set(pairs.second) == {b"b"} and pairs.groups is None and len(pairs) == len(kept)
+        for first, label in zip(pairs.first, pairs.labels, strict=True):
+            assert first.decode() == f"{split} {numbers.get(classes[label], classes[label])}"
+
+
+def test_quora_is_split_by_the_first_question(tmp_path: Path) -> None:
+    lines = ["id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate"]
+    for number in range(600):
+        lines.append(
+            f'{number}\t1\t2\t"the ""question""\n{number % 300}"\tanother {number}?\t{number % 2}'
+        )
+    put(tmp_path, "quora/quora_duplicate_questions.tsv", lines)
+    made = read(tmp_path, "quora")
+    firsts = [set(made.splits[split].first) for split in ("train", "validation", "test")]
+    assert sum(map(len, firsts)) == 300 and sum(map(len, made.splits.values())) == 600
+    assert b'the "question"\n7' in set.union(*firsts)
+    for part in firsts[1:]:
+        assert len(part) / 300 == pytest.approx(1 / 40, abs=0.02)
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_dialogue(as_list: bool, tmp_path: Path) -> None:
+    """The published files hold one list, others an object a line."""
+    objects = [
+        {"sentence1": "a", "sentence2": "b", "label": label, "triple1": ["i", "has", "x"]}
+        for label in ("negative", "positive", "neutral")
+    ]
+    for split in ("train", "dev", "test"):
+        lines = [json.dumps(objects)] if as_list else [json.dumps(one) for one in objects]
+        put(tmp_path, f"dialogue_nli/dialogue_nli_{split}.jsonl", lines)
+    made = read(tmp_path, "dialogue_nli")
+    assert made.classes == ("positive", "neutral", "negative")
+    for pairs in made.splits.values():
+        assert rows(pairs) == [(b"a", b"b", 0), (b"a", b"b", 1), (b"a", b"b", 2)]
+
+
+def test_wikiqa_as_published(tmp_path: Path) -> None:
+    for split in ("train", "dev", "test"):
+        lines = ['Q1\tis "it ?\tD1\tTitle\tD1-0\tyes\t1\r', "Q2\twho\tD2\tTitle\tD2-0\the\t0\r"]
+        put(tmp_path, f"WikiQACorpus/WikiQA-{split}.tsv", [WIKIQA + "\r", *lines])
+    made = read(tmp_path, "wikiqa_original")
+    for pairs in made.splits.values():
+        assert rows(pairs) == [(b'is "it ?', b"yes", 1), (b"who", b"he", 0)]
+        assert sorted(pairs.groups) == [0, 1]
+
+
+def test_trecqa_raw_and_clean(tmp_path: Path) -> None:
+    for split in ("train", "train-all", "dev", "test"):
+        lines = [f"1\tq\t{split}\t1\t1", "2\tr\ta\t0\t0", "1\tq\tb\t0\t1"]
+        put(tmp_path, f"trecqa/{split}.tsv", [TRECQA, *lines])
+    for config, train in (("trecqa", "train"), ("trecqa_all", "train-all")):
+        for suffix, held_out in (("", 3), ("_clean", 2)):
+            made = read(tmp_path, config + suffix)
+            assert [len(made.splits[split]) for split in ("train", "validation", "test")] == [
+                3,
+                held_out,
+                held_out,
+            ]
+            assert (b"q", train.encode(), 1) in rows(made.splits["train"])
+            assert len(set(made.splits["test"].groups)) == held_out - 1
+
+
+def test_ubuntu_groups(tmp_path: Path) -> None:
+    other = {**GROUP, "id": "g2", "candidates": ["one"], "label": 0}
+    for split in ("train", "dev", "test"):
+        put(tmp_path, f"ubuntu-irc/groups.{split}.jsonl", [json.dumps(GROUP), json.dumps(other)])
+    made = read(tmp_path, "ubuntu_irc")
+    for pairs in made.splits.values():
+        context = b"hi __eot__ how ?"
+        expected = [
+            (context, b"no", 0),
+            (context, b"one", 1),
+            (context, b"so", 0),
+            (context, b"yes", 1),
+        ]
+        assert rows(pairs) == expected
+        assert sorted(np.bincount(pairs.groups)) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"candidates": []}, "'candidates' must be a list of at least one text"),
+        ({"context": "hi"}, "'context' must be a list of at least one text"),
+        ({"candidates": ["a", 1, "c"]}, "'candidates' must be a list"),
+        ({"label": 3}, "the label is 3: expected the index, from 0, of one of its 3 candidates"),
+        ({"label": -1}, "the label is -1: expected the index"),
+        ({"label": True}, "the label is True: expected the index"),
+    ],
+)
+def test_ubuntu_groups_that_cannot_be(
+    changed: dict[str, object], message: str, tmp_path: Path
+) -> None:
+    for split in ("train", "dev", "test"):
+        lines = [json.dumps(GROUP), json.dumps({**GROUP, **changed})]
+        put(tmp_path, f"ubuntu-irc/groups.{split}.jsonl", lines)
+    with pytest.raises(UserError, match=f"jsonl, line 2: {message}"):
+        read(tmp_path, "ubuntu_irc")
+
+
+def test_ubuntu_as_published(tmp_path: Path) -> None:
+    put(
+        tmp_path,
+        "ubuntu_v2/train.csv",
+        ["Context,Utterance,Label", '"a, b __eot__ ",so,1.0', "a,no,0", "a,ha,0"],
+    )
+    others = ",".join(f"Distractor_{number}" for number in range(9))
+    for split in ("valid", "test"):
+        header = f"Context,Ground Truth Utterance,{others}"
+        put(
+            tmp_path,
+            f"ubuntu_v2/{split}.csv",
+            [header, ",".join("qtabcdefghi"), ",".join("qtjklmnopqr")],
+        )
+    made = read(tmp_path, "ubuntu_v2")
+    assert rows(made.splits["train"]) == [
+        (b"a", b"ha", 0),
+        (b"a", b"no", 0),
+        (b"a, b __eot__ ", b"so", 1),
+    ]
+    assert sorted(made.splits["train"].groups) == [0, 1, 2]
+    for split in ("validation", "test"):
+        pairs = made.splits[split]
+        assert np.bincount(pairs.groups).tolist() == [10, 10] and pairs.labels.sum() == 2
+        assert set(pairs.second[pairs.labels == 1]) == {b"t"}
+
+
+@pytest.mark.parametrize("config", ["wikiqa", "quora_part"])
+def test_labels_that_cannot_be(config: str, tmp_path: Path) -> None:
+    for split in ("train", "train_subset", "dev", "test"):
+        put(
+            tmp_path,
+            f"wikiqa/{split}.tsv",
+            ["question_id\tquestion\tsentence\tlabel", "1\tq\ta\t0", "1\tq\tb\t-"],
+        )
+        put(tmp_path, f"qqp/{split}.tsv", ["question1\tquestion2\tlabel", "q\ta\t0", "q\tb\t2"])
+    with pytest.raises(UserError, match=r"tsv, line 3: the label is '(-|2)': expected one of 0, 1"):
+        read(tmp_path, config)
+
+
+def test_configs_to_rank() -> None:
+    assert [config.name for config in PairCorpus.BUILDER_CONFIGS if config.ranked] == RANKED
+
+
+@needs_shared_data
+@pytest.mark.parametrize(
+    ("config", "pairs", "positive"),
+    [
+        ("scitail_part", {"validation": 1_304, "test": 2_126}, {}),
+        ("trecqa_clean", {"train": 4_718, "validation": 1_117, "test": 1_442},
+         {"validation": 65, "test": 68}),
+        *(
+            pytest.param(*counts, marks=pytest.mark.long)
+            for counts in (
+                ("snli_part", {"train": 18_000, "validation": 9_842, "test": 9_824}, {}),
+                ("quora_part", {"train": 18_991, "validation": 10_000, "test": 10_000}, {}),
+                ("wikiqa", {"train": 20_360, "validation": 2_733, "test": 6_165},
+                 {"validation": 126, "test": 243}),
+                ("trecqa", {"train": 4_718, "validation": 1_148, "test": 1_517}, {}),
+            )
+        ),
+        pytest.param(
+            "trecqa_all",
+            {"train": 53_417, "validation": 1_148, "test": 1_517},
+            {},
+            marks=pytest.mark.complete,
+        ),
+        pytest.param(
+            "ubuntu_irc",
+            {"train": 64_828, "validation": 12_790, "test": 23_260},
+            {"train": 32_414, "test": 2_326},
+            marks=pytest.mark.complete,
+        ),
+    ],
+)  # fmt: skip
+def test_published_counts(
+    config: str, pairs: dict[str, int], positive: dict[str, int], tmp_path: Path
+) -> None:
+    manual = PATH / ("raw" if config.endswith("_part") else "raw-qa")
+    builder = PairCorpus(config=config, data_dir=tmp_path)
+    builder.download_and_prepare(download_config=tfds.download.DownloadConfig(manual_dir=manual))
+    made = pairs_of(builder)
+    assert {split: len(part) for split, part in made.splits.items()} == pairs
+    assert set(made.dropped.values()) == {0}
+    for split, count in positive.items():
+        part = made.splits[split]
+        assert len(set(part.groups[part.labels == 1])) == count
+    if config == "trecqa_clean":
+        assert [len(set(made.splits[split].groups)) for split in ("validation", "test")] == [65, 68]
+
+
+def translations(folder: Path, config: str, source: str, target: str) -> ParallelTextSet:
+    builder = prepare(lambda: ParallelCorpus(config=config, data_dir=folder), folder)
+    return parallel_from_tfds(builder, SPLITS, source, target)
+
+
+def sides(pairs: ParallelTexts) -> list[tuple[str, str]]:
+    return [(s.decode(), t.decode()) for s, t in zip(pairs.source, pairs.target, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("config", "names", "languages", "suffix"),
+    [
+        ("iwslt15_envi", ("train", "tst2012", "tst2013"), ("en", "vi"), ""),
+        ("multi30k", ("train", "val", "test_2016_flickr"), ("en", "de"), ".gz"),
+    ],
+)
+def test_corpus_of_a_file_a_language(
+    config: str, names: tuple[str, ...], languages: tuple[str, str], suffix: str, tmp_path: Path
+) -> None:
+    folder = "multi30k" if config == "multi30k" else "iwslt15-envi"
+    for name in names:
+        for language in languages:
+            lines = [f"{name} {language} {n} &apos;s" for n in (3, 1, 2)]
+            put(tmp_path, f"{folder}/{name}.{language}{suffix}", lines)
+    there, back = (
+        translations(tmp_path, config, *languages),
+        translations(tmp_path, config, *languages[::-1]),
+    )
+    for split, name in zip(SPLITS, names, strict=True):
+        expected = [
+            tuple(f"{name} {language} {n} &apos;s" for language in languages) for n in (3, 1, 2)
+        ]
+        assert sides(there.splits[split]) == expected
+        assert sides(back.splits[split]) == [pair[::-1] for pair in expected]
+    assert there.version == f"parallel_corpus/{config}/1.0.0" and there.classes == ()
+    with pytest.raises(
+        UserError, match=f"unknown language of parallel_corpus/{config}.*'fr'.*choose from"
+    ):
+        translations(tmp_path, config, "fr", languages[0])
+
+
+def test_corpus_of_tables(tmp_path: Path) -> None:
+    for name in ("train10k", "tst2012", "tst2013"):
+        rows_of_table = [
+            "en\tset\tvi",
+            f"Hi .\tx\tChào {name} .",
+            "\tx\tnot in English",
+            "So ?\tx\t \u00a0",
+        ]
+        put(tmp_path, f"iwslt15-envi/{name}.tsv.xz", rows_of_table)
+    texts = translations(tmp_path, "iwslt15_envi_part", "vi", "en")
+    assert sides(texts.splits["validation"]) == [("Chào tst2012 .", "Hi .")]
+    assert texts.dropped == dict.fromkeys(SPLITS, 2)
+
+
+def test_uneven_files_of_a_corpus_are_named(tmp_path: Path) -> None:
+    for name in ("train", "val", "test_2016_flickr"):
+        for language, count in (("en", 3), ("de", 2)):
+            put(tmp_path, f"multi30k/{name}.{language}", ["a"] * count)
+    with pytest.raises(
+        UserError, match=r"different numbers of lines: .*train\.en has 3, .*train\.de has 2"
+    ):
+        translations(tmp_path, "multi30k", "en", "de")
+
+
+@needs_shared_data
+@pytest.mark.parametrize(
+    ("config", "languages", "sizes"),
+    [
+        pytest.param("multi30k", ("en", "de"), (29_000, 1014, 1000), marks=pytest.mark.long),
+        ("iwslt15_envi_part", ("en", "vi"), (10_000, 1553, 1268)),
+    ],
+)
+def test_published_pairs(
+    config: str, languages: tuple[str, str], sizes: tuple[int, ...], tmp_path: Path
+) -> None:
+    builder = ParallelCorpus(config=config, data_dir=tmp_path)
+    manual = tfds.download.DownloadConfig(manual_dir=PATH / "raw-qa")
+    builder.download_and_prepare(download_config=manual)
+    texts = parallel_from_tfds(builder, SPLITS, *languages)
+    counts = [len(texts.splits[split]) + texts.dropped[split] for split in SPLITS]
+    assert tuple(counts) == sizes and sum(texts.dropped.values()) < 10
