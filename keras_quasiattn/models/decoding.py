@@ -94,14 +94,7 @@ def choose_tokens(
         total = ops.where(finished, total, total + gained)
         sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, 1), sequences)
         ends = ops.logical_and(ops.equal(chosen, end_id), ~prompted.is_given(index))
-        return (
-            index + 1,
-            chosen,
-            ops.logical_or(finished, ends),
-            sequences,
-            total,
-            cache,
-        )
+        return (index + 1, chosen, ops.logical_or(finished, ends), sequences, total, cache)
 
     *_, sequences, total, _ = ops.while_loop(
         unfinished,

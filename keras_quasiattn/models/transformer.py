@@ -255,11 +255,7 @@ class Transformer(FunctionalModel):
             return block.prefill(x, block_cache, mask, cache["source_mask"])
 
         _, blocks = self._decode_with_cache(tokens, read, cache, mask=mask)
-        return {
-            **cache,
-            "target_mask": write_first(cache["target_mask"], mask),
-            "blocks": blocks,
-        }
+        return {**cache, "target_mask": write_first(cache["target_mask"], mask), "blocks": blocks}
 
     def _decode_with_cache(
         self,

@@ -228,10 +228,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
 
     def _with(self, chosen: Mapping[str, Any], fold: int | None) -> Task:
         """The task with a trial's values, on one fold or on the task's own split."""
-        overrides = {
-            **self._task.options.options(),
-            **self._values(chosen),
-        }
+        overrides = {**self._task.options.options(), **self._values(chosen)}
         if "tuner/epochs" in chosen:
             settings = self._task.training_settings
             steps = chosen["tuner/epochs"] * settings.checkpoint_every

@@ -57,8 +57,7 @@ def made(attention, normalize_first=True):
 
 
 @pytest.mark.parametrize(
-    ("attention", "normalize_first"),
-    [*((name, True) for name in ATTENTIONS), ("coda", False)],
+    ("attention", "normalize_first"), [*((name, True) for name in ATTENTIONS), ("coda", False)]
 )
 def test_steps_from_the_cache_give_the_full_pass(attention, normalize_first):
     (model, want), inputs = made(attention, normalize_first), ids()
