@@ -13,9 +13,9 @@ import numpy as np
 
 from keras_quasiattn.extras import require
 from keras_quasiattn.files import atomic_file
+from keras_quasiattn.report.attention_figures import shares
 from keras_quasiattn.report.heat_maps import HeatMap
 from keras_quasiattn.report.learning_curves import Curve
-from keras_quasiattn.training.attention_figures import shares
 
 _LABELLED = 60  # an axis with more tokens than this gets no labels
 _SHOWN_STEPS = 6  # histograms in a figure, at evenly spaced steps

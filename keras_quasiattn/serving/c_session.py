@@ -1,10 +1,10 @@
-"""Runs a SavedModel with only TensorFlow's C library: reads a job, writes the result.
+"""A program that runs a SavedModel with TensorFlow's C library alone.
 
-This is a program that is started by its path and never imported, so that no Python of TensorFlow,
-Keras, tensorflow-text or this package takes part in the answers. It also reports which of them were
-imported. The job arrives as JSON on standard input. The result is written as JSON to the file
-descriptor that the first argument names. So a model may print anything, and whatever it writes is
-read as data only. Other modules import only `packed` and `unpacked`.
+It is started by its path, so that no Python of TensorFlow (which imports Keras), tensorflow-text or
+this package takes part in the answers; the result says which of them were imported. The program
+reads its job as JSON from standard input and writes its result as JSON to the file descriptor that
+the first argument names. A model may therefore print anything, and its output is read as data only.
+Other modules import only `packed` and `unpacked`.
 """
 
 import base64
@@ -87,7 +87,7 @@ class Session:
     def run(
         self, inputs: dict[str, np.ndarray], outputs: Sequence[str]
     ) -> tuple[list[np.ndarray], float]:
-        """Compute outputs; returns their values and the seconds that the C library took.
+        """Compute outputs; return their values and the seconds that the C library took.
 
         Args:
             inputs: arrays by tensor name, such as "serving_default_text:0"; strings as object
@@ -117,7 +117,7 @@ class Session:
                 self._c.TF_DeleteTensor(tensor)
 
     def registered(self) -> tuple[bytes, bytes]:
-        """The ops and kernels that the libraries register: serialized `OpList` and `KernelList`."""
+        """Return the ops and kernels of the libraries: serialized `OpList` and `KernelList`."""
         ops = self._c.TF_GetAllOpList()
         kernels = self._c.TF_GetAllRegisteredKernels(self._status)
         self._check()
@@ -210,7 +210,7 @@ def unpacked(value: dict[str, Any]) -> Any:
     """Decode what `packed` encoded: the `object_hook` of `json.load`.
 
     Raises:
-        ValueError: the value was not made by `packed`.
+        ValueError: `packed` did not encode the value.
     """
     if value.keys() == {"bytes"}:
         return base64.b64decode(value["bytes"], validate=True)

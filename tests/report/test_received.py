@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import tiny_texts
 
+from keras_quasiattn.lab.report.received_weights import with_received
 from keras_quasiattn.report import token_table
-from keras_quasiattn.report.received import with_received
 
 TEXT = "who ran to the old city?"
 

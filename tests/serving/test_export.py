@@ -1,5 +1,4 @@
 import errno
-import importlib
 import json
 import os
 import shutil
@@ -18,14 +17,13 @@ import warm
 import without_keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.serving import export as module
 from keras_quasiattn.serving import export
 from keras_quasiattn.serving.server_files import read_models
 from keras_quasiattn.serving.warm_up import read_warm_up
 from keras_quasiattn.tasks import ServingSignature, Task
 from keras_quasiattn.training import RunFolder
 
-# The function of the same name hides the module.
-MODULE = importlib.import_module("keras_quasiattn.serving.export")
 ASK = tiny_mlu.ROOT / "examples" / "ask.py"
 
 STRANGE = [b"", b"x" * 10_000, b"\xff\xfe\x00", b"\x00" * 4, "ω=1".encode()]
@@ -64,9 +62,9 @@ def write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "_write", write)
-    monkeypatch.setattr(MODULE, "_ask", lambda *_: [])
-    monkeypatch.setattr(MODULE, "_check", lambda *_: None)
+    monkeypatch.setattr(module, "_write", write)
+    monkeypatch.setattr(module, "_ask", lambda *_: [])
+    monkeypatch.setattr(module, "_check", lambda *_: None)
 
 
 def test_answers_in_a_process_without_keras_and_this_package(
@@ -231,7 +229,7 @@ FAILURES = {
 }
 
 
-MOMENTS = ["_write", "_check", "write_warm_up", "write_about"]
+MOMENTS = ["_write", "_check", "write_warm_up", "write_description"]
 # By default every moment and every failure once.
 PRODUCT = [
     pytest.param(moment, failure, marks=[] if i % len(MOMENTS) == j else pytest.mark.complete)
@@ -261,7 +259,7 @@ def test_half_written_model_is_never_seen(
         seen.extend(entry.name for entry in tmp_path.glob("run/*"))
         raise error
 
-    monkeypatch.setattr(MODULE, moment, fail)
+    monkeypatch.setattr(module, moment, fail)
     ours = isinstance(error, OSError | tf.errors.OpError)
     with pytest.raises(UserError if ours else type(error), match=reason) as caught:
         export(folder, task, tmp_path)
@@ -277,7 +275,11 @@ def test_half_written_model_is_never_seen(
 def test_model_that_answers_otherwise_is_not_exported(
     folder: RunFolder, task: Task, tmp_path: Path, mlu_saved_model: Path, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(MODULE, "_write", lambda *given: shutil.copytree(mlu_saved_model, given[2]))
+    monkeypatch.setattr(
+        module,
+        "_write",
+        lambda *given: tf.saved_model.load(shutil.copytree(mlu_saved_model, given[2])),
+    )
     monkeypatch.setattr(
         type(task), "predict", lambda self, model, texts: [{"answer": "7", "log_probability": -0.5}]
     )

@@ -9,8 +9,8 @@ import pytest
 import tiny_mlu
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.serving.description import model_card
 from keras_quasiattn.serving import load
-from keras_quasiattn.serving.model_card import model_card
 from keras_quasiattn.training import RunFolder
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.serving.signatures import (
+from keras_quasiattn.lab.serving.signatures import (
     STRINGS,
     TOKEN_IDS,
     example_inputs,

@@ -13,7 +13,7 @@ import tiny_mlu
 import tiny_pairs
 import tiny_texts
 
-from keras_quasiattn.serving.signatures import (
+from keras_quasiattn.lab.serving.signatures import (
     STRINGS,
     TOKEN_IDS,
     example_inputs,

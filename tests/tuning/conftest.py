@@ -22,5 +22,5 @@ def task(texts: Path) -> Task:
 @pytest.fixture
 def trainings(monkeypatch: pytest.MonkeyPatch) -> Trainings:
     made = Trainings(lambda options: options["model.units"] + options["training.learning_rate"])
-    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", made)
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", made)
     return made

@@ -61,7 +61,7 @@ def test_a_search_by_perplexity_kept_the_worst(
         folder.model_file.write_text("trained")
         return folder
 
-    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", trained)
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", trained)
     task = tiny_sequences.make(
         tiny_sequences.files(tmp_path), "translate", "seq2seq", training__select="perplexity"
     )
@@ -130,7 +130,7 @@ def test_a_trial_begun_in_one_file_alone_is_drawn_again(
         search(task, SPACE, tmp_path / "search", trials=3, progress=False)
     assert (tmp_path / "search/trial_2/trial.json").exists()
     monkeypatch.undo()
-    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", trainings)
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", trainings)
     search(task, SPACE, tmp_path / "search", trials=3, progress=False)
     assert tried(trainings) == whole
 
@@ -282,7 +282,7 @@ def test_of_equal_trials_a_killed_search_picked_another(
     task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     made = Trainings(lambda _: 0.5)
-    monkeypatch.setattr("keras_quasiattn.tuning.tuner.train", made)
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", made)
     chosen = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config[
         "task_config"
     ]

@@ -7,14 +7,14 @@ from typing import Any
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.report.answered import confusion_section, figures_section
-from keras_quasiattn.report.figure_tables import spaced
+from keras_quasiattn.lab.report.measured_answers import confusion_section, figures_section
+from keras_quasiattn.lab.report.model_view import View, slug, view_of_run, view_of_saved_model
+from keras_quasiattn.lab.report.reached import spaced
+from keras_quasiattn.lab.report.run_groups import RunGroup, differences_of, groups_of
+from keras_quasiattn.lab.serving.exported_model import ExportedModel
 from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves, with_runs
 from keras_quasiattn.report.learning_curves import curves_of
 from keras_quasiattn.report.page_writer import Section, page
-from keras_quasiattn.report.run_groups import RunGroup, differences_of, groups_of
-from keras_quasiattn.report.run_views import View, slug, view_of_run, view_of_saved_model
-from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.training import RunFolder
 
 _SPLIT = "validation"  # the data that chose the checkpoint, and that every run has

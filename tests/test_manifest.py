@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.manifest import check_hashes, hashes
+from keras_quasiattn.manifest import check_hashes, hashes
 
 
 @pytest.mark.parametrize("listed", ["0" * 64, "f" * 64])

@@ -1,4 +1,4 @@
-"""Load an exported model by its name or folder, and ask it from Python."""
+"""An exported model, loaded by its name or folder and called from Python."""
 
 import json
 from collections.abc import Sequence
@@ -9,16 +9,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.serving.export import ABOUT
+from keras_quasiattn.manifest import MANIFEST, check_hashes
+from keras_quasiattn.serving.server_files import ABOUT, highest_version
 from keras_quasiattn.tasks.batches import plain
 from keras_quasiattn.tasks.pair_task import split_input
-from keras_quasiattn.training.manifest import MANIFEST, check_hashes
-
-_GRAPH = "saved_model.pb"
 
 
 def load(model: str | Path, folder: str | Path = "saved_models") -> "ExportedModel":
-    """Load an exported model: strings in, answers out.
+    """Load an exported model, which takes strings and returns answers.
 
     Args:
         model: name of a model in `folder`, or the path of a model or of one of its versions. Of
@@ -29,8 +27,8 @@ def load(model: str | Path, folder: str | Path = "saved_models") -> "ExportedMod
         The model; call it with a list of strings.
 
     Raises:
-        UserError: there is no such model (the message lists those of `folder`), or it does not
-            load, or a file is not the one in its manifest.
+        UserError: there is no such model (the message lists the models in `folder`), the model does
+            not load, or a file differs from its hash in the manifest.
 
     ```python
     model = load("trec")  # in the folder of the repository: saved_models/trec/1
@@ -38,36 +36,27 @@ def load(model: str | Path, folder: str | Path = "saved_models") -> "ExportedMod
     ```
     """
     for place in (Path(model), Path(folder) / model):
-        version = _highest_version(place)
+        version = highest_version(place)
         if version is not None:
             return ExportedModel(version)
     entries = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []
-    known = [entry.name for entry in entries if _highest_version(entry) is not None]
+    known = [entry.name for entry in entries if highest_version(entry) is not None]
     raise UserError.unknown(f"exported model (in the folder {folder})", str(model), known)
 
 
-def _highest_version(place: Path) -> Path | None:
-    """The folder of the version that `place` is or holds, if any."""
-    if (place / _GRAPH).is_file():
-        return place
-    entries = place.iterdir() if place.is_dir() else ()
-    versions = [one for one in entries if one.name.isdecimal() and (one / _GRAPH).is_file()]
-    return max(versions, key=lambda one: int(one.name), default=None)
-
-
 class ExportedModel:
-    """An exported model that answers strings; made by `load`.
+    """An exported model that takes strings; `load` returns it.
 
     Args:
         path: the folder of a version, with `saved_model.pb`.
 
     Attributes:
         path: that folder.
-        about: its description: task, options, data, figures and an example; {} if it has none.
+        about: its description: task, options, data, metrics and an example; {} if it has none.
 
     Raises:
-        UserError: the folder holds no SavedModel, it does not load, or a file is not the one in the
-            manifest.
+        UserError: the folder holds no SavedModel, it does not load, or a file differs from its hash
+            in the manifest.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,10 +74,13 @@ class ExportedModel:
             self.about = {}
 
     def __call__(self, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """One answer per input, as plain Python values; an input's texts are separated by tabs.
+        """Return one answer per input, as plain Python values.
 
-        Tokens, weights and gates end with the text; other outputs are those of the signature
+        Tokens, weights and gates end with the text; the other outputs are those of the signature
         `serving_default`.
+
+        Args:
+            inputs: a list of strings; tabs separate the texts of one input.
 
         Raises:
             UserError: `inputs` is one string, or an input has more or fewer texts than the model
@@ -111,13 +103,8 @@ class ExportedModel:
         parts: list[Any] = [*columns[:alone], columns[alone:]] if listed else columns
         given = {name: tf.constant([part]) for name, part in zip(names, parts, strict=True)}
         row = {name: value.numpy()[0] for name, value in self._signature(**given).items()}
-        return {"input": text, **{name: _readable(row, name) for name in row}}
-
-
-def _readable(row: dict[str, Any], name: str) -> Any:
-    """A value as plain data; per-token values lose the padding behind the last token."""
-    empty = isinstance(row.get("tokens"), np.ndarray) and name in ("tokens", "weights", "gates")
-    value = row[name]
-    if empty:
-        value = value[: int(np.sum(row["tokens"] != b""))]
-    return plain(value)
+        if isinstance(row.get("tokens"), np.ndarray):
+            real = int(np.sum(row["tokens"] != b""))  # padding follows the last token
+            for name in row.keys() & {"tokens", "weights", "gates"}:
+                row[name] = row[name][:real]
+        return {"input": text, **{name: plain(value) for name, value in row.items()}}

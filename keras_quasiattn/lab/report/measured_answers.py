@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.report.figure_tables import (
+from keras_quasiattn.lab.report.reached import (
     Reached,
     beside_baselines,
     by_name,

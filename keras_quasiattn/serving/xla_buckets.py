@@ -1,14 +1,10 @@
-"""Models that XLA compiles inside a SavedModel, for servers on CPUs."""
+"""Models that XLA compiles inside a SavedModel, for servers on CPUs: one program per bucket."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 import keras
-import numpy as np
 import tensorflow as tf
-
-from keras_quasiattn.serving.signatures import TOKEN_IDS, example_inputs
-from keras_quasiattn.tasks import ServingSignature
 
 BATCHES: Final = (1, 8, 64)
 _SHORTEST: Final = 16
@@ -22,7 +18,7 @@ class Buckets(NamedTuple):
 
     Args:
         lengths: ascending numbers of ids of a text.
-        batches: ascending numbers of rows.
+        batches: ascending numbers of rows. Defaults to 1, 8 and 64.
     """
 
     lengths: tuple[int, ...]
@@ -30,18 +26,18 @@ class Buckets(NamedTuple):
 
     @classmethod
     def up_to(cls, longest: int) -> "Buckets":
-        """Lengths that double from 16 up to `longest`."""
-        lengths = [_SHORTEST]
+        """Return buckets whose lengths double from 16 up to `longest`."""
+        lengths = [min(_SHORTEST, longest)]
         while lengths[-1] < longest:
             lengths.append(min(2 * lengths[-1], longest))
-        return cls(tuple(lengths) if longest >= _SHORTEST else (longest,))
+        return cls(tuple(lengths))
 
 
 class CompiledModel:
-    """A model of which XLA compiles each call; it stands for the model in a serving signature.
+    """A model of which XLA compiles each call; a serving signature uses it in the model's place.
 
-    Ids are padded with 0 to the next bucket before a call, and the outputs are cut back after it.
-    By the law of masks, neither padding nor an empty row changes an answer.
+    Each call pads the ids with 0 to the next bucket, and cuts the outputs back. By the law of
+    masks, neither padding nor an empty row changes an answer.
 
     Args:
         model: has `explain`, or takes a dictionary of ids; every input is (B, L), int32.
@@ -52,11 +48,11 @@ class CompiledModel:
         self._model, self._buckets = model, buckets
 
     def explain(self, *ids: tf.Tensor) -> dict[str, tf.Tensor]:
-        """Returns what the model's own `explain` returns."""
+        """Return what the model's own `explain` returns."""
         return self._compiled(self._model.explain, ids)
 
     def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Any:
-        """Returns what the model returns."""
+        """Return what the model returns."""
 
         def call(*ids: tf.Tensor) -> Any:
             return self._model(dict(zip(inputs, ids, strict=True)), training=training)
@@ -82,8 +78,10 @@ class CompiledModel:
 
 
 def _axes(function: Callable[..., Any], inputs: int) -> list[list[int | None]]:
-    """For each axis of each output: 0 if it has the length of the batch, n if of the n-th input's
-    texts, None if its length is fixed. Two calls with other sizes tell.
+    """Find out, from two calls with different sizes, what determines each axis of each output.
+
+    An axis is 0 if it has the length of the batch, n if it has the length of the n-th input's
+    texts, None if its length is fixed.
     """
     small, large = (
         [2 + place + add * (place + 1) for place in range(inputs + 1)] for add in (0, 1)
@@ -92,10 +90,10 @@ def _axes(function: Callable[..., Any], inputs: int) -> list[list[int | None]]:
         [
             output.shape
             for output in tf.nest.flatten(
-                function(*(tf.ones((sizes[0], length), tf.int32) for length in sizes[1:]))
+                function(*(tf.ones((rows, length), tf.int32) for length in lengths))
             )
         ]
-        for sizes in (small, large)
+        for rows, *lengths in (small, large)
     ]
     places = {pair: place for place, pair in enumerate(zip(small, large, strict=True))}
     return [
@@ -104,28 +102,7 @@ def _axes(function: Callable[..., Any], inputs: int) -> list[list[int | None]]:
 
 
 def _bucket(size: tf.Tensor, buckets: Sequence[int]) -> tf.Tensor:
-    """The smallest bucket that holds `size`, or else a multiple of the largest."""
+    """Return the smallest bucket that holds `size`, or else a multiple of the largest."""
     fitting = tf.reduce_min([tf.where(bucket >= size, bucket, _NONE) for bucket in buckets])
     last = buckets[-1]
     return tf.where(size > last, (size + last - 1) // last * last, fitting)
-
-
-def bucket_inputs(
-    signature: ServingSignature, example: str, buckets: Buckets
-) -> Iterator[dict[str, np.ndarray]]:
-    """Inputs of the signature `token_ids` for every pair of sizes: the example's ids, repeated.
-
-    A server that replays them compiles before it answers. An argument that is a list of texts gets
-    one row of as many texts, because a model sees these as a batch.
-    """
-    alone = example_inputs(signature, example)[TOKEN_IDS]
-    listed = any(len(spec.shape) == 2 for spec in signature.input_signature)
-    for length in buckets.lengths:
-        for batch in buckets.batches:
-            inputs = {}
-            for spec in signature.input_signature:
-                texts = [1, batch] if len(spec.shape) == 2 else [1 if listed else batch]
-                ids = np.resize(alone[f"{spec.name}_ids"].ravel(), [*texts, length])
-                inputs[f"{spec.name}_ids"] = ids
-                inputs[f"{spec.name}_lengths"] = np.full(texts, length, "int32")
-            yield inputs

@@ -9,17 +9,17 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.report.measured_answers import chosen_answers, reached
+from keras_quasiattn.lab.report.reached import Reached
+from keras_quasiattn.lab.serving.exported_model import ExportedModel
 from keras_quasiattn.layers.shared.probe import probe, with_owners
-from keras_quasiattn.report.answered import chosen_answers, reached
-from keras_quasiattn.report.figure_tables import Reached
+from keras_quasiattn.report.attention_figures import AttentionFigures, shares
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
 from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
-from keras_quasiattn.serving.loading import ExportedModel
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.tasks.measured import Judged
 from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.attention_figures import AttentionFigures, shares
 from keras_quasiattn.training.attention_summaries import read_attention
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
 

@@ -1,4 +1,4 @@
-"""Quantization to 8-bit weights, with the figures before and after."""
+"""Quantization of a finished run to 8-bit weights, with its metrics before and after."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
@@ -20,7 +20,7 @@ _LAYERS = (
 
 
 class Quantized(NamedTuple):
-    """A quantized model, with the task's figures before and after quantization."""
+    """A quantized model, with the task's metrics before and after quantization."""
 
     model: keras.Model
     mode: str
@@ -28,16 +28,12 @@ class Quantized(NamedTuple):
     after: Mapping[str, Any]
 
     def record(self) -> dict[str, Any]:
-        """The figures, JSON-serializable."""
-        return {
-            "mode": self.mode,
-            "split": _SPLIT,
-            "before": dict(self.before),
-            "after": dict(self.after),
-        }
+        """Return the metrics as JSON data."""
+        both = {"before": dict(self.before), "after": dict(self.after)}
+        return {"mode": self.mode, "split": _SPLIT, **both}
 
     def lines(self) -> list[str]:
-        """One line per figure, with its value before and after."""
+        """Return one line for each metric, with its value before and after."""
         return [
             f"{name} on the {_SPLIT} split: {before:.4f}, "
             f"and with {self.mode} weights {self.after[name]:.4f}"
@@ -52,8 +48,8 @@ def quantize(
     """Quantize a finished run's weights to 8 bits; measure the validation split before and after.
 
     The kernels of `Dense` and `EinsumDense` layers and the tables of embeddings become 8-bit
-    integers, with a float32 scale for each output, or for each row of a table. All computation
-    stays in the model's own precision. Recurrent layers stay as they are, since Keras does not
+    integers, with a float32 scale for each output, or for each row of a table. The model computes
+    in the same precision as before. Recurrent layers stay as they are, because Keras does not
     quantize them. A SavedModel holds the integers; converters keep those of embeddings, but fold
     kernels back to float32 with the rounded values. Activations are not quantized: if they were,
     LiteRT would refuse the models and OpenVINO would answer with other numbers.
@@ -62,7 +58,7 @@ def quantize(
         folder: the finished run.
         task: the run's task, with its data.
         mode: "int8".
-        limit: number of validation examples to measure; None measures all.
+        limit: number of validation examples to measure; None measures all. Defaults to 1000.
 
     Raises:
         UserError: an unknown mode, or missing data.
@@ -70,7 +66,7 @@ def quantize(
     if mode not in MODES:
         raise UserError.unknown("quantization", mode, MODES)
     task.prepare()
-    model = folder.load_model()
+    model = folder.load_model(task)
     before = task.evaluate(model, _SPLIT, limit)
     config = keras.quantizers.Int8QuantizationConfig(activation_quantizer=None)
     model.quantize(config=config, filters=lambda layer: isinstance(layer, _LAYERS))

@@ -1,11 +1,12 @@
 """The two signatures of an exported model: strings, or the ids of their tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.serving.xla_buckets import Buckets
 from keras_quasiattn.tasks import ServingSignature
 
 STRINGS: Final = "serving_default"
@@ -13,11 +14,11 @@ TOKEN_IDS: Final = "token_ids"
 
 
 def signature_functions(signature: ServingSignature) -> dict[str, Any]:
-    """The functions of a SavedModel, by signature name.
+    """Return the functions of a SavedModel, by signature name.
 
     `serving_default` takes strings. `token_ids` takes two tensors for each of them: `NAME_ids`,
     int32 with the strings' shape and one more axis at the end, and `NAME_lengths`, int32 with the
-    strings' shape. Ids at or beyond a text's length are ignored. Both functions reject inputs with
+    strings' shape. It ignores ids at or beyond a text's length. Both functions reject inputs with
     different numbers of rows.
 
     Args:
@@ -45,7 +46,7 @@ def signature_functions(signature: ServingSignature) -> dict[str, Any]:
 
 
 def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str, np.ndarray]]:
-    """The inputs of both signatures for one input of `predict`: by argument name, batch 1."""
+    """Return the inputs of both signatures for an input of `predict`, by argument name, batch 1."""
     strings, token_ids = {}, {}
     for spec, column in zip(signature.input_signature, signature.columns(text), strict=True):
         texts = tf.constant([column], tf.string)  # (1,), or (1, n) for a list of texts
@@ -53,14 +54,34 @@ def example_inputs(signature: ServingSignature, text: str) -> dict[str, dict[str
         padded = tf.cast(ids.to_tensor(), tf.int32)  # (n, length)
         strings[spec.name] = texts.numpy()
         token_ids[f"{spec.name}_ids"] = tf.reshape(padded, [*texts.shape, padded.shape[1]]).numpy()
-        token_ids[f"{spec.name}_lengths"] = (
-            tf.reshape(ids.row_lengths(), texts.shape).numpy().astype("int32")
-        )
+        lengths = tf.reshape(ids.row_lengths(), texts.shape)
+        token_ids[f"{spec.name}_lengths"] = lengths.numpy().astype("int32")
     return {STRINGS: strings, TOKEN_IDS: token_ids}
 
 
+def bucket_inputs(
+    signature: ServingSignature, example: str, buckets: Buckets
+) -> Iterator[dict[str, np.ndarray]]:
+    """Yield inputs of `token_ids` for every bucket: the example's ids, repeated.
+
+    A server that replays them compiles before it answers. An argument that is a list of texts gets
+    one row of as many texts, because a model sees these as a batch.
+    """
+    alone = example_inputs(signature, example)[TOKEN_IDS]
+    listed = any(len(spec.shape) == 2 for spec in signature.input_signature)
+    for length in buckets.lengths:
+        for batch in buckets.batches:
+            inputs = {}
+            for spec in signature.input_signature:
+                texts = [1, batch] if len(spec.shape) == 2 else [1 if listed else batch]
+                ids = np.resize(alone[f"{spec.name}_ids"].ravel(), [*texts, length])
+                inputs[f"{spec.name}_ids"] = ids
+                inputs[f"{spec.name}_lengths"] = np.full(texts, length, "int32")
+            yield inputs
+
+
 def _checked(specs: Sequence[tf.TensorSpec], tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The tensors, after checks that each fits its spec and all have equally many rows."""
+    """Check that each tensor fits its spec and that all have equally many rows."""
     shaped = [
         tf.ensure_shape(tensor, spec.shape) for tensor, spec in zip(tensors, specs, strict=True)
     ]

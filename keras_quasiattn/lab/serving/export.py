@@ -1,4 +1,4 @@
-"""Export a finished run as a versioned SavedModel for TensorFlow Serving."""
+"""Export of a finished run as a versioned SavedModel for TensorFlow Serving."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,18 +11,21 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_folder
-from keras_quasiattn.serving.about import write_about
-from keras_quasiattn.serving.compiling import Buckets, CompiledModel, bucket_inputs
-from keras_quasiattn.serving.quantization import Quantized
-from keras_quasiattn.serving.server_files import add_model, read_models
-from keras_quasiattn.serving.signatures import TOKEN_IDS, example_inputs, signature_functions
-from keras_quasiattn.serving.version_folder import new_version
+from keras_quasiattn.lab.serving.description import write_description
+from keras_quasiattn.lab.serving.quantize import Quantized
+from keras_quasiattn.lab.serving.signatures import (
+    TOKEN_IDS,
+    bucket_inputs,
+    example_inputs,
+    signature_functions,
+)
+from keras_quasiattn.serving.server_files import ABOUT, add_model, new_version, read_models
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
+from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
 from keras_quasiattn.tasks import ServingSignature, Task
+from keras_quasiattn.tasks.batches import plain
 from keras_quasiattn.training import RunFolder
 
-# Beside the warm-up requests: TensorFlow Serving ignores other files in this folder.
-ABOUT = Path("assets.extra") / "about.json"
 _ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
 
 
@@ -39,26 +42,27 @@ def export(
     """Export a finished run to `target/name/version/`, and list it in `target/models.config`.
 
     The SavedModel has two signatures, `serving_default` (strings) and `token_ids`, which return
-    dictionaries. The text processing is part of the graph. To load it, a process needs tensorflow
+    dictionaries. The text processing is part of the graph. A process that loads it needs tensorflow
     and the kernels of tensorflow-text, but neither Keras nor this package. `assets.extra` holds
     warm-up requests for the server with their answers, and a description of the model that includes
-    its vocabulary. `README.md` is the model's card for people. `load` asks the model from Python.
+    its vocabulary. `README.md` is the model card. `load` loads the version in Python.
 
-    The version is written to a temporary folder and loaded again. The folder gets its final name
-    only if the written model answers the task's example as the model itself does, so a server that
-    watches `target/name` never sees an incomplete version.
+    `export` writes the version to a temporary folder and loads it again. The folder gets its final
+    name only if the written model answers the task's example as the model itself does, so a server
+    that watches `target/name` never sees an incomplete version.
 
     Args:
         folder: the finished run.
         task: the run's task, `folder.task(data_dir)`.
         target: folder of all exported models; created if missing.
-        name: name of the model; default: the name of the run folder.
-        version: positive version number; default: one more than the highest existing one.
+        name: name of the model. Defaults to the run folder's name.
+        version: positive version number. Defaults to one more than the highest existing one.
         quantized: the quantized model to export instead of the run's own.
-        compiled: XLA compiles the model's own part of the graph where it is loaded, once for each
-            of a few lengths and batch sizes; warm-up requests make a server do so before it
-            answers. For CPUs: a server needs `--xla_cpu_compilation_enabled=true`. Text processing
-            is not compiled. Only for models that answer in one call: classify, pairs, rank.
+        compiled: whether XLA compiles the model's own part of the graph, but not text processing,
+            where the graph is loaded: once for each of a few lengths and batch sizes. Warm-up
+            requests make a server compile before it answers. This is for CPUs, where a server needs
+            `--xla_cpu_compilation_enabled=true`, and for models that answer in one call: classify,
+            pairs, rank. Defaults to False.
 
     Returns:
         The folder of the version.
@@ -78,32 +82,28 @@ def export(
     final = new_version(target, name, version)
     need_serving_api()
     read_models(Path(target))
-    model = quantized.model if quantized else folder.load_model()
+    model = quantized.model if quantized else folder.load_model(task)
     signature = written = task.serving_signature(model)
     about = {}
     if compiled:
-        buckets = _buckets(task, signature)
+        if signature.longest is None:
+            raise UserError(
+                f"a model of the task {task.name!r} cannot be exported compiled, because it "
+                "answers in more than one call: export it without compiling"
+            )
+        buckets = Buckets.up_to(signature.longest)
         about["compiled"] = buckets._asdict()
         written = task.serving_signature(CompiledModel(model, buckets))
     with atomic_folder(final) as temporary, _tensorflow_errors_as_user_error(final):
-        _write(written, model, temporary)
-        records = _ask(written, task.example, temporary)
+        loaded = _write(written, model, temporary)
+        records = _ask(loaded, written, task.example)
         _check(task, model, records)
         if compiled:
-            records += _ask_compiled(signature, task.example, buckets, temporary)
+            records += _ask_compiled(loaded, signature, task.example, buckets)
         write_warm_up(temporary, name, records)
-        write_about(folder, task, temporary, temporary / ABOUT, quantized, **about)
+        write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
     add_model(Path(target), name)
     return final
-
-
-def _buckets(task: Task, signature: ServingSignature) -> Buckets:
-    if signature.longest is None:
-        raise UserError(
-            f"a model of the task {task.name!r} cannot be exported compiled, because it answers in "
-            "more than one call: export it without compiling"
-        )
-    return Buckets.up_to(signature.longest)
 
 
 @contextlib.contextmanager
@@ -115,7 +115,8 @@ def _tensorflow_errors_as_user_error(final: Path) -> Iterator[None]:
         raise UserError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
 
 
-def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
+def _write(signature: ServingSignature, model: keras.Model, path: Path) -> Any:
+    """Write the SavedModel and load it again."""
     # Not Keras' ExportArchive: it writes every weight twice.
     module = tf.Module()
     module.answers = signature_functions(signature)
@@ -125,16 +126,19 @@ def _write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
         name: function.get_concrete_function() for name, function in module.answers.items()
     }
     tf.saved_model.save(module, str(path), signatures=signatures)
+    return tf.saved_model.load(str(path))
 
 
-def _ask(signature: ServingSignature, example: str, path: Path) -> list[RecordedRequest]:
+def _ask(loaded: Any, signature: ServingSignature, example: str) -> list[RecordedRequest]:
     """Send the example to the written model, alone and with an empty row; record the answers."""
-    loaded = tf.saved_model.load(str(path))
     records = []
     for name, alone in example_inputs(signature, example).items():
         # (1, ...) and an empty row make (2, ...).
-        beside = {key: np.concatenate([value, _nothing(value)]) for key, value in alone.items()}
-        for inputs in (alone, beside):
+        padded = {
+            key: np.concatenate([value, np.full_like(value, b"" if value.dtype == object else 0)])
+            for key, value in alone.items()
+        }
+        for inputs in (alone, padded):
             asked = {key: tf.constant(value) for key, value in inputs.items()}
             answer = {key: value.numpy() for key, value in loaded.signatures[name](**asked).items()}
             records.append(RecordedRequest(name, inputs, answer))
@@ -142,18 +146,17 @@ def _ask(signature: ServingSignature, example: str, path: Path) -> list[Recorded
 
 
 def _ask_compiled(
-    signature: ServingSignature, example: str, buckets: Buckets, path: Path
+    loaded: Any, signature: ServingSignature, example: str, buckets: Buckets
 ) -> list[RecordedRequest]:
-    """Ask the written model for every bucket; check its numbers against the model as it is.
+    """Ask the written model for every bucket; compare its numbers with the uncompiled model's.
 
     The records leave out outputs with more than one axis of tokens, which would be large.
     """
-    asked = tf.saved_model.load(str(path)).signatures[TOKEN_IDS]
-    plain = signature_functions(signature)[TOKEN_IDS]
+    asked, uncompiled = loaded.signatures[TOKEN_IDS], signature_functions(signature)[TOKEN_IDS]
     records = []
     for inputs in bucket_inputs(signature, example, buckets):
         tensors = {key: tf.constant(value) for key, value in inputs.items()}
-        answer, expected = asked(**tensors), plain(*tensors.values())
+        answer, expected = asked(**tensors), uncompiled(*tensors.values())
         for key, value in answer.items():
             if value.dtype.is_floating and not np.allclose(value, expected[key], atol=_ROUNDING):
                 shapes = {name: array.shape for name, array in inputs.items()}
@@ -166,16 +169,12 @@ def _ask_compiled(
     return records
 
 
-def _nothing(array: np.ndarray) -> np.ndarray:
-    return np.full_like(array, b"" if array.dtype == object else 0)
-
-
 def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> None:
     """Check that every recorded answer to the example is the model's own."""
     expected = task.predict(model, [task.example])[0]
     for record in records:
         for key, value in record.answer.items():
-            got = _plain(value[0])
+            got = plain(value[0])
             if not _alike(got, expected[key]):
                 raise UserError(
                     f"not exported: for {task.example!r} the exported model returns {key} {got!r}, "
@@ -183,18 +182,9 @@ def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> No
                 )
 
 
-def _plain(value: Any) -> Any:
-    """Arrays, numbers and bytes as lists, numbers and strings."""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return [_plain(one) for one in value] if isinstance(value, np.ndarray) else value
-
-
 def _alike(got: Any, expected: Any) -> bool:
     if isinstance(expected, list):
         return len(got) == len(expected) and all(map(_alike, got, expected))
-    return (
-        got == expected
-        if isinstance(expected, str)
-        else bool(abs(float(got) - float(expected)) < _ROUNDING)
-    )
+    if isinstance(expected, str):
+        return got == expected
+    return bool(abs(float(got) - float(expected)) < _ROUNDING)
