@@ -1,4 +1,4 @@
-"""Figures that tell how saturated the attention matrices of a model are."""
+"""Histograms of the attention matrices of any model, which show how saturated they are."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,9 +19,9 @@ _NEAR_BINS = round(NEAR * BINS / 2)
 class AttentionFigures:
     """Histograms of a model's attention matrices over [−1, 1], on one fixed batch.
 
-    Masked pairs are not counted. Each measurement runs the model once, without dropout and in one
-    graph. It changes nothing that training depends on, except that gates with `inference="sample"`
-    draw random numbers.
+    The histograms leave out masked pairs. Each measurement runs the model once, without dropout and
+    in one graph. It changes nothing that training depends on, except that gates with
+    `inference="sample"` draw random numbers.
 
     Args:
         model: a built model.
@@ -79,7 +79,7 @@ def _histogram(recorded: Recorded) -> Any:
 
 
 def shares(counts: list[float]) -> dict[str, float]:
-    """The shares of the entries that lie within 0.1 of −1, of 0 and of 1.
+    """Return the shares of the entries that lie within 0.1 of −1, of 0 and of 1.
 
     >>> shares([3, *[0] * 38, 1])
     {'near_minus_one': 0.75, 'near_zero': 0.0, 'near_one': 0.25}
@@ -94,7 +94,7 @@ def shares(counts: list[float]) -> dict[str, float]:
 
 
 def scalars_of(figures: Mapping[str, Mapping[str, list[float]]]) -> dict[str, float]:
-    """A measurement as single numbers: shares, gate densities, α and β of each head, temperatures.
+    """Return a measurement as single numbers: shares, densities, α and β of heads, temperatures.
 
     >>> sorted(scalars_of(
     ...     {"matrices": {"a/gates": [0] * 39 + [4]}, "scalars": {"a/alpha": [1.0, 2.0]}}

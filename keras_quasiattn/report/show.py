@@ -1,4 +1,4 @@
-"""Show in a notebook what a layer attends to."""
+"""The heat maps of a call of any layer or model, in a notebook or a file."""
 
 import html
 from collections.abc import Sequence
@@ -29,16 +29,21 @@ class AttentionView:
         self.title = title
 
     def html(self) -> str:
-        """The whole HTML page."""
+        """Return the whole HTML page."""
         return page(self.title, examples=[Example(self.title, "", self.maps)])
 
     def save(self, file: str | Path) -> None:
-        """Write the page to a file that a browser can open from disk."""
+        """Write the page to a file, which a browser can open from disk."""
         with atomic_file(Path(file)) as temporary:
             temporary.write_text(self.html(), encoding="utf-8")
 
     def figure(self, number: int = 0, head: int = 0) -> Drawing:
-        """One map as a drawing, with SVG and PNG."""
+        """Return one map as a drawing, with `light` and `dark` SVG and `png`.
+
+        Args:
+            number: which map. Defaults to 0.
+            head: which head. Defaults to 0.
+        """
         return heat_map("attention", self.maps[number], head)
 
     def _repr_html_(self) -> str:
@@ -64,19 +69,19 @@ def show(
             `keras.layers.MultiHeadAttention`.
         *args: positional arguments of the call.
         tokens: one list of tokens per sequence, with a token for every position, padding included.
-            An axis is labelled with the list of its length; if two lists have that length, rows
-            take the first and columns the last. Default: position numbers.
-        index: which example of the batch to show.
-        title: the heading; default: the layer's name.
+            Each axis gets the list of its length; if two lists have that length, rows get the first
+            and columns the last. Defaults to position numbers.
+        index: which example of the batch to show. Defaults to 0.
+        title: the heading. Defaults to the layer's name.
         **kwargs: further arguments of the call, such as masks.
 
     Returns:
-        An object that a notebook shows, with `save(file)` and `figure(number, head)`.
+        A view that a notebook shows, with `save(file)` and `figure(number, head)`.
 
     Raises:
         ValueError: no such attention layer was called, or no sequence in it has as many positions
             as a list of `tokens`.
-        UserError: when it is shown, if jinja2 (or for `figure` matplotlib) is not installed.
+        UserError: jinja2 (or for `figure` matplotlib) is not installed; when the view is shown.
 
     Example:
     >>> from keras_quasiattn.layers import CoDA

@@ -14,8 +14,7 @@ import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn import tasks
-from keras_quasiattn.lab.report.measured_answers import chosen_answers, confusion_section
-from keras_quasiattn.lab.report.reached import Reached
+from keras_quasiattn.lab.report.measured import Reached, chosen_answers, confusion_section
 from keras_quasiattn.tasks.measured import Judged, Measured
 from keras_quasiattn.training import RunFolder, train
 

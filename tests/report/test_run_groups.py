@@ -8,8 +8,7 @@ import pytest
 
 from keras_quasiattn.lab.report.run_groups import differences_of, groups_of
 from keras_quasiattn.lab.report.write_report import _curves
-from keras_quasiattn.report.figures import learning_curves, line_of
-from keras_quasiattn.report.learning_curves import curves_of
+from keras_quasiattn.report.figures import curves_of, learning_curves, line_of
 from keras_quasiattn.training import RunFolder
 
 ROW = {"step": 1, "mean": 1.0, "least": 0.9, "largest": 1.1}

@@ -9,13 +9,12 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.lab.report.measured_answers import chosen_answers, reached
-from keras_quasiattn.lab.report.reached import Reached
+from keras_quasiattn.lab.report.measured import Reached, chosen_answers, measure_run
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
 from keras_quasiattn.layers.shared.probe import probe, with_owners
 from keras_quasiattn.report.attention_figures import AttentionFigures, shares
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
-from keras_quasiattn.report.heat_maps import Example, from_answer, heat_maps
+from keras_quasiattn.report.heat_maps import Example, HeatMap, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.tasks.measured import Judged
@@ -39,7 +38,7 @@ class View:
         examples: texts with their heat maps.
         texts: answers with tokens and weights.
         sections: further sections.
-        figures: figures saved beside the page that are in no section.
+        figures: figures that are saved with the page but are in no section.
         notes: what is missing and why.
         reached: what the model and the baselines reached, if that was measured.
     """
@@ -66,14 +65,13 @@ class View:
         gated = [answer for answer in answers if answer.get("tokens") and "gates" in answer]
         if len(gated) > 1:
             lengths = [len(answer["tokens"]) for answer in gated]
-            densities = [
-                sum(map(bool, answer["gates"])) / len(answer["tokens"]) for answer in gated
-            ]
+            opened = [sum(map(bool, answer["gates"])) for answer in gated]
+            densities = [count / length for count, length in zip(opened, lengths, strict=True)]
             drawn = density_by_length(slug(f"{self.name} density"), lengths, densities)
             self.sections.append(Section(f"Density by length: {self.name}", [drawn]))
 
     def add_examples(self, examples: Sequence[Example]) -> None:
-        """Add the examples that have heat maps, and draw those of the first."""
+        """Add the examples that have heat maps, and draw the heat maps of the first."""
         kept = [one for one in examples if one.maps]
         self.examples += kept
         for one in kept[0].maps if kept else []:
@@ -97,21 +95,22 @@ def view_of_run(
         folder: the run.
         data_dir: where its data are.
         inputs: texts to show.
-        split: the part of the data to measure on; without inputs, texts come from it, right answers
-            and mistakes. None: nothing is measured, and the task's example is shown.
+        split: the part of the data to measure on; without inputs, the page shows right answers and
+            mistakes from it. None measures nothing and shows the task's example.
         limit: number of examples to measure on.
-        needed: whether missing data are an error; otherwise a note says so.
+        needed: whether missing data are an error; otherwise a note names them. Defaults to True.
 
     Raises:
         UserError: an invalid input, missing data, or a run that does not load.
     """
-    view, task, model = View(name), folder.task(data_dir), folder.load_model()
+    view, task = View(name), folder.task(data_dir)
+    model = folder.load_model(task)
     for text in inputs:
         task.check_input(text)
     judged: list[Judged] = []
     if split is not None:
         try:
-            view.reached = reached(name, folder, task, model, split, limit)
+            view.reached = measure_run(name, folder, task, model, split, limit)
             judged = [] if inputs else chosen_answers(view.reached.measured.judged)
         except UserError as error:
             if needed:
@@ -121,52 +120,26 @@ def view_of_run(
     texts = list(inputs) or [one.input for one in judged] or [task.example]
     answers = task.predict(model, texts)
     view.add_answers(answers, judged)
-    if view.reached is not None and any("gates" in answer for answer in answers):
-        measured_texts = [one.input for one in view.reached.measured.judged]
-        view.add_densities(answers if inputs else task.predict(model, measured_texts))
-    elif inputs:
+    if inputs:
         view.add_densities(answers)
+    elif view.reached is not None and any("gates" in answer for answer in answers):
+        measured_texts = [one.input for one in view.reached.measured.judged]
+        view.add_densities(task.predict(model, measured_texts))
     titles = _add_maps(view, task, model, texts[:SHOWN], answers)
     rows = read_attention(folder.path)
-    told = "as recorded at the end of every period on a batch of validation data"
+    origin = "as recorded at the end of every period on a batch of validation data"
     if titles and not rows:
         rows = _from_checkpoints(folder, model, task.tokenize(texts[:_MEASURED]).argument)
-        told = f"from the saved checkpoints, on {len(texts[:_MEASURED])} of the texts"
+        origin = f"from the saved checkpoints, on {len(texts[:_MEASURED])} of the texts"
     if rows and rows[-1]["matrices"]:
-        view.sections.append(_over_training(name, told, rows, titles))
+        view.sections.append(_over_training(name, origin, rows, titles))
     return view
 
 
-def _add_maps(
-    view: View,
-    task: Task,
-    model: keras.Model,
-    texts: Sequence[str],
-    answers: Sequence[dict[str, Any]],
-) -> Titles:
-    """Add the heat maps of texts; returns the titles of their matrices, if a probe sees them."""
-    try:
-        read = [
-            _example(task, model, view.name, *pair) for pair in zip(texts, answers, strict=False)
-        ]
-    except UserError:  # the task cannot tokenize texts for a report, but may explain its answers
-        try:
-            explained = task.explain(model, texts)
-        except UserError as error:
-            view.notes.append(f"{view.name}: {error}")
-            return {}
-        view.add_examples([_of_answer(view.name, answer) for answer in explained])
-        return {}
-    view.add_examples([example for example, _ in read])
-    return read[0][1]
-
-
 def view_of_saved_model(name: str, exported: ExportedModel, inputs: Sequence[str]) -> View:
-    """Collect what an exported model's answers show; by default its own example is answered."""
-    view = View(name)
-    texts = (
-        list(inputs) or [exported.about["example"]] if inputs or "example" in exported.about else []
-    )
+    """Collect what an exported model's answers show; without inputs, of its own example."""
+    view, example = View(name), exported.about.get("example")
+    texts = list(inputs) or ([example] if example is not None else [])
     if not texts:
         view.notes.append(f"{name} contains no example: pass --input")
     elif not inputs:
@@ -180,34 +153,53 @@ def view_of_saved_model(name: str, exported: ExportedModel, inputs: Sequence[str
     return view
 
 
+def _add_maps(
+    view: View,
+    task: Task,
+    model: keras.Model,
+    texts: Sequence[str],
+    answers: Sequence[dict[str, Any]],
+) -> Titles:
+    """Add the heat maps of texts; return the titles of their matrices, if a probe sees them."""
+    pairs = zip(texts, answers, strict=False)
+    try:
+        read = [_example(task, model, view.name, *pair) for pair in pairs]
+    except UserError:  # the task cannot tokenize texts for a report, but may explain its answers
+        try:
+            explained = task.explain(model, texts)
+            view.add_examples([_of_answer(view.name, answer) for answer in explained])
+        except UserError as error:
+            view.notes.append(f"{view.name}: {error}")
+        return {}
+    view.add_examples([example for example, _ in read])
+    return read[0][1]
+
+
 def _of_answer(name: str, answer: dict[str, Any]) -> Example:
-    """One example with the heat maps that its answer brings."""
+    """Return an example with the heat maps that its answer contains."""
     return Example(f"{name}: {answer['input']}", summary(answer), from_answer(answer))
 
 
 def _example(
     task: Task, model: keras.Model, name: str, text: str, answer: dict[str, Any]
 ) -> tuple[Example, Titles]:
-    """One example with its heat maps, and the titles of its matrices."""
+    """Return an example with its heat maps, and the titles of its matrices."""
     texts = task.tokenize([text])
     _, maps = probe(model, texts.argument)
     blank, lengths = texts.blank()
     maps = with_owners(maps, lengths, probe(model, blank.argument)[1])
     tokens = {side: rows[0] for side, rows in texts.tokens.items()}
-    shown = [one for one in heat_maps(maps, tokens) if not _is_text(one, answer)]
+    # The answer's tokens already show a map with one row of weights.
+    weighed = "tokens" in answer and "weights" in answer
+    shown = [one for one in heat_maps(maps, tokens) if not (weighed and _has_one_row(one))]
     titles = {
         one.layer: {key: recorded.label for key, recorded in one.matrices.items()} for one in maps
     }
     return Example(f"{name}: {text}", summary(answer), shown), titles
 
 
-def _is_text(shown: Any, answer: dict[str, Any]) -> bool:
-    """Whether the answer's tokens already show this map, since it has one row of weights."""
-    return (
-        "tokens" in answer
-        and "weights" in answer
-        and all(len(panel.rows) == 1 for panel in shown.panels)
-    )
+def _has_one_row(shown: HeatMap) -> bool:
+    return all(len(panel.rows) == 1 for panel in shown.panels)
 
 
 def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> list[dict[str, Any]]:
@@ -222,7 +214,7 @@ def _from_checkpoints(folder: RunFolder, model: keras.Model, inputs: Any) -> lis
     return rows
 
 
-def _over_training(name: str, told: str, rows: list[dict[str, Any]], titles: Titles) -> Section:
+def _over_training(name: str, origin: str, rows: list[dict[str, Any]], titles: Titles) -> Section:
     drawings, table = [], [["layer", "matrix", "near −1", "near 0", "near 1"]]
     layers: Titles = {}
     for key in rows[-1]["matrices"]:
@@ -233,7 +225,7 @@ def _over_training(name: str, told: str, rows: list[dict[str, Any]], titles: Tit
         for matrix, label in labels.items():
             last = shares(rows[-1]["matrices"][f"{layer}/{matrix}"]).values()
             table.append([layer, label, *(f"{share:.3f}" for share in last)])
-    text = f"Histograms {told}; the table shows the last step, {rows[-1]['step']}."
+    text = f"Histograms {origin}; the table shows the last update, {rows[-1]['step']}."
     return Section(f"Matrices over training: {name}", drawings, text, table)
 
 

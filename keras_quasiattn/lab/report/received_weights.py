@@ -1,4 +1,4 @@
-"""What each token of a text receives in a model whose answer has no weight for every token."""
+"""The weight that each token receives, in a model whose answer has no weight for every token."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,10 +11,10 @@ from keras_quasiattn.tasks.task import Task
 
 
 def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer with the mean weight that every token receives in the last layer of attention.
+    """Return the answer with the mean weight that every token receives in the last attention layer.
 
-    The mean is over heads and attending positions. It is a view of one layer, not an explanation of
-    the answer: a report shows the matrices of all layers.
+    The mean is over heads and attending positions. It shows one layer, and does not explain the
+    answer: a report shows the matrices of all layers.
 
     Args:
         task: the task of the model.
@@ -22,8 +22,8 @@ def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> 
         answer: an answer of the task to a text, with its `input` and `tokens`.
 
     Returns:
-        The answer; with `weights` and `weights_of`, which says what these are, if it had no
-        `weights` and a layer has a matrix over the tokens.
+        The answer; if it had no `weights` and a layer has a matrix over the tokens, with `weights`
+        and with `weights_of`, which names the layer.
     """
     if "weights" in answer:
         return dict(answer)
@@ -37,7 +37,7 @@ def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> 
         # (1, ..., N, T, S), without padding
         values = keras.ops.convert_to_numpy(keras.ops.cast(recorded.values, "float32"))[0]
         values = values.reshape((-1, *values.shape[-2:]))[:, : len(tokens), : len(tokens)]
-        told = f"weights received in {one.layer}, mean of {len(values)} heads"
+        source = f"weights received in {one.layer}, mean of {len(values)} heads"
         weights = np.mean(values, axis=(0, 1)).tolist()
-        return {**answer, "tokens": tokens, "weights": weights, "weights_of": told}
+        return {**answer, "tokens": tokens, "weights": weights, "weights_of": source}
     return dict(answer)

@@ -1,4 +1,4 @@
-"""Which runs of a report are the same but for their seed, and what to call the others."""
+"""Which runs of a report differ in nothing but their seed, and what to call the others."""
 
 import dataclasses
 import itertools
@@ -23,7 +23,7 @@ class RunGroup:
         source: the task and the preset.
         label: the model, and the name of the run's folder where other groups have that model.
         runs: the runs, in the order that they were given.
-        differing: what sets it apart from these groups, by name.
+        differing: by name, the values that set the group apart from those groups.
     """
 
     source: tuple[str, str]
@@ -38,14 +38,14 @@ class RunGroup:
 
 
 def groups_of(folders: Sequence[RunFolder]) -> list[RunGroup]:
-    """The groups of some runs, in the order of their first runs."""
+    """Group runs that differ only in their seed, in the order of their first runs."""
     found: dict[str, tuple[dict[str, Any], list[RunFolder]]] = {}
     for folder in folders:
         traits = _traits(folder.config)
         found.setdefault(repr(sorted(traits.items())), (traits, []))[1].append(folder)
-    folders_of = _folder_names([runs for _, runs in found.values()])
+    folder_names = _folder_names([runs for _, runs in found.values()])
     groups: list[RunGroup] = []
-    for (traits, runs), name in zip(found.values(), folders_of, strict=True):
+    for (traits, runs), name in zip(found.values(), folder_names, strict=True):
         alike = [other for other, _ in found.values() if _base(other) == _base(traits)]
         task, preset, model = _base(traits)
         label = model if len(alike) == 1 else f"{model} ({name})"
@@ -54,7 +54,7 @@ def groups_of(folders: Sequence[RunFolder]) -> list[RunGroup]:
 
 
 def differences_of(groups: Sequence[RunGroup]) -> list[list[str]]:
-    """A table of what sets groups of one model apart: a row per option; empty if nothing does."""
+    """Return a table of the options in which groups of one model differ; empty if none do."""
     apart = [group for group in groups if group.differing]
     names = list(dict.fromkeys(name for group in apart for name in group.differing))
     rows = [[name, *(group.differing.get(name, "") for group in apart)] for name in names[:_SHOWN]]
@@ -64,7 +64,7 @@ def differences_of(groups: Sequence[RunGroup]) -> list[list[str]]:
 
 
 def _traits(config: Mapping[str, Any]) -> dict[str, Any]:
-    """All that sets a run apart, except its seed."""
+    """Return everything that sets a run apart, except its seed."""
     data = config.get("data") or {}
     traits = flat(config)
     traits.pop("seed", None)
@@ -81,17 +81,17 @@ def _base(traits: Mapping[str, Any]) -> tuple[str, str, str]:
 def _differing(traits: Mapping[str, Any], alike: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     names = sorted(set().union(*alike))
     differing = [name for name in names if any(one.get(name) != traits.get(name) for one in alike)]
-    return {name: _short(str(traits.get(name, "—"))) for name in differing}
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+    texts = {name: str(traits.get(name, "—")) for name in differing}
+    return {
+        name: text if len(text) <= _LONGEST else f"…{text[1 - _LONGEST :]}"
+        for name, text in texts.items()
+    }
 
 
 def _folder_names(groups: Sequence[Sequence[RunFolder]]) -> list[str]:
-    """A name for each group: what its folders' names have in common; parents where two are equal.
+    """Return what the folders' names of each group have in common; with parents if two are equal.
 
-    Of "trec-seed0" and "trec-seed1" that is "trec".
+    For "trec-seed0" and "trec-seed1" that is "trec".
     """
     deepest = max((len(run.path.parts) for one in groups for run in one), default=0)
     for parts in range(1, deepest + 1):

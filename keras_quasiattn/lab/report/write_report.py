@@ -1,4 +1,4 @@
-"""The report of several runs: one HTML page, with its figures in a folder beside it."""
+"""The report of several runs: one HTML page, and a folder with its figures."""
 
 import json
 from collections.abc import Sequence
@@ -7,13 +7,16 @@ from typing import Any
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.lab.report.measured_answers import confusion_section, figures_section
+from keras_quasiattn.lab.report.measured import confusion_section, figures_section, spaced
 from keras_quasiattn.lab.report.model_view import View, slug, view_of_run, view_of_saved_model
-from keras_quasiattn.lab.report.reached import spaced
 from keras_quasiattn.lab.report.run_groups import RunGroup, differences_of, groups_of
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
-from keras_quasiattn.report.figures import Drawing, accuracy_by_density, learning_curves, with_runs
-from keras_quasiattn.report.learning_curves import curves_of
+from keras_quasiattn.report.figures import (
+    accuracy_by_density,
+    curves_of,
+    learning_curves,
+    with_runs,
+)
 from keras_quasiattn.report.page_writer import Section, page
 from keras_quasiattn.training import RunFolder
 
@@ -32,24 +35,25 @@ def write_report(
 ) -> list[Path]:
     """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
 
-    The page has what the runs reached beside simple methods, which classes they confuse, right
+    The page shows what the runs and simple methods reached, which classes the runs confuse, right
     answers and mistakes with their weights, heat maps, and learning curves. Learning curves cover
-    all runs. Runs that differ in nothing but their seed share a curve and a name; the rest comes
-    from the first finished one of them. Of runs of one model that differ in more, the names of the
-    folders are part of their names, and a table says in what they differ. The page needs no network
-    and no other file.
+    all runs. Runs that differ in nothing but their seed share a curve and a name; everything else
+    on the page is about the first finished one of them. If runs of one model differ in more, the
+    page adds the names of their folders to their names, and a table lists the differences. The page
+    needs no network and no other file.
 
     Args:
         sources: folders of runs, finished or not, and of exported models (the folder of a version).
-        to: the HTML file; the figures go to a folder beside it, named like the file with "_figures"
-            instead of the extension.
-        inputs: texts to show, the texts of a pair separated by tabs; default: right answers and
+        to: the HTML file; the figures go to a folder next to it, named like the file with
+            "_figures" instead of the extension.
+        inputs: texts to show, the texts of a pair separated by tabs. Defaults to right answers and
             mistakes of `split`.
-        split: the part of the data to measure on; default the validation data, if they are at hand:
-            nothing is downloaded or generated, and without them the task's example is shown.
-        limit: number of examples of `split` to measure on.
+        split: the part of the data to measure on. By default the validation data, if they are at
+            hand: nothing is downloaded or generated, and without data the page shows the task's
+            example.
+        limit: number of examples of `split` to measure on. Defaults to 1000.
         results: a JSON Lines file of recorded results, to plot accuracy against density.
-        data_dir: where the data of the runs are.
+        data_dir: folder of the runs' data. Defaults to "data".
 
     Returns:
         The page and all figures.
@@ -86,19 +90,13 @@ def write_report(
         sections.append(Section("What sets the runs apart", table=table))
     sections += [section for view in views for section in view.sections]
     if results is not None:
-        sections.append(
-            Section(
-                "Accuracy against density",
-                [accuracy_by_density("accuracy_by_density", _rows(Path(results)))],
-            )
-        )
+        plot = accuracy_by_density("accuracy_by_density", _rows(Path(results)))
+        sections.append(Section("Accuracy against density", [plot]))
     drawn = [figure for view in views for figure in view.figures]
     drawn += [figure for section in sections for figure in section.saved or section.figures]
+    names = dict.fromkeys(view.name for view in views) or [one.path.name for one in folders]
     html = page(
-        "Report: "
-        + ", ".join(
-            dict.fromkeys(view.name for view in views) or [folder.path.name for folder in folders]
-        ),
+        f"Report: {', '.join(names)}",
         facts=[fact for folder in folders for fact in _facts(folder)],
         notes=[note for view in views for note in view.notes],
         lead=lead,
@@ -108,13 +106,8 @@ def write_report(
     )
     with atomic_file(to) as temporary:
         temporary.write_text(html, encoding="utf-8", errors="replace")
-    return [to, *_save(drawn, to.with_name(f"{to.stem}_figures"))]
-
-
-def _save(drawn: Sequence[Drawing], folder: Path) -> list[Path]:
-    for figure in drawn:
-        figure.save(folder)
-    return [folder / f"{figure.name}.{ending}" for figure in drawn for ending in ("svg", "png")]
+    place = to.with_name(f"{to.stem}_figures")
+    return [to, *(file for figure in drawn for file in figure.save(place))]
 
 
 def _facts(folder: RunFolder) -> list[tuple[str, str]]:
@@ -125,16 +118,13 @@ def _facts(folder: RunFolder) -> list[tuple[str, str]]:
         if isinstance(value, (int, float))  # no signature, and no figures by class
     ]
     data = folder.noted.get("data", {})
-    told = [
-        folder.config.get("command", ""),
-        " ".join(data.values()) if isinstance(data, dict) else "",
-        ", ".join(figures),
-    ]
-    return [(folder.path.name, "; ".join(filter(None, told)))]
+    described = " ".join(data.values()) if isinstance(data, dict) else ""
+    facts = [folder.config.get("command", ""), described, ", ".join(figures)]
+    return [(folder.path.name, "; ".join(filter(None, facts)))]
 
 
 def _curves(groups: Sequence[RunGroup]) -> list[Section]:
-    """One section per preset, with a figure for the loss and for each validation figure."""
+    """Return one section per preset, with a plot of the loss and of each validation metric."""
     sections = []
     for preset in dict.fromkeys(group.source for group in groups):
         own = [group for group in groups if group.source == preset]
@@ -148,7 +138,7 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
         shown, saved = (
             [
                 learning_curves(
-                    slug(" ".join((*preset, figure))), _told(figure), curves, models, small=small
+                    slug(" ".join((*preset, figure))), _title(figure), curves, models, small=small
                 )
                 for figure, curves in kept.items()
             ]
@@ -164,8 +154,8 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
     return sections
 
 
-def _told(figure: str) -> str:
-    """A figure of the history in words: "training loss", "validation accuracy"."""
+def _title(figure: str) -> str:
+    """Name a metric of the history in words: "training loss", "validation accuracy"."""
     own = figure.removeprefix("val_")
     return f"{'validation' if own != figure else 'training'} {spaced(own)}"
 
