@@ -1,4 +1,4 @@
-"""KerasTuner's oracles, changed so that a kill at any moment loses no trial and repeats none.
+"""KerasTuner's oracles, changed so that no kill loses or repeats a trial.
 
 KerasTuner 1.4.8 overwrites its files in place. If only one of its two files records the start of a
 trial, it counts the trial as done. After a restart it gives an unfinished trial to whichever tuner
@@ -13,7 +13,8 @@ import keras_tuner
 
 from keras_quasiattn.files import atomic_file
 
-_OTHER = {
+_ORACLES = {
+    "hyperband": keras_tuner.oracles.HyperbandOracle,
     "random": keras_tuner.oracles.RandomSearchOracle,
     "bayesian": keras_tuner.oracles.BayesianOptimizationOracle,
 }
@@ -50,16 +51,14 @@ class _AtomicOracle(keras_tuner.Oracle):
 
 
 def make_oracle(method: str, *, trials: int, periods: int, **arguments: Any) -> keras_tuner.Oracle:
-    """The oracle of a search method.
+    """Make the oracle of a search method.
 
     Args:
         method: "random", "bayesian" or "hyperband".
         trials: number of trials; Hyperband runs as many as its brackets need.
         periods: checkpoint periods of the longest trial, for Hyperband.
-        **arguments: arguments of every oracle: `objective`, `hyperparameters`, `seed` and so on.
+        **arguments: arguments of every oracle, such as `objective` and `seed`.
     """
-    if method == "hyperband":
-        kind, own = keras_tuner.oracles.HyperbandOracle, {"max_epochs": periods}
-    else:
-        kind, own = _OTHER[method], {"max_trials": trials}
+    kind = _ORACLES[method]
+    own = {"max_epochs": periods} if method == "hyperband" else {"max_trials": trials}
     return type(kind.__name__, (_AtomicOracle, kind), {})(**own, **arguments)

@@ -1,4 +1,4 @@
-"""Search of a task's options; each trial is a training run, in one process or several."""
+"""Search of a task's options; each trial is a training run, in one process or in several."""
 
 import contextlib
 import io
@@ -22,7 +22,7 @@ from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.training.progress import Progress
 from keras_quasiattn.training.selection import judged_by
-from keras_quasiattn.tuning.choices import choices_of
+from keras_quasiattn.tuning.attention_space import choices_of
 
 _CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
 
@@ -46,25 +46,27 @@ def search(
     the training texts. The search never uses the test data. A trial whose options do not fit
     together fails without stopping the search.
 
-    The same call after an interruption resumes the search: finished trials stay, and unfinished
-    ones continue from their last checkpoint. KerasTuner's environment variables let several
-    processes share a search and its folder: a chief (`KERASTUNER_TUNER_ID=chief`) hands out the
-    trials to tuners (any other name without "chief"). All of them have the chief's
+    After an interruption, the same call resumes the search: finished trials stay, and unfinished
+    ones continue from their last checkpoint. Several processes can share a search and its folder
+    through KerasTuner's environment variables: a chief (`KERASTUNER_TUNER_ID=chief`) hands out the
+    trials to tuners (any other name without "chief"), and all have the chief's
     `KERASTUNER_ORACLE_IP` and `KERASTUNER_ORACLE_PORT`. A restarted tuner must keep its name.
 
     Args:
         task: the task to train; it supplies all options that are not searched, and the seed of
             every run and of the search.
-        space: values by dotted option name; see `spaces.search_space`.
+        space: values by dotted option name; see `search_space`.
         path: folder of the search; new, empty, or begun with the same arguments. Each trial is in
             `trial_ID`, such as `trial_03`, and the best run in `best`.
-        method: "random", "bayesian" or "hyperband". Hyperband's longer trials continue the shorter
-            ones with the same values, except under schedules that depend on the number of steps.
+        method: "random" (the default), "bayesian" or "hyperband". Hyperband's longer trials
+            continue the shorter ones with the same values, except under schedules that depend on
+            the number of updates.
         trials: number of trials; Hyperband derives its own from `training.steps` /
-            `training.checkpoint_every`.
-        folds: parts of the cross-validation; 1 uses the task's own validation split.
-        policy: precision, as for `training.train`.
-        progress: whether to print a line per trial, and now and then one on a long trial.
+            `training.checkpoint_every`. Defaults to 10.
+        folds: parts of the cross-validation; 1 (the default) uses the task's own validation split.
+        policy: precision, as for `training.train`. Defaults to "float32".
+        progress: whether to print a line per trial, and now and then one on a long trial. Defaults
+            to True.
         command: the command line, for the records.
 
     Returns:
@@ -154,7 +156,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         self._policy, self._shown, self._command = policy, shown, command
 
     def run_trial(self, trial: Any) -> dict[str, float]:
-        """Train one trial and return its score, by metric name.
+        """Train one trial and return its score by metric name.
 
         Raises:
             FailedTrialError: training refused the trial's options, or its loss is not finite.
@@ -168,13 +170,10 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
                 task = self._with(chosen, fold if self._folds > 1 else None)
                 run = self._run(trial.trial_id, fold)
                 if "tuner/trial_id" in chosen and not RunFolder.exists(run):
-                    _continue_from(
-                        self._run(chosen["tuner/trial_id"], fold), run, task, self._command
-                    )
+                    shorter = self._run(chosen["tuner/trial_id"], fold)
+                    _continue_from(shorter, run, task, self._command)
                 with self._shown.busy(f"trial {trial.trial_id}"):
-                    folder = train(
-                        task, run, policy=self._policy, progress=False, command=self._command
-                    )
+                    folder = self._train(task, run)
                 figures.append(float(folder.metrics()["validation"][name]))
         except FileError:
             raise
@@ -186,9 +185,9 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         return {name: figure}
 
     def _run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
-        """Run a trial and write its score; what is no fault of its options stops the search.
+        """Run a trial and write its score; stop the search at an error of anything but its options.
 
-        KerasTuner would go on without the trial, if the disk is full too.
+        KerasTuner would go on without the trial, even if the disk is full.
 
         Raises:
             FailedTrialError: see `run_trial`.
@@ -202,7 +201,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             raise keras_tuner.errors.FatalError from error
 
     def best(self) -> RunFolder:
-        """The run in the folder `best`: a copy of the best trial's, or with folds a new run."""
+        """Return the run in `best`: a copy of the best trial's run or, with folds, a new one."""
         trials = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
         if not trials:
             messages = [trial.message for trial in self.oracle.trials.values() if trial.message]
@@ -214,20 +213,18 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             raise UserError(f"no trial of {self._path} succeeded; {reason}")
         best = self.oracle.get_best_trials(len(trials))
         # On a tie the first trial wins: a resumed search may have read the trials in another order.
-        trial = min(
-            (one for one in best if one.score == best[0].score), key=lambda one: one.trial_id
-        )
+        tied = (one for one in best if one.score == best[0].score)
+        trial = min(tied, key=lambda one: one.trial_id)
         target = self._path / "best"
         if self._folds > 1:
-            task = self._with(trial.hyperparameters.values, None)
-            return train(task, target, policy=self._policy, progress=False, command=self._command)
+            return self._train(self._with(trial.hyperparameters.values, None), target)
         if not target.exists():
             with atomic_folder(target) as temporary:
                 shutil.copytree(self._run(trial.trial_id, 0), temporary)
         return RunFolder.open(target, finished=True)
 
     def _with(self, chosen: Mapping[str, Any], fold: int | None) -> Task:
-        """The task with a trial's values, on one fold or on the task's own split."""
+        """Return the task with a trial's values, on one fold or on the task's own split."""
         overrides = {**self._task.options.options(), **self._values(chosen)}
         if "tuner/epochs" in chosen:
             settings = self._task.training_settings
@@ -236,20 +233,20 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
             overrides["training.steps"] = min(steps, settings.steps)
             overrides["training.passes"] = None
         if fold is not None:
-            overrides.update(
-                {"data.validation_share": 1 / self._folds, "data.validation_fold": fold}
-            )
-        return type(self._task).from_config(
-            {**self._task.config(), "options": overrides}, self._task.data_dir
-        )
+            overrides |= {"data.validation_share": 1 / self._folds, "data.validation_fold": fold}
+        config = {**self._task.config(), "options": overrides}
+        return type(self._task).from_config(config, self._task.data_dir)
 
     def _values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the options that a trial's hyperparameters stand for."""
+        """Return the option values that a trial's hyperparameters represent."""
         return {
             # A search that an earlier version began has 1 and 0 for True and False.
             name: choices.get(chosen[name], chosen[name])
             for name, choices in self._choices.items()
         }
+
+    def _train(self, task: Task, path: Path) -> RunFolder:
+        return train(task, path, policy=self._policy, progress=False, command=self._command)
 
     def _run(self, trial: str, fold: int) -> Path:
         return self._path / f"trial_{trial}" / ("run" if self._folds == 1 else f"fold_{fold}")
@@ -275,7 +272,7 @@ def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str])
 
 
 def _is_tuner_of_a_chief() -> bool:
-    """Whether another process, the chief, hands out the trials."""
+    """Return whether another process, the chief, hands out the trials."""
     given = [name for name in _CLUSTER if os.environ.get(name)]
     if given and len(given) < len(_CLUSTER) and given != _CLUSTER[:1]:
         missing = ", ".join(name for name in _CLUSTER if name not in given)

@@ -1,4 +1,4 @@
-"""The values that a search tries for each option."""
+"""The values that a search tries for each option of a task."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
 from keras_quasiattn.tasks import Task
-from keras_quasiattn.tuning.choices import choices_of
+from keras_quasiattn.tuning.attention_space import choices_of
 
 # The papers' values, where they give any: GA-Net (Xue et al. 2019, "Text Classification"); the
 # differences of Conflict (Mitra 2019, section 5).
@@ -21,22 +21,20 @@ _CHOICES: Mapping[str, Sequence[Any]] = {
 
 
 def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[str, list[Any]]:
-    """The options to search, each with its values.
+    """Return the options to search, each with a list of values of its type.
 
     Args:
         task: the task whose options to search.
         wanted: comma-separated values by dotted option name; the search uses only these options.
-            None uses the options of the task's model for which a paper or the model's attention
-            names values. Those of the attention that `model.attention` names are entries of
+            None (the default) uses the options of the task's model for which a paper or the model's
+            attention proposes values. The options of the attention are entries of
             `model.attention_options`, such as "model.attention_options.alpha".
-
-    Returns:
-        By option, a list of values of the option's type.
 
     Raises:
         UserError: the task does not have an option, a value has the wrong type, an option has fewer
             than two values, or there is nothing to search.
 
+    Example:
     >>> from keras_quasiattn import tasks
     >>> task = tasks.get("mlu")(preset="demo", model="coda", seed=0, data_dir="data")
     >>> search_space(task, {"model.num_layers": "1,2"})
@@ -45,7 +43,7 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     options = task.options.options()
     if wanted is None:
         space = {option: list(values) for option, values in _CHOICES.items() if option in options}
-        space |= _of_mechanisms(options)
+        space |= _of_attention(options)
     else:
         space = {option: _values(task, option, text) for option, text in wanted.items()}
     if not space:
@@ -55,11 +53,11 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
     return space
 
 
-def _of_mechanisms(options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """The options of the model's mechanism, with the values that the mechanism names for each.
+def _of_attention(options: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the options of the model's attention, with the values that the attention proposes.
 
-    A model of any attention has them within `model.attention_options`; another has options of its
-    own, which start with the name of its mechanism.
+    They are entries of `model.attention_options`, or options that start with the name of the
+    attention.
     """
     space = {
         f"model.{name}_{option}": list(values)
