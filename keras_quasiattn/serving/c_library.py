@@ -66,11 +66,8 @@ def run_c_session(
                 f"TensorFlow's C library took more than {seconds:g} seconds for {path}"
             ) from None
         if ended.returncode:
-            how = (
-                signal.Signals(-ended.returncode).name
-                if ended.returncode < 0
-                else f"code {ended.returncode}"
-            )
+            code = ended.returncode
+            how = signal.Signals(-code).name if code < 0 else f"code {code}"
             raise UserError(
                 f"TensorFlow's C library ended with {how} on {path}: {_last_line(errors)}"
             )
