@@ -43,11 +43,8 @@ def greedy_search(
         its end. The loop stops when every row is finished.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
-    >>> tokens, log_probability = greedy_search(favours_two, keras.ops.zeros((1, 1)), length=3)
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
+    >>> tokens, log_probability = greedy_search(step, keras.ops.zeros((1, 1)), length=3)
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
     """
@@ -81,17 +78,14 @@ def sampling_search(
 
     Args:
         step: as for `greedy_search`.
-        cache: the initial cache, with at least one tensor.
-        length: maximum number of tokens; an integer, or on TensorFlow a scalar tensor.
+        cache, length: as for `greedy_search`.
         seed: an integer, which gives the same tokens in each call, or a
             `keras.random.SeedGenerator`, which gives others in each.
         temperature: number above 0; below 1 likely tokens become more likely. Defaults to 1.
         top_k: positive integer, how many of the most likely tokens may be drawn; None for all.
         top_p: number above 0, at most 1: which share of the probability, at `temperature` and among
             the `top_k`, the tokens that may be drawn must hold; None, or 1, for all.
-        start_id: token at position 0, not part of the answer. Defaults to 1.
-        end_id: token after which a row is finished, part of the answer. Defaults to 1.
-        padding_id: fills the rest of a finished row and is never drawn. Defaults to 0.
+        start_id, end_id, padding_id: as for `greedy_search`.
 
     Returns:
         Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to
@@ -101,11 +95,8 @@ def sampling_search(
         ValueError: if `seed`, `temperature`, `top_k` or `top_p` is out of range.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 99.0,
-    ...     cache,
-    ... )
-    >>> tokens, _ = sampling_search(favours_two, keras.ops.zeros((1, 1)), length=3, seed=0)
+    >>> step = lambda tokens, index, cache: (99.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
+    >>> tokens, _ = sampling_search(step, keras.ops.zeros((1, 1)), length=3, seed=0)
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
     """
@@ -218,12 +209,10 @@ def beam_search(
         step: as for `greedy_search`; it is called with B·beam_width rows.
         cache: the initial cache, with B rows. The search repeats it for the beams and reorders it
             with them.
-        length: maximum number of tokens; an integer, or on TensorFlow a scalar tensor.
+        length: as for `greedy_search`.
         beam_width: positive integer. Defaults to 4.
         alpha: length penalty, 0 or more; larger values favour longer answers. Defaults to 0.6.
-        start_id: token at position 0, not part of the answer. Defaults to 1.
-        end_id: token that completes a sequence, part of the answer. Defaults to 1.
-        padding_id: fills the rest of a sequence and is never chosen. Defaults to 0.
+        start_id, end_id, padding_id: as for `greedy_search`.
 
     Returns:
         Tokens (B, length), int32, and their log-probability (B,), float32, without the penalty.
@@ -232,12 +221,9 @@ def beam_search(
         ValueError: if `beam_width` is not a positive integer, or `alpha` is negative.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
     >>> tokens, log_probability = beam_search(
-    ...     favours_two, keras.ops.zeros((1, 1)), length=3, beam_width=2
+    ...     step, keras.ops.zeros((1, 1)), length=3, beam_width=2
     ... )
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
@@ -381,12 +367,9 @@ def with_prompt(
 
     Example:
     >>> from keras_quasiattn.models import greedy_search
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
     >>> prompt = keras.ops.array([[0, 3], [3, 1]])
-    >>> step, cache = with_prompt(favours_two, keras.ops.zeros((2, 1)), prompt)
+    >>> step, cache = with_prompt(step, keras.ops.zeros((2, 1)), prompt)
     >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
     [[3, 2, 2], [3, 1, 2]]
     """
@@ -435,11 +418,8 @@ def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tupl
         The step and the cache to search with.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
-    >>> step, cache = with_limits(favours_two, keras.ops.zeros((2, 1)), keras.ops.array([1, 3]))
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
+    >>> step, cache = with_limits(step, keras.ops.zeros((2, 1)), keras.ops.array([1, 3]))
     >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
     [[1, 0, 0], [2, 2, 1]]
     """

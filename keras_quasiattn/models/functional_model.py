@@ -90,6 +90,15 @@ def policy_of(dtype: Any) -> keras.DTypePolicy:
     return keras.dtype_policies.get(dtype or keras.config.dtype_policy())
 
 
+def layer_maker(policy: keras.DTypePolicy) -> Callable[..., Any]:
+    """Return `make(kind, name, *arguments, **options)`, which makes layers with this policy."""
+
+    def make(kind: Callable[..., Any], name: str, *arguments: Any, **options: Any) -> Any:
+        return kind(*arguments, **{"dtype": policy, "name": name, **options})
+
+    return make
+
+
 def is_real(ids: Tensor) -> Tensor:
     """Return the boolean mask of the ids that are not 0, the id of padding."""
     return ops.not_equal(ids, 0)

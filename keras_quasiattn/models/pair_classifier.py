@@ -166,11 +166,6 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
     Returns:
         Logits (B, num_classes), or (logits, the weights of `DecomposableAttention`): one matrix
         (B, T, S) with "coda", two with "softmax".
-
-    Raises:
-        ValueError: if an argument is out of range.
-
-    Source: Parikh et al. 2016, "A Decomposable Attention Model for Natural Language Inference".
     """
 
     def __init__(

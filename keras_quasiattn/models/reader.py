@@ -64,25 +64,14 @@ class Reader(EmbeddingModel):
     Padding is id 0, follows the text and changes nothing. A passage or question that is all padding
     gives finite logits.
 
+    Inputs and logits are described in `AttentionFlowReader`.
+
     Args:
         network: class of the network, a `SpanNetwork`.
         arguments: the arguments of the subclass: those in `WORD_FEATURES` are for the features of
             words, all others are arguments of the network.
         dtype: a dtype policy; the logits are always float32.
         **kwargs: `name` and `trainable`.
-
-    Call arguments:
-        inputs: {"passage": ids (B, P), "question": ids (B, Q)}, integers. With characters also
-            "passage_characters" (B, P, C) and "question_characters" (B, Q, C), integers from 0
-            (padding) to 256. With exact match or frequency also "passage_forms" (B, P) and
-            "question_forms" (B, Q), any integers.
-        training: whether dropout is on.
-
-    Returns:
-        Logits (B, P, 2) of start and end, float32, −1e9 at padding.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     def __init__(
@@ -151,21 +140,8 @@ def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
 class CharacterStates(QuantizedParts, keras.layers.Layer):
     """The last states of a bidirectional GRU over the characters of each word.
 
-    Padding is id 0 and follows the characters. A word without characters gives exact zeros.
-
-    Args:
-        units: size of the states of each direction.
-        embedding_dim: width of the character embedding. Defaults to 20.
-        **kwargs: `name`, `dtype` and other `Layer` arguments.
-
-    Call arguments:
-        inputs: ids (B, T, C), from 0 to 256.
-
-    Returns:
-        (B, T, 2·units).
-
-    Raises:
-        ValueError: if a size is not a positive integer.
+    It maps ids (B, T, C), from 0 to 256, to states (B, T, 2·units). Padding is id 0 and follows the
+    characters. A word without characters gives exact zeros.
 
     Example:
     >>> CharacterStates(4)(keras.ops.ones((2, 5, 3), "int32")).shape == (2, 5, 8)

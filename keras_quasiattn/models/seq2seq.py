@@ -14,6 +14,7 @@ from keras_quasiattn.models.functional_model import (
     arguments_of,
     check_token_ids,
     is_real,
+    layer_maker,
     policy_of,
 )
 from keras_quasiattn.ops.masking import zero_masked
@@ -93,55 +94,39 @@ class Seq2Seq(FunctionalModel):
             Seq2Seq.__init__, locals(), positive=positive, rates=("dropout",)
         )
 
-        def lstm(name: str, **options: Any) -> keras.layers.LSTM:
-            return keras.layers.LSTM(
-                units,
-                recurrent_initializer=OrthogonalInitializer,
-                return_sequences=True,
-                dtype=policy,
-                name=name,
-                **options,
-            )
-
+        make, numbers = layer_maker(policy), range(num_layers)
+        embedding = keras.layers.Embedding
+        options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
+        decoders = [
+            make(keras.layers.LSTM, f"decoder_{number}", units, **options) for number in numbers
+        ]
+        options["return_state"] = True
+        encoders = [
+            make(keras.layers.LSTM, f"encoder_{number}", units, **options) for number in numbers
+        ]
         layers: dict[str, Any] = {
-            "source_embedding": keras.layers.Embedding(
-                vocabulary_size, embedding_dim, dtype=policy, name="source_embedding"
-            ),
+            "source_embedding": make(embedding, "source_embedding", vocabulary_size, embedding_dim),
             # The mask is passed on to the logits. The LSTM does not need it: padding follows the
             # text and cannot change earlier positions.
-            "target_embedding": keras.layers.Embedding(
-                vocabulary_size,
-                embedding_dim,
-                mask_zero=True,
-                dtype=policy,
-                name="target_embedding",
+            "target_embedding": make(
+                embedding, "target_embedding", vocabulary_size, embedding_dim, mask_zero=True
             ),
-            "encoders": [
-                lstm(f"encoder_{number}", return_state=True) for number in range(num_layers)
-            ],
-            "decoders": [lstm(f"decoder_{number}") for number in range(num_layers)],
-            "dropout": keras.layers.Dropout(dropout, dtype=policy, name="dropout"),
-            "output_layer": keras.layers.Dense(vocabulary_size, dtype="float32", name="logits"),
+            "encoders": encoders,
+            "decoders": decoders,
+            "dropout": make(keras.layers.Dropout, "dropout", dropout),
+            "output_layer": make(keras.layers.Dense, "logits", vocabulary_size, dtype="float32"),
         }
         if attention is not None:
             layers["encoders"] = [
-                bidirectional(encoder, dtype=policy, name=f"both_{encoder.name}")
-                for encoder in layers["encoders"]
+                make(bidirectional, f"both_{encoder.name}", encoder) for encoder in encoders
             ]
             layers["bridges"] = [
-                [
-                    Dense(units, dtype=policy, name=f"{state}_bridge_{number}")
-                    for state in ("hidden", "cell")
-                ]
-                for number in range(num_layers)
+                [make(Dense, f"{state}_bridge_{number}", units) for state in ("hidden", "cell")]
+                for number in numbers
             ]
-            layers["attention"] = DotAttention(
-                attention=attention,
-                attention_options=attention_options,
-                dtype=policy,
-                name="attention",
-            )
-            layers["join"] = keras.layers.Concatenate(dtype=policy, name="join")
+            given = {"attention": attention, "attention_options": attention_options}
+            layers["attention"] = make(DotAttention, "attention", **given)
+            layers["join"] = make(keras.layers.Concatenate, "join")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 
         inputs = {

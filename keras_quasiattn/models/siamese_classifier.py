@@ -19,6 +19,7 @@ from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     arguments_of,
     is_real,
+    layer_maker,
     policy_of,
 )
 from keras_quasiattn.models.pair_classifier import pair_inputs
@@ -118,33 +119,25 @@ class SiameseClassifier(EmbeddingModel):
             SiameseClassifier.__init__, locals(), positive=positive, rates=("dropout",)
         )
         self._hold_embedding(policy)
-        named = {"dtype": policy, "name": "interaction"}
+        make = layer_maker(policy)
+        options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
         layers: dict[str, Any] = {
             "recurrent": [
-                keras.layers.GRU(
-                    units,
-                    recurrent_initializer=OrthogonalInitializer,
-                    return_sequences=True,
-                    dtype=policy,
-                    name=f"recurrent_{number}",
-                )
+                make(keras.layers.GRU, f"recurrent_{number}", units, **options)
                 for number in range(num_recurrent_layers)
             ],
-            "recurrent_dropout": keras.layers.Dropout(
-                dropout, dtype=policy, name="recurrent_dropout"
-            ),
+            "recurrent_dropout": make(keras.layers.Dropout, "recurrent_dropout", dropout),
             "interaction": None,
-            "pooling": MaskedPooling(pooling, dtype=policy, name="pooling"),
+            "pooling": make(MaskedPooling, "pooling", pooling),
             "dense": [
-                Dense(units, activation="tanh", dtype=policy, name=f"dense_{number}")
+                make(Dense, f"dense_{number}", units, activation="tanh")
                 for number in range(num_dense_layers)
             ],
-            "dense_dropout": keras.layers.Dropout(dropout, dtype=policy, name="dense_dropout"),
-            "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
+            "dense_dropout": make(keras.layers.Dropout, "dense_dropout", dropout),
+            "output_layer": make(keras.layers.Dense, "logits", num_classes, dtype="float32"),
         }
-        make_interaction = _INTERACTIONS[interaction].layer
-        if make_interaction:
-            layers["interaction"] = make_interaction(units, difference=difference, **named)
+        if kind := _INTERACTIONS[interaction].layer:
+            layers["interaction"] = make(kind, "interaction", units, difference=difference)
         self._hold(**{f"_{name}": value for name, value in layers.items()})
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)

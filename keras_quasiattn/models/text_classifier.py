@@ -13,6 +13,7 @@ from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     arguments_of,
     is_real,
+    layer_maker,
     policy_of,
 )
 from keras_quasiattn.ops.checks import check_choice
@@ -130,6 +131,7 @@ class TextClassifier(EmbeddingModel):
             attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention"
         )
         check_choice(encoder, ("lstm", "convolution"), "encoder")
+        check_choice(merge_mode, ("concat", "sum"), "merge_mode")
         pooling = _POOLINGS.get(attention)
         local = encoder == "convolution"
         if kernel_size % 2 == 0:
@@ -139,64 +141,41 @@ class TextClassifier(EmbeddingModel):
                 "`attention` must not be 'none' with `encoder='convolution'`, which has no last "
                 "states"
             )
-        if merge_mode not in ("concat", "sum"):
-            raise ValueError(
-                f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}"
-            )
         self._hold_embedding(policy)
         gates_convolution = local and pooling is not None and pooling.is_gated
         takes_all_states = pooling is None or pooling.layer is not None
+        make = layer_maker(policy)
+
+        def recurrent(number: int) -> keras.layers.Layer:
+            several = takes_all_states or number < num_layers - 1
+            options = {"return_sequences": several, "recurrent_initializer": OrthogonalInitializer}
+            lstm = make(keras.layers.LSTM, "lstm", units, **options)
+            return make(bidirectional, f"recurrent_{number}", lstm, merge_mode=merge_mode)
+
+        def convolution(number: int) -> keras.layers.Layer:
+            padding = "valid" if gates_convolution and number == num_layers - 1 else "same"
+            options = {"padding": padding, "activation": "relu"}
+            return make(keras.layers.Conv1D, f"convolution_{number}", units, kernel_size, **options)
+
+        dropout_layer, numbers = keras.layers.Dropout, range(num_layers)
         layers: dict[str, Any] = {
-            "embedding_dropout": keras.layers.Dropout(
-                embedding_dropout, dtype=policy, name="embedding_dropout"
-            ),
-            "recurrent": [
-                bidirectional(
-                    keras.layers.LSTM(
-                        units,
-                        recurrent_initializer=OrthogonalInitializer,
-                        return_sequences=takes_all_states or number < num_layers - 1,
-                        dtype=policy,
-                        name="lstm",
-                    ),
-                    merge_mode=merge_mode,
-                    dtype=policy,
-                    name=f"recurrent_{number}",
-                )
-                for number in range(0 if local else num_layers)
-            ],
-            "convolutions": [
-                keras.layers.Conv1D(
-                    units,
-                    kernel_size,
-                    padding="valid" if gates_convolution and number == num_layers - 1 else "same",
-                    activation="relu",
-                    dtype=policy,
-                    name=f"convolution_{number}",
-                )
-                for number in range(num_layers if local else 0)
-            ],
-            "dropout": [
-                keras.layers.Dropout(dropout, dtype=policy, name=f"dropout_{number}")
-                for number in range(num_layers)
-            ],
-            "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
+            "embedding_dropout": make(dropout_layer, "embedding_dropout", embedding_dropout),
+            "recurrent": [] if local else [recurrent(number) for number in numbers],
+            "convolutions": [convolution(number) for number in numbers] if local else [],
+            "dropout": [make(dropout_layer, f"dropout_{number}", dropout) for number in numbers],
+            "output_layer": make(keras.layers.Dense, "logits", num_classes, dtype="float32"),
             "pooling": None,
         }
         options = attention_options or {}
         if gates_convolution:
             options = {**options, "convolution": layers["convolutions"].pop()}
         if pooling and pooling.layer:
-            layers["attention"] = pooling.layer(**options, dtype=policy, name="attention")
+            layers["attention"] = make(pooling.layer, "attention", **options)
         elif not pooling:
             width = units * (2 if merge_mode == "concat" and not local else 1)
-            heads = options.get("num_heads", 1)
-            layers["attention"] = MULTI_HEAD_LAYERS[attention](
-                **{"num_heads": 1, "key_dim": width // heads, **options},
-                dtype=policy,
-                name="attention",
-            )
-            layers["pooling"] = MaskedPooling(dtype=policy, name="pooling")
+            sizes = {"num_heads": 1, "key_dim": width // options.get("num_heads", 1)}
+            layers["attention"] = make(MULTI_HEAD_LAYERS[attention], "attention", **sizes | options)
+            layers["pooling"] = make(MaskedPooling, "pooling")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 
         ids = keras.Input((None,), dtype="int32", name="ids")
@@ -228,9 +207,9 @@ class TextClassifier(EmbeddingModel):
             )
             context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
         elif pooling.layer:
-            beside = {"gate_inputs": embedded} if pooling.is_gated else {}
+            options = {"gate_inputs": embedded} if pooling.is_gated else {}
             context, *matrices = self._attention(
-                states, mask=mask, training=training, return_attention_scores=True, **beside
+                states, mask=mask, training=training, return_attention_scores=True, **options
             )
             answer = dict(zip(pooling.explains, matrices, strict=True))
         context = self._dropout[-1](context, training=training)  # (B, D)
