@@ -25,7 +25,7 @@ pytest.importorskip(
     "matplotlib", reason="matplotlib is not installed (pip install 'keras-quasiattn[report]')"
 )
 
-SAVED = Path(__file__).resolve().parents[2] / "saved_models"
+SAVED = Path(__file__).resolve().parents[3] / "saved_models"
 
 
 def report(
