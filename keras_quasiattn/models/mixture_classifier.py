@@ -60,9 +60,9 @@ class MixtureClassifier(EmbeddingModel):
         training: whether dropout is on.
 
     Returns:
-        Log-probabilities (B, num_classes), float32. With "elbo" in training, a dict of them, as
-        "mixture", and of the components' (B, K, num_classes), which the bound needs, as
-        "components".
+        Log-probabilities (B, num_classes), float32. With "elbo" in training, a dict: "mixture", the
+        log-probabilities, and "components", the log-probabilities of each component (B, K,
+        num_classes), which the bound needs.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -270,8 +270,8 @@ def evidence_lower_bound(
     With `kl_weight` 1 it never exceeds log p(y), and equals it where q is the true posterior.
     Without `component` the sum over c is exact. With `component`, which must be drawn from q, the
     likelihood of that component replaces the sum; value and gradient are unbiased. The gradient for
-    q is then that of REINFORCE, (log_likelihood_c − log p(y))·∇log q_c. The baseline log p(y) does
-    not depend on the sample, and costs nothing because all components are given.
+    q is then the REINFORCE gradient, (log_likelihood_c − log p(y))·∇log q_c. The baseline log p(y)
+    does not depend on the sample, and costs nothing because all components are given.
 
     Args:
         log_likelihood: (B, K), log p(y | c).

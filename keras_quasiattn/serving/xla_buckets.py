@@ -36,8 +36,8 @@ class Buckets(NamedTuple):
 class CompiledModel:
     """A model of which XLA compiles each call; a serving signature uses it in the model's place.
 
-    Each call pads the ids with 0 to the next bucket, and cuts the outputs back. By the law of
-    masks, neither padding nor an empty row changes an answer.
+    Each call pads the ids with 0 to the next bucket, and cuts the outputs back. The models mask
+    padding, so neither padding nor an empty row changes an answer.
 
     Args:
         model: has `explain`, or takes a dictionary of ids; every input is (B, L), int32.

@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.lab.serving.description import write_description
 from keras_quasiattn.lab.serving.quantize import Quantized
+from keras_quasiattn.lab.serving.signatures import TOKEN_IDS, example_inputs
 from keras_quasiattn.serving.runtimes import convert_model, need_runtime
 from keras_quasiattn.serving.server_files import ABOUT, new_version
-from keras_quasiattn.tasks import ServingSignature, Task
+from keras_quasiattn.tasks import Task
 from keras_quasiattn.training import RunFolder
 
 # (rows, length) of the batches to compare; each further input of a model is one longer.
@@ -84,27 +84,19 @@ def convert(
     name = folder.path.resolve().name if name is None else name
     final = new_version(target, f"{name}-{runtime}", version)
     model = quantized.model if quantized else folder.load_model(task)
-    example = _example_ids(task.serving_signature(model), task.example)
+    signature = task.serving_signature(model)
+    ids = example_inputs(signature, task.example)[TOKEN_IDS]
+    arrays = {spec.name: ids[f"{spec.name}_ids"] for spec in signature.input_signature}
+    example = {name: array[array != 0] for name, array in arrays.items()}  # (ids,), all texts
     known = np.unique(np.concatenate(list(example.values())))
-    batches = list(_batches([tensor.name for tensor in model.inputs], known[known != 0]))
+    batches = list(_batches([tensor.name for tensor in model.inputs], known))
     with atomic_folder(final) as temporary:
         temporary.mkdir()
         difference = convert_model(model, chosen, temporary, batches)
-        ids = {key: value.tolist() for key, value in example.items()}
+        listed = {name: array.tolist() for name, array in example.items()}
         file = temporary / ABOUT.name
-        write_description(folder, task, temporary, file, quantized, example_ids=ids)
+        write_description(folder, task, temporary, file, quantized, example_ids=listed)
     return Conversion(final, chosen.name, difference, len(batches))
-
-
-def _example_ids(signature: ServingSignature, text: str) -> dict[str, np.ndarray]:
-    """Return the example's token ids by argument name, (ids,); several texts are concatenated."""
-    columns = zip(signature.input_signature, signature.columns(text), strict=True)
-    return {
-        spec.name: signature.tokenize(
-            tf.reshape(tf.constant(column, tf.string), (-1,))
-        ).flat_values.numpy()
-        for spec, column in columns
-    }
 
 
 def _batches(names: list[str], known: np.ndarray) -> Iterator[dict[str, np.ndarray]]:

@@ -61,8 +61,8 @@ def _of_attention(options: Mapping[str, Any]) -> dict[str, list[Any]]:
     """
     space = {
         f"model.{name}_{option}": list(values)
-        for name, mechanism in MECHANISMS.items()
-        for option, values in mechanism.search_space.items()
+        for name, attention in MECHANISMS.items()
+        for option, values in attention.search_space.items()
         if f"model.{name}_{option}" in options
     }
     chosen = MECHANISMS.get(options.get("model.attention", ""), Mechanism)
