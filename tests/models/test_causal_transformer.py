@@ -126,18 +126,6 @@ def test_greedy_takes_the_most_likely_token_of_each_full_pass():
         so_far.append(int(token))
 
 
-def test_steps_give_the_full_pass_for_any_attention_layer():
-    template = keras.layers.MultiHeadAttention(2, 5, sliding_window=3)
-    model = CausalTransformer(**{**SMALL, "num_heads": None}, attention=template)
-    inputs = ids()
-    want = numpy(model(inputs))
-    cache = model.start_cache(B, T)
-    for index in range(T):
-        logits, cache = model.step(inputs[:, index], index, cache)
-        real = inputs[:, index] != 0
-        np.testing.assert_allclose(numpy(logits)[real], want[real, index], atol=1e-5)
-
-
 def test_a_probe_sees_each_blocks_attention_and_nothing_ahead():
     model, want = made("coda_centered")
     output, maps = probe(model, ids())

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-import tiny_mlu
 import tiny_pairs
 import tiny_texts
 
@@ -146,22 +145,6 @@ def stub(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.setitem(RUNTIMES, "onnx", Runtime("Stub", ("json",), "model.onnx", write, load))
     return given
-
-
-def test_versions_count_on_and_nothing_is_overwritten(
-    pairs: tuple[RunFolder, Task], tmp_path: Path, stub: dict[str, Any]
-) -> None:
-    assert convert(*pairs, tmp_path, "onnx").path == tmp_path / "run-onnx" / "1"
-    assert convert(*pairs, tmp_path, "onnx").path == tmp_path / "run-onnx" / "2"
-    assert (
-        convert(*pairs, tmp_path, "onnx", name="own", version=7).path == tmp_path / "own-onnx" / "7"
-    )
-    before = tiny_mlu.contents(tmp_path)
-    with pytest.raises(
-        UserError, match=f"{tmp_path}/run-onnx/2 already exists: name another version"
-    ):
-        convert(*pairs, tmp_path, "onnx", version=2)
-    assert tiny_mlu.contents(tmp_path) == before
 
 
 def test_answers_are_compared_for_all_ids_of_the_example_and_no_others(
