@@ -15,7 +15,7 @@ from keras_quasiattn.layers import (
 from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
-from keras_quasiattn.models.functional_model import arguments_of
+from keras_quasiattn.models.functional_model import arguments_of, layer_maker
 from keras_quasiattn.models.reader import Reader, Shape, SpanNetwork
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
@@ -148,42 +148,32 @@ class DecaPropNetwork(SpanNetwork):
         check_choice(self_attention, (*MECHANISMS, "none"), "self_attention")
         check_choice(pointer, POINTERS, "pointer")
         self.units = units
-        policy = self.dtype_policy
-        layers = range(num_layers)
-        self.encoders = [
-            BidirectionalGRU(units, dropout, dtype=policy, name=f"encoder_{layer}")
-            for layer in layers
-        ]
-        pairs = [(i, j) for i in layers for j in layers] if connectors else []
+        make, layers = layer_maker(self.dtype_policy), range(num_layers)
+        connector, gru = BidirectionalAttentionConnector, BidirectionalGRU
+        self.encoders = [make(gru, f"encoder_{i}", units, dropout) for i in layers]
         self.connectors = [
-            BidirectionalAttentionConnector(
-                factors, use_intra=use_intra, dtype=policy, name=f"connector_{i}_{j}"
-            )
-            for i, j in pairs
+            make(connector, f"connector_{i}_{j}", factors, use_intra=use_intra)
+            for i in layers
+            for j in (layers if connectors else ())
         ]
         self.attentions, self.middle = [], []
         for name, kind in (("query", attention), ("self", self_attention)):
             if kind in MECHANISMS:
-                self.attentions.append(
-                    GatedContextQueryAttention(
-                        units,
-                        attention=kind,
-                        attention_options=attention_options if kind == attention else None,
-                        dropout=dropout,
-                        input_dropout=attention_dropout,
-                        dtype=policy,
-                        name=f"{name}_attention",
-                    )
-                )
-                self.middle.append(
-                    BidirectionalGRU(units, dropout, dtype=policy, name=f"{name}_states")
-                )
+                options = {
+                    "attention": kind,
+                    "attention_options": attention_options if kind == attention else None,
+                    "dropout": dropout,
+                    "input_dropout": attention_dropout,
+                }
+                named = f"{name}_attention"
+                self.attentions.append(make(GatedContextQueryAttention, named, units, **options))
+                self.middle.append(make(gru, f"{name}_states", units, dropout))
         self.final_connectors = [
-            BidirectionalAttentionConnector(factors, dtype=policy, name=f"final_connector_{i}_{j}")
+            make(connector, f"final_connector_{i}_{j}", factors)
             for i in range(len(self.middle))
             for j in (layers if final_connectors else ())
         ]
-        self.pointer: Any = POINTERS[pointer](units, dtype="float32", name="pointer")
+        self.pointer: Any = make(POINTERS[pointer], "pointer", units, dtype="float32")
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Create the weights."""

@@ -14,6 +14,7 @@ from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     arguments_of,
     is_real,
+    layer_maker,
     policy_of,
 )
 from keras_quasiattn.ops.checks import check_choice
@@ -199,35 +200,25 @@ class PairNetwork(QuantizedParts, keras.layers.Layer):
         self.comparison = comparison
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
         sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
-        self.projection = (
-            Dense(projection_dim, use_bias=False, **self._common("projection"))
-            if projection_dim
-            else None
+        chosen = {"attention": attention, "attention_options": attention_options}
+        make = self._make
+        self.projection = self.intra = None
+        if projection_dim:
+            self.projection = make(Dense, "projection", projection_dim, use_bias=False)
+        if intra_attention:
+            self.intra = make(IntraSentenceAttention, "intra", **sizes | (intra_options or {}))
+        self.attend = make(
+            DecomposableAttention, "attend", **sizes | chosen | {"dropout": attention_dropout}
         )
-        self.intra = (
-            IntraSentenceAttention(**{**sizes, **self._common("intra"), **(intra_options or {})})
-            if intra_attention
-            else None
-        )
-        self.attend = DecomposableAttention(
-            units=units,
-            num_layers=num_layers,
-            dropout=attention_dropout,
-            attention=attention,
-            attention_options=attention_options,
-            **self._common("attend"),
-        )
-        self.compare = DenseStack(**sizes, **self._common("compare"))
+        self.compare = make(DenseStack, "compare", **sizes)
         self.pooling = MaskedPooling("sum", dtype=self.dtype_policy, name="pooling")
-        self.aggregate = DenseStack(**sizes, **self._common("aggregate"))
-        self.output_layer = keras.layers.Dense(
-            num_classes, **{**self._common("logits"), "dtype": "float32"}
-        )
+        self.aggregate = make(DenseStack, "aggregate", **sizes)
+        self.output_layer = make(keras.layers.Dense, "logits", num_classes, dtype="float32")
 
-    def _common(self, name: str) -> dict[str, Any]:
+    def _make(self, kind: Any, name: str, *arguments: Any, **options: Any) -> Any:
         # Every layer gets a clone: a shared initializer without a seed repeats its numbers.
-        initializer = self.kernel_initializer.clone()
-        return {"kernel_initializer": initializer, "dtype": self.dtype_policy, "name": name}
+        options = {"kernel_initializer": self.kernel_initializer.clone(), **options}
+        return layer_maker(self.dtype_policy)(kind, name, *arguments, **options)
 
     def build(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> None:
         """Create the weights."""

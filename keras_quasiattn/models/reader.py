@@ -9,7 +9,12 @@ from keras_quasiattn.layers.shared.arguments import check_positive_integer
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
 from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
-from keras_quasiattn.models.functional_model import EmbeddingModel, is_real, policy_of
+from keras_quasiattn.models.functional_model import (
+    EmbeddingModel,
+    is_real,
+    layer_maker,
+    policy_of,
+)
 from keras_quasiattn.ops.masking import largest, zero_masked, zero_padding
 
 Tensor = Any
@@ -85,23 +90,20 @@ class Reader(EmbeddingModel):
         words = {name: of_network.pop(name) for name in WORD_FEATURES}
         policy = policy_of(dtype)
         self._hold_embedding(policy)
-        units, characters = words["character_units"], None
-        if units:
-            width = words["character_dim"]
-            characters = CharacterStates(units, width, dtype=policy, name="characters")
-        network_layer = network(**of_network, dtype=policy, name="network")
-        self._hold(_network=network_layer, _characters=characters)
-        inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in SIDES}
-        for side in SIDES:
-            if units:
-                name = f"{side}_characters"
-                inputs[name] = keras.Input((None, None), dtype="int32", name=name)
-            if words["exact_match"] or words["frequency"]:
-                name = f"{side}_forms"
-                inputs[name] = keras.Input((None,), dtype="int32", name=name)
-        super().__init__(
-            inputs=inputs, outputs=self._answer(inputs, policy.compute_dtype), **kwargs
+        make, units, width = layer_maker(policy), words["character_units"], words["character_dim"]
+        self._hold(
+            _network=make(network, "network", **of_network),
+            _characters=make(CharacterStates, "characters", units, width) if units else None,
         )
+        inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in SIDES}
+        with_forms = words["exact_match"] or words["frequency"]
+        for side in SIDES:
+            for kind, rank, read in (("characters", 2, units), ("forms", 1, with_forms)):
+                if read:
+                    name = f"{side}_{kind}"
+                    inputs[name] = keras.Input((None,) * rank, dtype="int32", name=name)
+        outputs = self._answer(inputs, policy.compute_dtype)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self.dtype_policy = policy
 
     def _answer(self, inputs: dict[str, Tensor], dtype: str) -> Tensor:
@@ -126,9 +128,8 @@ class Reader(EmbeddingModel):
             pair.append(ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0])
         logits = ops.cast(self._network(pair, mask=masks), "float32")
         real = ops.expand_dims(masks[0], -1)
-        return zero_masked(logits, real) + PADDING_LOGIT * ops.cast(
-            ops.logical_not(real), "float32"
-        )
+        padding = ops.cast(ops.logical_not(real), "float32")
+        return zero_masked(logits, real) + PADDING_LOGIT * padding
 
 
 def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
@@ -158,18 +159,12 @@ class CharacterStates(QuantizedParts, keras.layers.Layer):
 
     def build(self, inputs_shape: Shape) -> None:
         """Create the embedding and the GRU."""
-        dtype = self.dtype_policy
-        self.embedding = keras.layers.Embedding(
-            CHARACTERS, self.embedding_dim, dtype=dtype, name="embedding"
-        )
+        make = layer_maker(self.dtype_policy)
+        self.embedding = make(keras.layers.Embedding, "embedding", CHARACTERS, self.embedding_dim)
         self.embedding.build(None)
-        self.recurrent = bidirectional(
-            keras.layers.GRU(
-                self.units, recurrent_initializer=OrthogonalInitializer, dtype=dtype, name="gru"
-            ),
-            dtype=dtype,
-            name="recurrent",
-        )
+        options = {"recurrent_initializer": OrthogonalInitializer}
+        gru = make(keras.layers.GRU, "gru", self.units, **options)
+        self.recurrent = make(bidirectional, "recurrent", gru)
         self.recurrent.build((None, inputs_shape[-1], self.embedding_dim))
 
     def call(self, inputs: Tensor) -> Tensor:
