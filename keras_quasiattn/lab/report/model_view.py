@@ -127,7 +127,7 @@ def view_of_run(
         view.add_densities(task.predict(model, measured_texts))
     titles = _add_maps(view, task, model, texts[:SHOWN], answers)
     rows = read_attention(folder.path)
-    origin = "as recorded at the end of every period on a batch of validation data"
+    origin = "as recorded at every checkpoint on a batch of validation data"
     if titles and not rows:
         rows = _from_checkpoints(folder, model, task.tokenize(texts[:_MEASURED]).argument)
         origin = f"from the saved checkpoints, on {len(texts[:_MEASURED])} of the texts"

@@ -18,6 +18,7 @@ from keras_quasiattn.report.figures import (
     with_runs,
 )
 from keras_quasiattn.report.page_writer import Section, page
+from keras_quasiattn.serving.server_files import GRAPH
 from keras_quasiattn.training import RunFolder
 
 _SPLIT = "validation"  # the data that chose the checkpoint, and that every run has
@@ -72,11 +73,11 @@ def write_report(
     folders: list[RunFolder] = []
     views: list[View] = []
     for source in map(Path, sources):
-        if (source / "saved_model.pb").is_file():
+        if (source / GRAPH).is_file():
             name = f"{source.resolve().parent.name}/{source.name} (exported)"
             views.append(view_of_saved_model(name, ExportedModel(source), inputs))
-            continue
-        folders.append(RunFolder.open(source))
+        else:
+            folders.append(RunFolder.open(source))
     groups = groups_of(folders)
     for group in groups:
         for folder in [one for one in group.runs if one.finished][:1]:
@@ -97,7 +98,7 @@ def write_report(
     names = dict.fromkeys(view.name for view in views) or [one.path.name for one in folders]
     html = page(
         f"Report: {', '.join(names)}",
-        facts=[fact for folder in folders for fact in _facts(folder)],
+        facts=[_facts(folder) for folder in folders],
         notes=[note for view in views for note in view.notes],
         lead=lead,
         examples=[example for view in views for example in view.examples],
@@ -110,7 +111,8 @@ def write_report(
     return [to, *(file for figure in drawn for file in figure.save(place))]
 
 
-def _facts(folder: RunFolder) -> list[tuple[str, str]]:
+def _facts(folder: RunFolder) -> tuple[str, str]:
+    """Return a run's name, and its command, data and metrics."""
     figures = [
         f"{split} {name} {value:.4g}"
         for split, all_ in folder.metrics().items()
@@ -120,7 +122,7 @@ def _facts(folder: RunFolder) -> list[tuple[str, str]]:
     data = folder.noted.get("data", {})
     described = " ".join(data.values()) if isinstance(data, dict) else ""
     facts = [folder.config.get("command", ""), described, ", ".join(figures)]
-    return [(folder.path.name, "; ".join(filter(None, facts)))]
+    return folder.path.name, "; ".join(filter(None, facts))
 
 
 def _curves(groups: Sequence[RunGroup]) -> list[Section]:
