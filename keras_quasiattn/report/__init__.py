@@ -8,7 +8,7 @@ it is defined in `keras_quasiattn.lab.report`, which is imported on first use an
 from typing import TYPE_CHECKING
 
 from keras_quasiattn.extras import lazy_attributes
-from keras_quasiattn.report.show import AttentionView, show
+from keras_quasiattn.report.attention_view import AttentionView, show
 from keras_quasiattn.report.token_table import token_table
 
 if TYPE_CHECKING:
