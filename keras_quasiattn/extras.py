@@ -47,13 +47,15 @@ def lazy_attributes(package: str, homes: Mapping[str, str], extra: str) -> Calla
 
     Args:
         package: full name of the package.
-        homes: by public name, the module of the package that defines it.
+        homes: by public name, the module that defines it: relative to the package, or in full if
+            it is in another package, which the import contract may then place above this one.
         extra: what the modules need.
     """
 
     def get(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(require(f"{package}.{homes[name]}", extra), name)
+        module = homes[name] if "." in homes[name] else f"{package}.{homes[name]}"
+        return getattr(require(module, extra), name)
 
     return get

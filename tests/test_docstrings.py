@@ -21,6 +21,7 @@ ROOMS = [
     "serving",
     "report",
     "tuning",
+    "lab",
 ]
 
 

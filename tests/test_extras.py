@@ -66,7 +66,8 @@ NAMED = {
     for extra, uses in {
         "tasks": [
             *("import keras_quasiattn.data", "from keras_quasiattn.data import read_table"),
-            *("import keras_quasiattn.serving", "from keras_quasiattn.serving import export"),
+            "from keras_quasiattn.serving import export",
+            "import keras_quasiattn; keras_quasiattn.serving.load",
             *("import keras_quasiattn.text", "from keras_quasiattn.text import WordTokenizer"),
             "import keras_quasiattn; keras_quasiattn.tasks.get('mlu')",
             "from keras_quasiattn.training import train",
@@ -79,7 +80,11 @@ NAMED = {
     }.items()
 }
 WORKS_ON_TENSORFLOW = ["import keras_quasiattn; keras_quasiattn.training.RunFolder"]
-WORKS = ["from keras_quasiattn import layers, metrics, models, ops, report, training", SHOW, FIT]
+WORKS = [
+    "from keras_quasiattn import layers, metrics, models, ops, report, serving, training",
+    SHOW,
+    FIT,
+]
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_they_answer_without_keras_and_fit_into_five_megabytes(model, question, 
 def test_they_are_loaded_by_name_and_their_cards_say_what_is_in_them(
     model, question, answer, monkeypatch
 ):
+    from keras_quasiattn.lab.serving.description import model_card
     from keras_quasiattn.serving import load
-    from keras_quasiattn.serving.model_card import model_card
 
     monkeypatch.chdir(ROOT)
     loaded = load(model)

@@ -7,6 +7,7 @@ is the length of the longest chain of imports below it.
 
 import ast
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +26,14 @@ def parts(room: Path) -> dict[str, list[Path]]:
     return found
 
 
+def executed(node: ast.AST) -> Iterator[ast.AST]:
+    """A syntax tree's nodes, without those for type checkers only."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not (isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING"):
+            yield from executed(child)
+
+
 def imports(room: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
     """The other boxes that each box imports from."""
     prefix = ".".join(room.relative_to(ROOT).parts) + "."
@@ -33,7 +42,7 @@ def imports(room: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
         modules = {
             f"{node.module}.{alias.name}."
             for path in paths
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for node in executed(ast.parse(path.read_text(encoding="utf-8")))
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
         }

@@ -14,7 +14,7 @@ from keras_quasiattn.cli.loading import finished_run, waiting
 from keras_quasiattn.errors import UserError
 
 if TYPE_CHECKING:
-    from keras_quasiattn.report.figure_tables import Reached
+    from keras_quasiattn.lab.report.measured import Reached
     from keras_quasiattn.tasks import Task
 
 
@@ -68,7 +68,7 @@ def evaluate(
     renamed = columns_of(columns) if columns else None
     folder, made = finished_run(run, data_dir)
     from keras_quasiattn import training
-    from keras_quasiattn.report.figure_tables import Reached
+    from keras_quasiattn.lab.report.measured import Reached
     from keras_quasiattn.tasks.batches import FILE
     from keras_quasiattn.tasks.measured import flat_figures
 
@@ -128,7 +128,7 @@ def _intervals(reached: "Reached") -> dict[str, list[float]]:
 
 def _tables(reached: "Reached") -> str:
     """The figures beside the baselines, the others, and those by class, for a terminal."""
-    from keras_quasiattn.report.figure_tables import beside_baselines, by_name, other_figures
+    from keras_quasiattn.lab.report.measured import beside_baselines, by_name, other_figures
 
     count = f"{reached.measured.examples:,} examples"
     title = f"{reached.task.name}, {reached.split}: {count}; in parentheses, the 95% interval"

@@ -174,7 +174,7 @@ def _resident_peak() -> float:
 
 def _examples(job: Job) -> list[Any]:
     """The heat maps of the texts under a finished run; empty where the task has none."""
-    from keras_quasiattn.report.run_views import view_of_run
+    from keras_quasiattn.lab.report.model_view import view_of_run
     from keras_quasiattn.training import RunFolder
 
     folder = RunFolder.open(job.path, finished=True)

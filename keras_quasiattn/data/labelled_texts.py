@@ -121,8 +121,8 @@ class LabelledTextSet(Generic[AnyExamples]):
         held_out = (low <= shares) & (shares < high)
         if len(set(train.split_key.tolist())) == 1:
             raise UserError(
-                f"{options}: there is one text in all rows ({len(train)}), and a text is held out as "
-                f"a whole or not at all; name a {name} file"
+                f"{options}: there is one text in all rows ({len(train)}), and a text is held out "
+                f"as a whole or not at all; name a {name} file"
             )
         if not 0 < held_out.sum() < len(train):
             raise UserError(
@@ -285,7 +285,7 @@ def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
 
 
 def files_version(files: Iterable[str | Path]) -> str:
-    """Return each file's name with the first digits of its SHA-256, as `sha256sum FILE` prints it."""
+    """Return each file's name and the start of its SHA-256, as `sha256sum FILE` prints it."""
     return ", ".join(
         f"{Path(file).name} sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
         for file in dict.fromkeys(map(str, files))

@@ -5,7 +5,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.models.span_decoding import best_spans
+from keras_quasiattn.models.reader import best_spans
 
 
 class SpanMetric(keras.metrics.Metric):

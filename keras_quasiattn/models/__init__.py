@@ -1,23 +1,31 @@
 """Model builders on the Keras functional API, with their losses and decoding."""
 
 from keras_quasiattn.models.attention_flow_reader import AttentionFlowReader
-from keras_quasiattn.models.causal_transformer import CausalTransformer
 from keras_quasiattn.models.decaprop import DecaProp
-from keras_quasiattn.models.decoding import beam_search, greedy_search, with_limits
+from keras_quasiattn.models.decoding import (
+    beam_search,
+    greedy_search,
+    sampling_search,
+    with_limits,
+    with_prompt,
+)
+from keras_quasiattn.models.losses import (
+    RankingCrossentropy,
+    SequenceCrossentropy,
+    SpanCrossentropy,
+)
 from keras_quasiattn.models.mixture_classifier import MixtureClassifier
 from keras_quasiattn.models.pair_classifier import PairClassifier
-from keras_quasiattn.models.prompts import with_prompt
-from keras_quasiattn.models.ranking_crossentropy import RankingCrossentropy
-from keras_quasiattn.models.sampling import sampling_search
+from keras_quasiattn.models.reader import best_spans
 from keras_quasiattn.models.seq2seq import Seq2Seq
-from keras_quasiattn.models.sequence_crossentropy import SequenceCrossentropy
 from keras_quasiattn.models.siamese_classifier import SiameseClassifier
-from keras_quasiattn.models.span_crossentropy import SpanCrossentropy
-from keras_quasiattn.models.span_decoding import best_spans
 from keras_quasiattn.models.swap_attention import swap_attention
 from keras_quasiattn.models.text_classifier import TextClassifier
-from keras_quasiattn.models.transformer import Transformer
-from keras_quasiattn.models.transformer_classifier import TransformerClassifier
+from keras_quasiattn.models.transformer import (
+    CausalTransformer,
+    Transformer,
+    TransformerClassifier,
+)
 from keras_quasiattn.sizes import TRANSFORMER_SIZES, TRANSFORMER_TRAINING
 
 __all__ = [

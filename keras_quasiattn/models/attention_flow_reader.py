@@ -3,15 +3,72 @@
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_quasiattn.models.attention_flow_network import AttentionFlowNetwork
+from keras_quasiattn.layers import AttentionFlow
+from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
 from keras_quasiattn.models.functional_model import arguments_of
-from keras_quasiattn.models.reader import Reader
+from keras_quasiattn.models.reader import Reader, Shape, SpanNetwork
+
+Tensor = Any
+
+
+class AttentionFlowNetwork(SpanNetwork):
+    """`AttentionFlowReader` without its word features: two sequences of vectors to span logits.
+
+    The arguments are those of `AttentionFlowReader` from `units` on.
+    """
+
+    def __init__(self, *, units: int, dropout: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = units
+        self.encoder, *self.modelling, self.ending = (
+            BidirectionalGRU(units, dropout, dtype=self.dtype_policy, name=name)
+            for name in ("encoder", "modelling_0", "modelling_1", "ending")
+        )
+        self.flow = AttentionFlow(dtype=self.dtype_policy, name="flow")
+        self.start_logit, self.end_logit = (
+            keras.layers.Dense(1, use_bias=False, dtype="float32", name=f"{side}_logit")
+            for side in ("start", "end")
+        )
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Create the weights."""
+        states = (*inputs_shape[0][:-1], 2 * self.units)
+        self.encoder.build(inputs_shape[0])
+        self.flow.build([states, states])
+        flow = self.flow.compute_output_shape([states, states])
+        for layer, shape in zip(
+            (*self.modelling, self.ending), (flow, states, states), strict=True
+        ):
+            layer.build(shape)
+        for logit in (self.start_logit, self.end_logit):
+            logit.build((*states[:-1], flow[-1] + states[-1]))
+
+    def call(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Return the logits; see the class."""
+        masks = list(mask or (None, None))
+        pair = [
+            self.encoder(x, mask=m, training=training) for x, m in zip(inputs, masks, strict=True)
+        ]
+        flow = states = self.flow(pair, mask=masks)  # (B, P, 8·units)
+        for layer in self.modelling:
+            states = layer(states, mask=masks[0], training=training)  # (B, P, 2·units)
+        ending = self.ending(states, mask=masks[0], training=training)
+        start = self.start_logit(ops.concatenate([flow, states], axis=-1))  # (B, P, 1)
+        return ops.concatenate(
+            [start, self.end_logit(ops.concatenate([flow, ending], axis=-1))], axis=-1
+        )
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionFlowReader(Reader):
-    """Finds the answer span in a passage, by one attention between passage and question.
+    """Finds the answer span in a passage by one attention between passage and question.
 
     P, Q = BiGRU(words), one BiGRU for both;  G = AttentionFlow(P, Q);  M = BiGRU(BiGRU(G));
     start = [G; M]·w_s;  end = [G; BiGRU(M)]·w_e
@@ -25,16 +82,21 @@ class AttentionFlowReader(Reader):
         character_units: state size of the character GRU in each direction; 0 (the default) uses no
             characters.
         character_dim: width of the character embedding. Defaults to 20.
-        exact_match: whether each word gets a flag for occurring in the other text. Defaults to
+        exact_match: whether the network reads which words occur in the other text. Defaults to
             True.
-        frequency: whether each word gets its frequency in its own text. Defaults to True.
+        frequency: whether the network reads how frequent each word is in its own text. Defaults to
+            True.
         units: size of every recurrent state in each direction. Defaults to 64.
         dropout: rate in [0, 1) before every recurrent layer; one dropout mask serves all positions.
             Defaults to 0.2.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
-        inputs: dict of tensors; see `Reader`.
+        inputs: {"passage": ids (B, P), "question": ids (B, Q)}, integers, 0 for padding. With
+            `character_units` also "passage_characters" (B, P, C) and "question_characters" (B, Q,
+            C), integers from 0 (padding) to 256. With `exact_match` or `frequency` also
+            "passage_forms" (B, P) and "question_forms" (B, Q), integers that are equal for words
+            that count as the same.
         training: whether dropout is on.
 
     Returns:

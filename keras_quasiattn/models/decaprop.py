@@ -1,12 +1,27 @@
 """DecaProp: a reader in which every layer is connected to every other."""
 
+import itertools
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_quasiattn.models.decaprop_network import DecaPropNetwork
-from keras_quasiattn.models.functional_model import arguments_of
-from keras_quasiattn.models.reader import Reader
+from keras_quasiattn.layers import (
+    AttentiveSpanPointer,
+    BidirectionalAttentionConnector,
+    GatedContextQueryAttention,
+    RecurrentSpanPointer,
+)
+from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
+from keras_quasiattn.models.functional_model import arguments_of, layer_maker
+from keras_quasiattn.models.reader import Reader, Shape, SpanNetwork
+from keras_quasiattn.ops.checks import check_choice
+from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
+
+Tensor = Any
+POINTERS: dict[str, Any] = {"recurrent": RecurrentSpanPointer, "attentive": AttentiveSpanPointer}
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -19,35 +34,28 @@ class DecaProp(Reader):
     logits = pointer([U_2; connector(U_k, Q_j) for all k, j])
 
     Each layer is 2d wide. Each of the n² connectors gives 3 numbers per position (6 with
-    `use_intra`). `attend` is the gated attention of `layers.GatedContextQueryAttention`, with
-    softmax or "coda". In the paper's code the final connectors replace U_2; here they are
-    concatenated with it, like the dense features of the other layers. Two parts of the paper are
-    not implemented: the variant that feeds features into the next recurrent layer, and contextual
-    vectors. Words are compared as they are, without stemming.
+    `use_intra`). `attend` is `layers.GatedContextQueryAttention`. In the paper's code the final
+    connectors replace U_2; here they are concatenated with it, like the dense features of the other
+    layers. Two parts of the paper are not implemented: the variant that feeds features into the
+    next recurrent layer, and contextual vectors. Exact match compares words as they are, without
+    stemming.
 
     In training only one connector's tensors are in memory at a time; its gradient recomputes them.
 
     Args:
-        vocabulary_size: number of token ids, including 0 for padding.
-        embedding_dim: width of the word embedding. Defaults to 300.
-        train_embedding: whether the word embedding is trained. Defaults to True.
-        character_units: state size of the character GRU in each direction; 0 (the default) uses no
-            characters.
-        character_dim: width of the character embedding. Defaults to 20.
-        exact_match: whether each word gets a flag for occurring in the other text. Defaults to
-            True.
-        frequency: whether each word gets its frequency in its own text. Defaults to True.
+        vocabulary_size, embedding_dim, train_embedding, character_units, character_dim,
+            exact_match, frequency: as for `AttentionFlowReader`.
         units: d, the size of every recurrent state in each direction and of the attention
             projections. Defaults to 64.
         num_layers: n, the number of recurrent layers; both texts share them. Defaults to 3.
         connectors: whether to use the n² connectors. Defaults to True.
         use_intra: whether the n² connectors also align each text to itself. Defaults to False.
         factors: number of factors of the factorization machines. Defaults to 32.
-        attention: mechanism by which the passage attends to the question, such as "softmax" (the
+        attention: name of the attention from the passage to the question, such as "softmax" (the
             default) or "coda".
-        attention_options: for "coda", dict of constructor arguments of `CoDA`; they also apply to
-            `self_attention` where it names the same mechanism.
-        self_attention: mechanism by which the passage attends to itself, or "none". Defaults to
+        attention_options: dict of the attention's options, such as {"gate_range": "centered"} for
+            "coda"; they also apply to `self_attention` where it names the same attention.
+        self_attention: name of the attention from the passage to itself, or "none". Defaults to
             "softmax".
         final_connectors: whether U_1 and U_2 are connected to every layer of the question. Defaults
             to True.
@@ -60,7 +68,7 @@ class DecaProp(Reader):
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
-        inputs: dict of tensors; see `Reader`.
+        inputs: dict of tensors, as for `AttentionFlowReader`.
         training: whether dropout is on.
 
     Returns:
@@ -107,3 +115,148 @@ class DecaProp(Reader):
         **kwargs: Any,
     ) -> None:
         super().__init__(DecaPropNetwork, arguments_of(DecaProp.__init__, locals()), **kwargs)
+
+
+class DecaPropNetwork(SpanNetwork):
+    """`DecaProp` without its word features: two sequences of vectors to span logits.
+
+    The arguments are those of `DecaProp` from `units` on.
+    """
+
+    def __init__(
+        self,
+        *,
+        units: int,
+        num_layers: int,
+        connectors: bool,
+        use_intra: bool,
+        factors: int,
+        attention: str,
+        attention_options: dict[str, Any] | None,
+        self_attention: str,
+        final_connectors: bool,
+        pointer: str,
+        dropout: float,
+        attention_dropout: float,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        check_positive_integer(units, "units")
+        check_positive_integer(num_layers, "num_layers")
+        check_rate(dropout, "dropout")
+        check_choice(attention, MECHANISMS, "attention")
+        check_choice(self_attention, (*MECHANISMS, "none"), "self_attention")
+        check_choice(pointer, POINTERS, "pointer")
+        self.units = units
+        make, layers = layer_maker(self.dtype_policy), range(num_layers)
+        connector, gru = BidirectionalAttentionConnector, BidirectionalGRU
+        self.encoders = [make(gru, f"encoder_{i}", units, dropout) for i in layers]
+        self.connectors = [
+            make(connector, f"connector_{i}_{j}", factors, use_intra=use_intra)
+            for i in layers
+            for j in (layers if connectors else ())
+        ]
+        self.attentions, self.middle = [], []
+        for name, kind in (("query", attention), ("self", self_attention)):
+            if kind in MECHANISMS:
+                options = {
+                    "attention": kind,
+                    "attention_options": attention_options if kind == attention else None,
+                    "dropout": dropout,
+                    "input_dropout": attention_dropout,
+                }
+                named = f"{name}_attention"
+                self.attentions.append(make(GatedContextQueryAttention, named, units, **options))
+                self.middle.append(make(gru, f"{name}_states", units, dropout))
+        self.final_connectors = [
+            make(connector, f"final_connector_{i}_{j}", factors)
+            for i in range(len(self.middle))
+            for j in (layers if final_connectors else ())
+        ]
+        self.pointer: Any = make(POINTERS[pointer], "pointer", units, dtype="float32")
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Create the weights."""
+        width = 2 * self.units
+        states = (*inputs_shape[0][:-1], width)
+        joined = len(self.encoders) * width
+        shape = inputs_shape[0]
+        for encoder in self.encoders:
+            encoder.build(shape)
+            shape = states
+        for connector in (*self.connectors, *self.final_connectors):
+            connector.build([states, states])
+            if connector in self.connectors:
+                joined += connector.compute_output_shape([states, states])[0][-1]
+        context = query = (*states[:-1], joined)
+        for attention, middle in zip(self.attentions, self.middle, strict=True):
+            attention.build([context, query])
+            middle.build(attention.compute_output_shape([context, query]))
+            context = query = states
+        pointed = (*states[:-1], width + 3 * len(self.final_connectors))
+        question = (*states[:-1], joined)
+        self.pointer.build(
+            [pointed, question] if isinstance(self.pointer, AttentiveSpanPointer) else pointed
+        )
+
+    def call(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Return the logits; see the class."""
+        masks = list(mask or (None, None))
+        # Per side, the outputs of the n encoders: (B, P, 2d) and (B, Q, 2d) each.
+        layers: list[list[Tensor]] = [[], []]
+        for found, x, one in zip(layers, inputs, masks, strict=True):
+            for encoder in self.encoders:
+                x = encoder(x, mask=one, training=training)
+                found.append(x)
+        features = _connected(self.connectors, layers[0], layers[1], masks, training)
+        # (B, P, 2dn + 3n²) and (B, Q, 2dn + 3n²); 6n² with `use_intra`.
+        passage, question = (
+            ops.concatenate([*found, *extra], axis=-1)
+            for found, extra in zip(layers, features, strict=True)
+        )
+        context, pair_masks = [passage, question], masks
+        states = []
+        for attention, middle in zip(self.attentions, self.middle, strict=True):
+            attended = attention(context, mask=pair_masks, training=training)
+            states.append(middle(attended, mask=masks[0], training=training))  # (B, P, 2d)
+            context, pair_masks = [states[-1]] * 2, [masks[0]] * 2
+        # With m attentions there are m·n final connectors of 3 features: x (B, P, 2d + 3mn).
+        features = _connected(self.final_connectors, states, layers[1], masks, training)
+        x = ops.concatenate([states[-1], *features[0]], axis=-1)
+        if isinstance(self.pointer, AttentiveSpanPointer):
+            return self.pointer([x, question], mask=masks)
+        return self.pointer(x, mask=masks[0])
+
+
+def _connected(
+    connectors: list[BidirectionalAttentionConnector],
+    passages: list[Tensor],
+    questions: list[Tensor],
+    masks: list[Tensor | None],
+    training: bool | None,
+) -> list[list[Tensor]]:
+    """Connect every passage layer to every question layer; return the features of both sides.
+
+    In training only one connector's tensors are in memory at a time: its gradient recomputes its
+    alignments, (B, P, Q).
+    """
+    if not connectors:
+        return [[], []]
+    calls = [
+        lambda *pair, connector=connector: tuple(
+            connector(list(pair), mask=masks, training=training)
+        )
+        for connector in connectors
+    ]
+    pairs = list(itertools.product(passages, questions))
+    found = (
+        rematerialize_in_turn(calls, pairs)
+        if training
+        else [call(*pair) for call, pair in zip(calls, pairs, strict=True)]
+    )
+    return [list(side) for side in zip(*found, strict=True)]

@@ -1,10 +1,11 @@
-"""Greedy and beam search over any model that gives the next token's logits step by step.
+"""Greedy, beam and sampling search over any model that gives the next token's logits step by step.
 
 Each search is a single graph (`keras.ops.while_loop`). It runs eagerly, under `tf.function` or
-`jax.jit`, and inside a SavedModel.
+`jax.jit`, and inside a SavedModel. `with_prompt` and `with_limits` wrap a step before a search.
 """
 
 import dataclasses
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -12,15 +13,19 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.models.prompts import PromptedStep, Step, begin
+from keras_quasiattn.ops.backend import cumsum
+from keras_quasiattn.ops.random import gumbel_noise
 
 Tensor = Any
+Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]
+Prefill = Callable[[Tensor, Tensor, Any], Any]
+_INDEX = 0x9E3779B1 - 2**32  # an odd number, by which the seeds of different positions differ
 
 
 def greedy_search(
     step: Step, cache: Any, length: Any, *, start_id: int = 1, end_id: int = 1, padding_id: int = 0
 ) -> tuple[Tensor, Tensor]:
-    """Chooses the most likely token at each position, up to the end token or `length` tokens.
+    """Choose the most likely token at each position, up to the end token or `length` tokens.
 
     Args:
         step: `step(tokens, index, cache) -> (logits, cache)`, for example `Transformer.step`. It
@@ -38,11 +43,8 @@ def greedy_search(
         its end. The loop stops when every row is finished.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
-    >>> tokens, log_probability = greedy_search(favours_two, keras.ops.zeros((1, 1)), length=3)
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
+    >>> tokens, log_probability = greedy_search(step, keras.ops.zeros((1, 1)), length=3)
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
     """
@@ -50,29 +52,111 @@ def greedy_search(
     def most_likely(log_probabilities: Tensor, index: Tensor) -> Tensor:
         return ops.argmax(log_probabilities, axis=-1)
 
-    return choose_tokens(
-        step, cache, length, most_likely, start_id=start_id, end_id=end_id, padding_id=padding_id
-    )
+    return _choose_tokens(step, cache, length, most_likely, start_id, end_id, padding_id)
 
 
-def choose_tokens(
+def sampling_search(
+    step: Step,
+    cache: Any,
+    length: Any,
+    *,
+    seed: Any,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    start_id: int = 1,
+    end_id: int = 1,
+    padding_id: int = 0,
+) -> tuple[Tensor, Tensor]:
+    """Draw each token from the model's probabilities, up to the end token or `length` tokens.
+
+    p(v) ∝ exp(logit[v] / temperature), over the `top_k` most likely tokens, and of these over the
+    fewest most likely ones whose p together reaches `top_p`
+
+    Tokens as likely as the last of these may be drawn too. A draw is the maximum of
+    log p(v) + Gumbel(0, 1) noise. The noise is a function of the seed, the position and the row.
+
+    Args:
+        step: as for `greedy_search`.
+        cache, length: as for `greedy_search`.
+        seed: an integer, which gives the same tokens in each call, or a
+            `keras.random.SeedGenerator`, which gives others in each.
+        temperature: number above 0; below 1 likely tokens become more likely. Defaults to 1.
+        top_k: positive integer, how many of the most likely tokens may be drawn; None for all.
+        top_p: number above 0, at most 1: which share of the probability, at `temperature` and among
+            the `top_k`, the tokens that may be drawn must hold; None, or 1, for all.
+        start_id, end_id, padding_id: as for `greedy_search`.
+
+    Returns:
+        Tokens (B, length), int32, and the log-probability (B,), float32, of each row's tokens up to
+        its end, at temperature 1 and over all tokens.
+
+    Raises:
+        ValueError: if `seed`, `temperature`, `top_k` or `top_p` is out of range.
+
+    Example:
+    >>> step = lambda tokens, index, cache: (99.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
+    >>> tokens, _ = sampling_search(step, keras.ops.zeros((1, 1)), length=3, seed=0)
+    >>> keras.ops.convert_to_numpy(tokens).tolist()
+    [[2, 2, 2]]
+    """
+    if not isinstance(temperature, (int, float)) or not temperature > 0:
+        raise ValueError(
+            f"`temperature` must be a number above 0. Received: temperature={temperature!r}"
+        )
+    if top_k is not None:
+        check_positive_integer(top_k, "top_k")
+    if top_p is not None and (
+        not isinstance(top_p, numbers.Real) or isinstance(top_p, bool) or not 0 < top_p <= 1
+    ):
+        raise ValueError(
+            f"`top_p` must be None or a number above 0, at most 1. Received: top_p={top_p!r}"
+        )
+    if isinstance(seed, keras.random.SeedGenerator):
+        key = ops.cast(seed.next(), "int32")
+    elif isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**31:
+        key = ops.convert_to_tensor([seed, 0], dtype="int32")
+    else:
+        raise ValueError(
+            "`seed` must be an integer from 0 to 2³¹ − 1 or a `keras.random.SeedGenerator`. "
+            f"Received: seed={seed!r}"
+        )
+
+    def draw(log_probabilities: Tensor, index: Tensor) -> Tensor:
+        scores = log_probabilities / temperature  # (B, V)
+        if top_k is not None:
+            least = ops.top_k(scores, min(top_k, scores.shape[-1]))[0][:, -1:]
+            scores = ops.where(scores >= least, scores, -float("inf"))
+        if top_p is not None and top_p < 1:  # at 1, rounding would leave out rare tokens
+            ordered = ops.top_k(scores, scores.shape[-1])[0]
+            probabilities = ops.softmax(ordered, axis=-1)
+            before = cumsum(probabilities) - probabilities
+            needed = ops.where(before < top_p, ordered, ordered[:, :1])
+            least = ops.min(needed, axis=-1, keepdims=True)
+            scores = ops.where(scores >= least, scores, -float("inf"))
+        here = ops.stack([key[0] + ops.cast(index, "int32") * _INDEX, key[1]])
+        noise = gumbel_noise(here, tuple(ops.shape(scores)), draws=1)
+        return ops.argmax(scores + ops.squeeze(noise, -1), axis=-1)
+
+    return _choose_tokens(step, cache, length, draw, start_id, end_id, padding_id)
+
+
+def _choose_tokens(
     step: Step,
     cache: Any,
     length: Any,
     choose: Callable[[Tensor, Tensor], Tensor],
-    *,
     start_id: int,
     end_id: int,
     padding_id: int,
 ) -> tuple[Tensor, Tensor]:
-    """Searches with one candidate in each row.
+    """Search with one candidate in each row, as `greedy_search` does.
 
-    `choose(log_probabilities, index)` takes (B, V), −∞ for padding, and returns token ids (B,). The
-    rest is as in `greedy_search`.
+    `choose(log_probabilities, index)` takes (B, V), −∞ for padding, and returns token ids (B,).
     """
     batch = _batch_size(cache)
     columns = ops.arange(length, dtype="int32")
-    prompted, answers, first = begin(step, batch, length, start_id, padding_id)
+    prompted, answers, first = _begin(step, batch, length, start_id, padding_id)
 
     def unfinished(index: Tensor, tokens: Tensor, finished: Tensor, *_: Any) -> Tensor:
         return ops.logical_and(index < length, ops.logical_not(ops.all(finished)))
@@ -94,27 +178,11 @@ def choose_tokens(
         total = ops.where(finished, total, total + gained)
         sequences = ops.where(ops.equal(columns, index), ops.expand_dims(chosen, 1), sequences)
         ends = ops.logical_and(ops.equal(chosen, end_id), ~prompted.is_given(index))
-        return (
-            index + 1,
-            chosen,
-            ops.logical_or(finished, ends),
-            sequences,
-            total,
-            cache,
-        )
+        return index + 1, chosen, ops.logical_or(finished, ends), sequences, total, cache
 
-    *_, sequences, total, _ = ops.while_loop(
-        unfinished,
-        body,
-        (
-            prompted.start,
-            first,
-            ops.zeros((batch,), dtype="bool"),
-            answers,
-            ops.zeros((batch,), dtype="float32"),
-            cache,
-        ),
-    )
+    finished, total = ops.zeros((batch,), dtype="bool"), ops.zeros((batch,), dtype="float32")
+    initial = (prompted.start, first, finished, answers, total, cache)
+    *_, sequences, total, _ = ops.while_loop(unfinished, body, initial)
     return sequences, total
 
 
@@ -129,7 +197,7 @@ def beam_search(
     end_id: int = 1,
     padding_id: int = 0,
 ) -> tuple[Tensor, Tensor]:
-    """Keeps the `beam_width` most likely prefixes and returns the best complete sequence.
+    """Keep the `beam_width` most likely prefixes and return the best complete sequence.
 
     score = log-probability / ((5 + number of tokens) / 6)^alpha, the end token counted
 
@@ -141,12 +209,10 @@ def beam_search(
         step: as for `greedy_search`; it is called with B·beam_width rows.
         cache: the initial cache, with B rows. The search repeats it for the beams and reorders it
             with them.
-        length: maximum number of tokens; an integer, or on TensorFlow a scalar tensor.
+        length: as for `greedy_search`.
         beam_width: positive integer. Defaults to 4.
         alpha: length penalty, 0 or more; larger values favour longer answers. Defaults to 0.6.
-        start_id: token at position 0, not part of the answer. Defaults to 1.
-        end_id: token that completes a sequence, part of the answer. Defaults to 1.
-        padding_id: fills the rest of a sequence and is never chosen. Defaults to 0.
+        start_id, end_id, padding_id: as for `greedy_search`.
 
     Returns:
         Tokens (B, length), int32, and their log-probability (B,), float32, without the penalty.
@@ -155,18 +221,15 @@ def beam_search(
         ValueError: if `beam_width` is not a positive integer, or `alpha` is negative.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
     >>> tokens, log_probability = beam_search(
-    ...     favours_two, keras.ops.zeros((1, 1)), length=3, beam_width=2
+    ...     step, keras.ops.zeros((1, 1)), length=3, beam_width=2
     ... )
     >>> keras.ops.convert_to_numpy(tokens).tolist()
     [[2, 2, 2]]
 
-    Reference: Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, without
-    coverage; the settings beam 4 and alpha 0.6 are Tensor2Tensor's.
+    Source: Wu et al. 2016, "Google's Neural Machine Translation System", eq. 14, without coverage;
+    the settings beam 4 and alpha 0.6 are Tensor2Tensor's.
     """
     width = check_positive_integer(beam_width, "beam_width")
     if not alpha >= 0:
@@ -175,7 +238,7 @@ def beam_search(
     columns = ops.arange(length, dtype="int32")
     # (B, 1): the row of each item's first beam among the B·K rows.
     first_rows = ops.expand_dims(ops.arange(batch, dtype="int32") * width, 1)
-    prompted, answers, _ = begin(step, batch, length, start_id, padding_id)
+    prompted, answers, _ = _begin(step, batch, length, start_id, padding_id)
 
     def score(log_probability: Tensor, tokens: Any) -> Tensor:
         return log_probability / ops.power((5.0 + ops.cast(tokens, "float32")) / 6.0, alpha)
@@ -236,31 +299,113 @@ def beam_search(
     nothing = ops.full((batch,), -float("inf"), dtype="float32")
     # A prompt that fills the answers leaves nothing to search for.
     total = ops.where(prompted.start < length, nothing, 0.0)
+    alive = ops.repeat(ops.expand_dims(answers, 1), width, axis=1)
     # All beams start identical, so only the first may be extended at the first step.
     alive_total = ops.where(ops.arange(width) == 0, ops.zeros((batch, width)), -float("inf"))
-    _, _, _, best, _, best_total, _ = ops.while_loop(
-        unfinished,
-        body,
-        (
-            prompted.start,
-            ops.repeat(ops.expand_dims(answers, 1), width, axis=1),
-            alive_total,
-            answers,
-            nothing,
-            total,
-            keras.tree.map_structure(lambda leaf: ops.repeat(leaf, width, axis=0), cache),
-        ),
-    )
+    cache = keras.tree.map_structure(lambda leaf: ops.repeat(leaf, width, axis=0), cache)
+    initial = (prompted.start, alive, alive_total, answers, nothing, total, cache)
+    _, _, _, best, _, best_total, _ = ops.while_loop(unfinished, body, initial)
     return best, best_total
 
 
+@dataclasses.dataclass(frozen=True)
+class PromptedStep:
+    """A step with the prompt that a search continues.
+
+    Args:
+        step: takes the token of each row's prompt where the row has one.
+        prompt: integers (B, P), the tokens of each row first, then padding.
+        lengths: integers (B,), how many tokens each row's prompt has.
+        start: scalar integer, how many positions the cache holds already.
+    """
+
+    step: Step
+    prompt: Tensor
+    lengths: Tensor
+    start: Tensor
+
+    def __call__(self, tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
+        """Take a step."""
+        return self.step(tokens, index, cache)
+
+    def is_given(self, index: Tensor) -> Tensor:
+        """Return whether each row's token at `index` belongs to its prompt, (B,)."""
+        return index < self.lengths
+
+
+def with_prompt(
+    step: Step,
+    cache: Any,
+    prompt: Tensor,
+    padding_id: int = 0,
+    *,
+    prefill: Prefill | None = None,
+    start_id: int = 1,
+) -> tuple[PromptedStep, Any]:
+    """Wrap a step and its cache so that the answer of each row begins with a prompt.
+
+    Padding before, between and after the tokens of a prompt is left out: a row's answer is the same
+    as for its tokens alone. At the positions of its prompt a row must take the prompt's tokens,
+    whose log-probabilities are then 0. An end token in the prompt is a token like others; the first
+    one after it ends the row.
+
+    With `prefill` the positions up to the end of the shortest prompt are read in one pass, and the
+    search begins after them. The answers are the same.
+
+    Args:
+        step: as for `greedy_search`.
+        cache: the initial cache, with B rows.
+        prompt: integers (B, P); padding may stand anywhere.
+        padding_id: id of padding. Defaults to 0.
+        prefill: `prefill(tokens, count, cache) -> cache`, for example `Transformer.prefill`, which
+            does to the cache what `step` does for the first `count` columns of `tokens` (B, P + 1),
+            one after the other. None (the default) reads them step by step.
+        start_id: token at position 0, as for the search. Only `prefill` needs it. Defaults to 1.
+
+    Returns:
+        The step and the cache to search with.
+
+    Example:
+    >>> from keras_quasiattn.models import greedy_search
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
+    >>> prompt = keras.ops.array([[0, 3], [3, 1]])
+    >>> step, cache = with_prompt(step, keras.ops.zeros((2, 1)), prompt)
+    >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
+    [[3, 2, 2], [3, 1, 2]]
+    """
+
+    def prompted(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
+        logits, inner = step(tokens, index, cache["cache"])
+        given = cache["prompt"]  # (B, P + 1), the last column is padding
+        place = ops.minimum(index, ops.shape(given)[1] - 1)
+        wanted = ops.expand_dims(ops.take(given, place, axis=1), 1)  # (B, 1)
+        free = ops.equal(wanted, padding_id)
+        return ops.where(free, logits, _forced(logits, wanted)), {**cache, "cache": inner}
+
+    prompt = ops.cast(prompt, "int32")
+    columns = ops.shape(prompt)[1]
+    is_token = ops.not_equal(prompt, padding_id)
+    # Different numbers, so that no backend needs a stable sort.
+    order = ops.arange(columns, dtype="int32") + ops.where(is_token, 0, columns)
+    prompt = ops.take_along_axis(prompt, ops.argsort(order, axis=1), axis=1)
+    lengths = ops.sum(ops.cast(is_token, "int32"), axis=1)
+    start = ops.zeros((), dtype="int32")
+    if prefill is not None:
+        # The shortest length; the number of columns in an empty batch, which has no minimum.
+        start = columns - ops.max(columns - lengths, initial=0)
+        starts = ops.full((ops.shape(prompt)[0], 1), start_id, dtype="int32")
+        cache = prefill(ops.concatenate([starts, prompt], axis=1), start, cache)
+    given = ops.pad(prompt, [(0, 0), (0, 1)], constant_values=padding_id)
+    return PromptedStep(prompted, prompt, lengths, start), {"prompt": given, "cache": cache}
+
+
 def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tuple[Step, Any]:
-    """Wraps a step and its cache so that each row has its own maximum length.
+    """Wrap a step and its cache so that each row has its own maximum length.
 
     A search has one `length` for all rows, so a short text batched with a long one could get a
     longer answer than it gets alone. The limits prevent that: after `limits[b]` − 1 tokens row b
-    must take the end token, whose log-probability is then 0. A prompt is not cut: if it is longer,
-    the end follows it.
+    must take the end token, whose log-probability is then 0. A longer prompt is not cut: the end
+    follows it.
 
     Args:
         step: as for `greedy_search`.
@@ -273,21 +418,16 @@ def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tupl
         The step and the cache to search with.
 
     Example:
-    >>> favours_two = lambda tokens, index, cache: (
-    ...     keras.ops.one_hot(2 - 0 * tokens, 4) * 9.0,
-    ...     cache,
-    ... )
-    >>> step, cache = with_limits(favours_two, keras.ops.zeros((2, 1)), keras.ops.array([1, 3]))
+    >>> step = lambda tokens, index, cache: (9.0 * keras.ops.one_hot(2 - 0 * tokens, 4), cache)
+    >>> step, cache = with_limits(step, keras.ops.zeros((2, 1)), keras.ops.array([1, 3]))
     >>> keras.ops.convert_to_numpy(greedy_search(step, cache, length=3)[0]).tolist()
     [[1, 0, 0], [2, 2, 1]]
     """
 
     def limited(tokens: Tensor, index: Tensor, cache: Any) -> tuple[Tensor, Any]:
         logits, inner = step(tokens, index, cache["cache"])
-        is_end = ops.equal(ops.arange(logits.shape[-1]), end_id)
-        end = ops.where(is_end, ops.cast(0.0, logits.dtype), -float("inf"))
         is_over = ops.expand_dims(index + 1 >= cache["limits"], 1)
-        return ops.where(is_over, end, logits), {**cache, "cache": inner}
+        return ops.where(is_over, _forced(logits, end_id), logits), {**cache, "cache": inner}
 
     limits = ops.cast(limits, "int32")
     if isinstance(step, PromptedStep):
@@ -296,17 +436,43 @@ def with_limits(step: Step, cache: Any, limits: Tensor, end_id: int = 1) -> tupl
     return limited, {"limits": limits, "cache": cache}
 
 
+def _begin(
+    step: Step, batch: Any, length: Any, start_id: int, padding_id: int
+) -> tuple[PromptedStep, Tensor, Tensor]:
+    """Prepare a search of `length` tokens in `batch` rows.
+
+    Returns:
+        The step with its prompt, which may be empty; the answers (B, length), of which only the
+        prompts are known; and the tokens (B,) at the first position that the search computes.
+    """
+    if not isinstance(step, PromptedStep):
+        zero = ops.zeros((), dtype="int32")
+        lengths = ops.zeros((batch,), dtype="int32")
+        step = PromptedStep(step, ops.zeros((batch, 0), dtype="int32"), lengths, zero)
+    starts, padding = (
+        ops.full((batch, 1), token, dtype="int32") for token in (start_id, padding_id)
+    )
+    tokens = ops.concatenate([starts, step.prompt, padding], axis=1)  # (B, P + 2)
+    places = ops.minimum(ops.arange(length, dtype="int32") + 1, ops.shape(tokens)[1] - 1)
+    return step, ops.take(tokens, places, axis=1), ops.take(tokens, step.start, axis=1)
+
+
 def _batch_size(cache: Any) -> Any:
     return ops.shape(keras.tree.flatten(cache)[0])[0]
 
 
+def _forced(logits: Tensor, token: Any) -> Tensor:
+    """Return logits shaped like `logits` (B, V) that allow only `token`, an id or ids (B, 1)."""
+    allowed = ops.equal(ops.arange(logits.shape[-1], dtype="int32"), token)
+    return ops.where(allowed, ops.cast(0.0, logits.dtype), -float("inf"))
+
+
 def _exclude_token(log_probabilities: Tensor, token: int) -> Tensor:
-    return ops.where(
-        ops.arange(log_probabilities.shape[-1]) == token, -float("inf"), log_probabilities
-    )
+    excluded = ops.arange(log_probabilities.shape[-1]) == token
+    return ops.where(excluded, -float("inf"), log_probabilities)
 
 
 def _pick(x: Tensor, positions: Tensor) -> Tensor:
-    """Returns x[b, positions[b]] for every row b."""
+    """Return x[b, positions[b]] for every row b."""
     positions = ops.reshape(positions, (-1,) + (1,) * (len(x.shape) - 1))
     return ops.squeeze(ops.take_along_axis(x, positions, axis=1), axis=1)

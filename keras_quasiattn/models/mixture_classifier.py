@@ -8,16 +8,20 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.models.evidence_lower_bound import evidence_lower_bound
-from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.pair_network import PairNetwork, pair_inputs, pair_masks
+from keras_quasiattn.models.functional_model import (
+    EmbeddingModel,
+    arguments_of,
+    is_real,
+    policy_of,
+)
+from keras_quasiattn.models.pair_classifier import PairNetwork, pair_inputs
 from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class MixtureClassifier(FunctionalModel):
+class MixtureClassifier(EmbeddingModel):
     """Classifies two texts by a mixture of K pair networks over one embedding.
 
     log p(y | a, b) = logsumexp_c log p(y | a, b; θ_c) − log K
@@ -38,15 +42,16 @@ class MixtureClassifier(FunctionalModel):
         vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes, at least 2.
         components: K dicts, one per component, of `PairClassifier` arguments from `units` on.
-        common: dict of such arguments for all components and for q; their own dicts override it.
+        common: dict of such arguments for all components and for q; the dict of a component and
+            `inference` override it.
         embedding_dim: width of the embedding. Defaults to 300.
         train_embedding: whether the embedding is trained. Defaults to True.
-        objective: "exact" or "elbo".
-        estimator: how the bound is computed: "enumeration" sums over all components, "reinforce"
-            draws one component from q for each pair.
+        objective: "exact" (the default) or "elbo".
+        estimator: how the bound is computed: "enumeration" (the default) sums over all components,
+            "reinforce" draws one component from q for each pair.
         inference: dict of such arguments for q.
         kl_weight: factor of the divergence. With 1, the default, the objective is a lower bound.
-        seed: seed for drawing components.
+        seed: seed for drawing components; None draws others in every run.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the log-probabilities are always
             float32).
 
@@ -55,9 +60,9 @@ class MixtureClassifier(FunctionalModel):
         training: whether dropout is on.
 
     Returns:
-        Log-probabilities (B, num_classes), float32. With "elbo" in training, a dict of them, as
-        "mixture", and of the components' (B, K, num_classes), which the bound needs, as
-        "components".
+        Log-probabilities (B, num_classes), float32. With "elbo" in training, a dict: "mixture", the
+        log-probabilities, and "components", the log-probabilities of each component (B, K,
+        num_classes), which the bound needs.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -90,8 +95,6 @@ class MixtureClassifier(FunctionalModel):
         seed: int | None = None,
         **kwargs: Any,
     ) -> None:
-        check_positive_integer(vocabulary_size, "vocabulary_size")
-        check_positive_integer(embedding_dim, "embedding_dim")
         if check_positive_integer(num_classes, "num_classes") < 2:
             raise ValueError(
                 f"`num_classes` must be at least 2. Received: num_classes={num_classes}"
@@ -108,18 +111,12 @@ class MixtureClassifier(FunctionalModel):
         components = list(components)
         self._arguments = arguments_of(MixtureClassifier.__init__, locals())
         common = {**(common or {}), "dtype": policy}
-        embedding = keras.layers.Embedding(
-            vocabulary_size,
-            embedding_dim,
-            trainable=train_embedding,
-            dtype=policy,
-            name="embedding",
-        )
+        self._hold_embedding(policy)
         networks = [
             PairNetwork(num_classes, **{**common, **component}, name=f"component_{number}")
             for number, component in enumerate(components)
         ]
-        self._hold(_embedding=embedding, _components=networks)
+        self._hold(_components=networks)
         inputs = pair_inputs()
         mixture = _mixture(self.component_log_probabilities(**inputs))
         super().__init__(inputs=inputs, outputs=mixture, **kwargs)
@@ -131,15 +128,10 @@ class MixtureClassifier(FunctionalModel):
             self._inference.build([(None, None, embedding_dim)] * 2, (None, num_classes))
             self._seed_generator = keras.random.SeedGenerator(seed)
 
-    @property
-    def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer; its table can be set to pretrained word vectors."""
-        return self._embedding
-
     def component_log_probabilities(
         self, first: Tensor, second: Tensor, training: bool | None = None
     ) -> Tensor:
-        """Returns the log-probabilities of each component.
+        """Return the log-probabilities of each component.
 
         Args:
             first: ids (B, T), integers.
@@ -154,7 +146,7 @@ class MixtureClassifier(FunctionalModel):
         return ops.log_softmax(ops.stack(logits, axis=1), axis=-1)  # (B, K, num_classes)
 
     def posterior(self, first: Tensor, second: Tensor, labels: Tensor) -> Tensor:
-        """Returns p(c | y, a, b) ∝ p(y | a, b; θ_c): how well each component explains the label.
+        """Return p(c | y, a, b) ∝ p(y | a, b; θ_c): how well each component explains the label.
 
         Args:
             first: ids (B, T), integers.
@@ -168,7 +160,7 @@ class MixtureClassifier(FunctionalModel):
         return ops.softmax(_log_likelihood(components, self._rows(labels)), axis=-1)
 
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """Returns the mixture's log-probabilities, and which components its answer comes from.
+        """Return the mixture's log-probabilities, and which components its answer comes from.
 
         Args:
             first: ids (B, T), integers.
@@ -189,7 +181,7 @@ class MixtureClassifier(FunctionalModel):
     def call(
         self, inputs: dict[str, Tensor], training: bool | None = None, mask: Any = None
     ) -> Any:
-        """Returns the mixture's log-probabilities; see the class."""
+        """Return the mixture's log-probabilities; see the class."""
         if not training or self._arguments["objective"] == "exact":
             return super().call(inputs, training=training, mask=mask)
         components = self.component_log_probabilities(**inputs, training=training)
@@ -203,7 +195,7 @@ class MixtureClassifier(FunctionalModel):
         sample_weight: Any = None,
         training: bool = True,
     ) -> Tensor:
-        """Returns the compiled loss or, in training with "elbo", the mean of the negative bound."""
+        """Return the compiled loss or, in training with "elbo", the mean of the negative bound."""
         if not training or self._arguments["objective"] == "exact":
             return super().compute_loss(x, y, y_pred, sample_weight, training)
         components = (
@@ -232,12 +224,13 @@ class MixtureClassifier(FunctionalModel):
     def compute_metrics(
         self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None
     ) -> dict[str, Any]:
-        """Returns the compiled metrics of the mixture."""
+        """Return the compiled metrics of the mixture."""
         mixture = y_pred["mixture"] if isinstance(y_pred, dict) else y_pred
         return super().compute_metrics(x, y, mixture, sample_weight)
 
     def _embedded(self, first: Tensor, second: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        return [self._embedding(ids) for ids in (first, second)], pair_masks(first, second)
+        both = (first, second)
+        return [self._embedding(ids) for ids in both], [is_real(ids) for ids in both]
 
     def _rows(self, labels: Tensor) -> Tensor:
         # Class ids (B,) or probabilities (B, num_classes) to probabilities (B, num_classes).
@@ -262,3 +255,55 @@ class _NegativeBound(keras.losses.Loss):
 
     def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
         return -y_pred
+
+
+def evidence_lower_bound(
+    log_likelihood: Tensor,
+    log_posterior: Tensor,
+    component: Tensor | None = None,
+    kl_weight: float = 1.0,
+) -> Tensor:
+    """Return a lower bound of log p(y) = log Σ_c exp(log_likelihood_c)/K, to be maximized.
+
+    bound = Σ_c q_c·log_likelihood_c − kl_weight·KL(q ‖ uniform),  KL = Σ_c q_c·log q_c + log K
+
+    With `kl_weight` 1 it never exceeds log p(y), and equals it where q is the true posterior.
+    Without `component` the sum over c is exact. With `component`, which must be drawn from q, the
+    likelihood of that component replaces the sum; value and gradient are unbiased. The gradient for
+    q is then the REINFORCE gradient, (log_likelihood_c − log p(y))·∇log q_c. The baseline log p(y)
+    does not depend on the sample, and costs nothing because all components are given.
+
+    Args:
+        log_likelihood: (B, K), log p(y | c).
+        log_posterior: (B, K), log q(c | y), normalized.
+        component: None, or integers (B,) drawn from q.
+        kl_weight: factor of the divergence. Defaults to 1.
+
+    Returns:
+        (B,).
+
+    Example:
+    >>> likelihood, q = np.log([[0.5, 0.25]]), np.log([[0.5, 0.5]])
+    >>> bool(evidence_lower_bound(likelihood, q)[0] < np.log(0.375))
+    True
+
+    Source: Kingma and Welling 2014, "Auto-Encoding Variational Bayes", eq. 3; Williams 1992,
+    "Simple statistical gradient-following algorithms for connectionist reinforcement learning".
+    """
+    # Converted first, because PyTorch warns when its tensors are combined with NumPy arrays.
+    log_likelihood, log_posterior = map(ops.convert_to_tensor, (log_likelihood, log_posterior))
+    size = log_likelihood.shape[-1]
+    q = ops.exp(log_posterior)
+    divergence = ops.sum(q * log_posterior, axis=-1) + math.log(size)
+    if component is None:
+        return ops.sum(q * log_likelihood, axis=-1) - kl_weight * divergence
+    chosen = ops.one_hot(
+        component, size, dtype=keras.backend.standardize_dtype(log_likelihood.dtype)
+    )
+    # All terms below are (B,).
+    reward = ops.sum(chosen * log_likelihood, axis=-1)
+    score = ops.sum(chosen * log_posterior, axis=-1)
+    baseline = ops.logsumexp(log_likelihood, axis=-1) - math.log(size)
+    # The value is 0; the term only adds its gradient.
+    reinforce = ops.stop_gradient(reward - baseline) * (score - ops.stop_gradient(score))
+    return reward + reinforce - kl_weight * divergence

@@ -1,32 +1,44 @@
-"""Decomposable attention for classifying two texts, with softmax or CoDA."""
+"""Decomposable attention for classifying two texts: attend, compare, aggregate."""
 
-from typing import Any
+from typing import Any, cast
 
 import keras
 from keras import ops
 
+from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.pair_network import PairNetwork, pair_inputs, pair_masks
+from keras_quasiattn.layers.shared.dense import Dense
+from keras_quasiattn.layers.shared.dense_stack import DenseStack
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
+from keras_quasiattn.models.functional_model import (
+    EmbeddingModel,
+    arguments_of,
+    is_real,
+    layer_maker,
+    policy_of,
+)
+from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
+Shape = tuple[int | None, ...]
+COMPARISONS = ("concat", "difference")
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class PairClassifier(FunctionalModel):
+class PairClassifier(EmbeddingModel):
     """Classifies two texts by decomposable attention: embed, attend, compare, aggregate.
 
     a, b = P·table[ids];  β, α = attend(a, b);  v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);
     logits = W·H([v1; v2]) + w
 
-    With intra-attention, [a; a'] and [b; b'] replace a and b. Only the intra-attention's distances
-    depend on word order. β and α are weighted sums of b and a themselves, not of their projections
-    by F. F, G and H are ReLU networks. For ranking, use two classes and take the probability of the
-    positive class as score.
+    With intra-attention, [a; a'] and [b; b'] replace a and b. Only the distances of the
+    intra-attention depend on word order. β and α are weighted sums of b and a themselves, not of
+    their projections by F. F, G and H are ReLU networks. For ranking, use two classes and take the
+    probability of the positive class as score.
 
     Padding is id 0 and changes nothing. A text that is all padding has the sum v = 0 and gives
-    finite logits. The tokenizer may prepend a null token, to which words without a counterpart can
-    align.
+    finite logits. Words without a counterpart can align to a null token, if the tokenizer prepends
+    one.
 
     Args:
         vocabulary_size: number of token ids, including 0 for padding.
@@ -39,17 +51,17 @@ class PairClassifier(FunctionalModel):
         intra_attention: whether each text first attends to itself, which doubles the width.
             Defaults to False.
         intra_options: dict of `IntraSentenceAttention` arguments that override those of this model.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; the error for an
+        attention: name of an attention, such as "softmax" (the default) or "coda"; the error for an
             unknown name lists all.
-        attention_options: dict of the mechanism's options, as for `layers.DecomposableAttention`:
-            for "coda" on short vectors such as a new embedding's, {"scaling": "none"}.
+        attention_options: dict of the attention's options, as for `layers.DecomposableAttention`:
+            for "coda" on short vectors, such as those of a new embedding, {"scaling": "none"}.
         dropout: rate in [0, 1) before every layer of G and H. Defaults to 0.
         attention_dropout: rate in [0, 1) before every layer of F. Defaults to 0, which is usually
             best with "coda"; see `layers.DecomposableAttention`.
         kernel_initializer: initializer of every kernel except the embedding. Defaults to
             "glorot_uniform".
         comparison: what G reads: "concat" (the default), [a_i; β_i], or "difference", also
-            |a_i − β_i| and a_i·β_i (Chen et al. 2017), which few training pairs teach faster.
+            |a_i − β_i| and a_i·β_i (Chen et al. 2017), which learns faster from few pairs.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
     Call arguments:
@@ -92,35 +104,22 @@ class PairClassifier(FunctionalModel):
         comparison: str = "concat",
         **kwargs: Any,
     ) -> None:
-        check_positive_integer(vocabulary_size, "vocabulary_size")
-        check_positive_integer(embedding_dim, "embedding_dim")
         policy = policy_of(kwargs.pop("dtype", None))
         self._arguments = arguments_of(PairClassifier.__init__, locals())
-        embedding = keras.layers.Embedding(
-            vocabulary_size,
-            embedding_dim,
-            trainable=train_embedding,
-            dtype=policy,
-            name="embedding",
-        )
+        self._hold_embedding(policy)
         own = ("vocabulary_size", "embedding_dim", "train_embedding")
         of_network = {name: value for name, value in self._arguments.items() if name not in own}
         network = PairNetwork(**of_network, dtype=policy, name="network")
         self._arguments["kernel_initializer"] = keras.initializers.serialize(
             network.kernel_initializer
         )
-        self._hold(_embedding=embedding, _network=network)
+        self._hold(_network=network)
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs), **kwargs)
         self.dtype_policy = policy
 
-    @property
-    def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer; its table can be set to pretrained word vectors."""
-        return self._embedding
-
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """Returns the logits and the attention weights.
+        """Return the logits and the attention weights.
 
         Args:
             first: ids (B, T), integers.
@@ -144,4 +143,147 @@ class PairClassifier(FunctionalModel):
 
     def _answer(self, first: Tensor, second: Tensor, **options: Any) -> Any:
         pair = [self._embedding(ids) for ids in (first, second)]
-        return self._network(pair, mask=pair_masks(first, second), **options)
+        return self._network(pair, mask=[is_real(first), is_real(second)], **options)
+
+
+class PairNetwork(QuantizedParts, keras.layers.Layer):
+    """`PairClassifier` without its embedding, so that the components of a mixture can share one.
+
+    a, b = P·a, P·b;  a, b = [a; a'], [b; b'];  β, α = attend(a, b);
+    v1 = Σ_i G([a_i; β_i]);  v2 = Σ_j G([b_j; α_j]);  logits = W·H([v1; v2; context]) + w
+
+    With `comparison="difference"` G reads [a_i; β_i; |a_i − β_i|; a_i·β_i].
+
+    Padding changes nothing, and a sequence that is all padding has the sum v = 0. The arguments are
+    those of `PairClassifier` from `units` on, and `num_classes`.
+
+    Call arguments:
+        inputs: [a, b], (B, T, features) and (B, S, features).
+        context: None, or vectors (B, C) that H reads too.
+        mask: [mask_a, mask_b], each None or boolean (B, T) and (B, S), True = real.
+        training: whether dropout is on.
+        return_attention_scores: whether to return the weights too.
+
+    Returns:
+        Logits (B, num_classes), or (logits, the weights of `DecomposableAttention`): one matrix
+        (B, T, S) with "coda", two with "softmax".
+    """
+
+    def __init__(
+        self,
+        num_classes: int,
+        units: int = 200,
+        num_layers: int = 2,
+        projection_dim: int | None = None,
+        intra_attention: bool = False,
+        intra_options: dict[str, Any] | None = None,
+        attention: str = "softmax",
+        attention_options: dict[str, Any] | None = None,
+        dropout: float = 0.0,
+        attention_dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        comparison: str = "concat",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_classes = check_positive_integer(num_classes, "num_classes")
+        self.units = check_positive_integer(units, "units")
+        if projection_dim is not None:
+            check_positive_integer(projection_dim, "projection_dim")
+        if intra_options and not intra_attention:
+            raise ValueError(
+                "`intra_options` need `intra_attention=True`. "
+                f"Received: intra_options={intra_options}, intra_attention={intra_attention}"
+            )
+        check_choice(comparison, COMPARISONS, "comparison")
+        self.comparison = comparison
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        sizes: dict[str, Any] = {"units": units, "num_layers": num_layers, "dropout": dropout}
+        chosen = {"attention": attention, "attention_options": attention_options}
+        make = self._make
+        self.projection = self.intra = None
+        if projection_dim:
+            self.projection = make(Dense, "projection", projection_dim, use_bias=False)
+        if intra_attention:
+            self.intra = make(IntraSentenceAttention, "intra", **sizes | (intra_options or {}))
+        self.attend = make(
+            DecomposableAttention, "attend", **sizes | chosen | {"dropout": attention_dropout}
+        )
+        self.compare = make(DenseStack, "compare", **sizes)
+        self.pooling = MaskedPooling("sum", dtype=self.dtype_policy, name="pooling")
+        self.aggregate = make(DenseStack, "aggregate", **sizes)
+        self.output_layer = make(keras.layers.Dense, "logits", num_classes, dtype="float32")
+
+    def _make(self, kind: Any, name: str, *arguments: Any, **options: Any) -> Any:
+        # Every layer gets a clone: a shared initializer without a seed repeats its numbers.
+        options = {"kernel_initializer": self.kernel_initializer.clone(), **options}
+        return layer_maker(self.dtype_policy)(kind, name, *arguments, **options)
+
+    def build(self, inputs_shape: list[Shape], context_shape: Shape | None = None) -> None:
+        """Create the weights."""
+        shapes = [tuple(shape) for shape in inputs_shape]
+        for layer in (self.projection, self.intra):
+            if layer:
+                layer.build(shapes[0])
+                shapes = [layer.compute_output_shape(shape) for shape in shapes]
+        self.attend.build(shapes)
+        batch, _, width = shapes[0]
+        context = context_shape[-1] if context_shape else 0
+        read = {"concat": 2, "difference": 4}[self.comparison]
+        self.compare.build((batch, None, read * cast(int, width)))
+        self.pooling.build((batch, None, self.units))
+        self.aggregate.build((batch, 2 * self.units + cast(int, context)))
+        self.output_layer.build((batch, self.units))
+
+    def call(
+        self,
+        inputs: list[Tensor],
+        context: Tensor | None = None,
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Return the logits, or the logits and the weights; see the class."""
+        pair = list(inputs)
+        masks = list(mask or (None, None))
+        if self.projection:
+            pair = [self.projection(x) for x in pair]  # (B, T or S, projection_dim)
+        if self.intra:
+            pair = [
+                self.intra(x, mask=m, training=training) for x, m in zip(pair, masks, strict=True)
+            ]
+        # (B, T, width) and (B, S, width), then any weights (B, T, S)
+        outputs = self.attend(
+            pair, mask=masks, training=training, return_attention_scores=return_attention_scores
+        )
+        sums = []
+        for x, aligned, m in zip(pair, outputs[:2], masks, strict=True):
+            read = [x, aligned]
+            if self.comparison == "difference":
+                read += [ops.abs(x - aligned), x * aligned]
+            # (B, L, 2·width or 4·width) to (B, L, units), L = T or S; summed over L (B, units).
+            compared = self.compare(ops.concatenate(read, axis=-1), training=training)
+            sums.append(self.pooling(compared, mask=m))
+        if context is not None:
+            sums.append(ops.cast(context, self.compute_dtype))
+        # (B, 2·units), or (B, 2·units + C) with a context.
+        logits = self.output_layer(
+            self.aggregate(ops.concatenate(sums, axis=-1), training=training)
+        )
+        return (logits, *outputs[2:]) if return_attention_scores else logits
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> None:
+        """Return None: the logits have no positions left to mask."""
+        return None
+
+    def compute_output_shape(
+        self, inputs_shape: list[Shape], context_shape: Shape | None = None
+    ) -> Shape:
+        """Return (B, num_classes)."""
+        return (inputs_shape[0][0], self.num_classes)
+
+
+def pair_inputs() -> dict[str, Tensor]:
+    """Return symbolic ids of the first and the second text."""
+    return {name: keras.Input((None,), dtype="int32", name=name) for name in ("first", "second")}

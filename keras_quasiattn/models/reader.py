@@ -1,4 +1,4 @@
-"""The base class of models that find an answer in a passage: inputs, and logits without padding."""
+"""What all readers share: features of words, logits without padding, and the best spans."""
 
 from typing import Any
 
@@ -6,13 +6,21 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.models.character_states import CharacterStates
-from keras_quasiattn.models.functional_model import FunctionalModel, policy_of
-from keras_quasiattn.models.span_network import SpanNetwork
-from keras_quasiattn.ops.masking import zero_masked
+from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
+from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
+from keras_quasiattn.models.functional_model import (
+    EmbeddingModel,
+    is_real,
+    layer_maker,
+    policy_of,
+)
+from keras_quasiattn.ops.masking import largest, zero_masked, zero_padding
 
 Tensor = Any
+Shape = tuple[int | None, ...]
 SIDES = ("passage", "question")
+CHARACTERS = 257  # 256 byte values, plus 0 for padding
 WORD_FEATURES = (
     *("vocabulary_size", "embedding_dim", "train_embedding"),
     *("character_units", "character_dim", "exact_match", "frequency"),
@@ -21,38 +29,54 @@ WORD_FEATURES = (
 PADDING_LOGIT = -1e9
 
 
-class Reader(FunctionalModel):
+class SpanNetwork(QuantizedParts, keras.layers.Layer):
+    """Maps two sequences of vectors to span logits; a `Reader` makes it from its own arguments.
+
+    Call arguments:
+        inputs: [passage (B, P, width), question (B, Q, width)].
+        mask: [mask_p, mask_q], each None or boolean (B, P) and (B, Q), True = real.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, P, 2) of start and end, float32.
+    """
+
+    supports_masking = True
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
+        """Return the mask of the passage."""
+        return None if mask is None else mask[0]
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Shape:
+        """Return (B, P, 2)."""
+        return (*inputs_shape[0][:-1], 2)
+
+    def compute_output_spec(self, inputs: list[Tensor], **options: Any) -> Any:
+        """Return symbolic logits (B, P, 2)."""
+        shapes = [tuple(x.shape) for x in inputs]
+        return keras.KerasTensor(self.compute_output_shape(shapes), dtype="float32")
+
+
+class Reader(EmbeddingModel):
     """Finds where an answer begins and ends in a passage; subclasses provide the network.
 
     logits = network([table[ids]; characters; exact match; frequency] of passage and of question)
 
-    Exact match tells of each word whether it occurs in the other text, frequency which share of its
-    own text it makes up. Both compare the words' forms: integers that are equal for words that
+    Exact match is 1 for a word that occurs in the other text, frequency is the share of its own
+    text that a word makes up. Both compare the words' forms: integers that are equal for words that
     count as the same, including words outside the vocabulary.
 
     Padding is id 0, follows the text and changes nothing. A passage or question that is all padding
     gives finite logits.
 
+    Inputs and logits are described in `AttentionFlowReader`.
+
     Args:
         network: class of the network, a `SpanNetwork`.
-        arguments: what the subclass was given: `vocabulary_size`, `embedding_dim`,
-            `train_embedding`, `character_units`, `character_dim`, `exact_match` and `frequency` are
-            for the words' features, all others are arguments of the network.
+        arguments: the arguments of the subclass: those in `WORD_FEATURES` are for the features of
+            words, all others are arguments of the network.
         dtype: a dtype policy; the logits are always float32.
         **kwargs: `name` and `trainable`.
-
-    Call arguments:
-        inputs: {"passage": ids (B, P), "question": ids (B, Q)}, integers. With characters also
-            "passage_characters" (B, P, C) and "question_characters" (B, Q, C), integers from 0
-            (padding) to 256. With exact match or frequency also "passage_forms" (B, P) and
-            "question_forms" (B, Q), any integers.
-        training: whether dropout is on.
-
-    Returns:
-        Logits (B, P, 2) of start and end, float32, −1e9 at padding.
-
-    Raises:
-        ValueError: if an argument is out of range.
     """
 
     def __init__(
@@ -64,44 +88,26 @@ class Reader(FunctionalModel):
     ) -> None:
         self._arguments, of_network = arguments, dict(arguments)
         words = {name: of_network.pop(name) for name in WORD_FEATURES}
-        check_positive_integer(words["vocabulary_size"], "vocabulary_size")
-        check_positive_integer(words["embedding_dim"], "embedding_dim")
         policy = policy_of(dtype)
-        embedding = keras.layers.Embedding(
-            words["vocabulary_size"],
-            words["embedding_dim"],
-            trainable=words["train_embedding"],
-            dtype=policy,
-            name="embedding",
-        )
-        units, width = words["character_units"], words["character_dim"]
+        self._hold_embedding(policy)
+        make, units, width = layer_maker(policy), words["character_units"], words["character_dim"]
         self._hold(
-            _network=network(**of_network, dtype=policy, name="network"),
-            _embedding=embedding,
-            _characters=CharacterStates(units, width, dtype=policy, name="characters")
-            if units
-            else None,
+            _network=make(network, "network", **of_network),
+            _characters=make(CharacterStates, "characters", units, width) if units else None,
         )
         inputs = {side: keras.Input((None,), dtype="int32", name=side) for side in SIDES}
+        with_forms = words["exact_match"] or words["frequency"]
         for side in SIDES:
-            if units:
-                name = f"{side}_characters"
-                inputs[name] = keras.Input((None, None), dtype="int32", name=name)
-            if words["exact_match"] or words["frequency"]:
-                name = f"{side}_forms"
-                inputs[name] = keras.Input((None,), dtype="int32", name=name)
-        super().__init__(
-            inputs=inputs, outputs=self._answer(inputs, policy.compute_dtype), **kwargs
-        )
+            for kind, rank, read in (("characters", 2, units), ("forms", 1, with_forms)):
+                if read:
+                    name = f"{side}_{kind}"
+                    inputs[name] = keras.Input((None,) * rank, dtype="int32", name=name)
+        outputs = self._answer(inputs, policy.compute_dtype)
+        super().__init__(inputs=inputs, outputs=outputs, **kwargs)
         self.dtype_policy = policy
 
-    @property
-    def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer; its table can be set to pretrained word vectors."""
-        return self._embedding
-
     def _answer(self, inputs: dict[str, Tensor], dtype: str) -> Tensor:
-        masks = [ops.not_equal(inputs[side], 0) for side in SIDES]
+        masks = [is_real(inputs[side]) for side in SIDES]
         pair = []
         for side, mask, other, other_mask in zip(
             SIDES, masks, SIDES[::-1], masks[::-1], strict=True
@@ -122,11 +128,104 @@ class Reader(FunctionalModel):
             pair.append(ops.concatenate(parts, axis=-1) if len(parts) > 1 else parts[0])
         logits = ops.cast(self._network(pair, mask=masks), "float32")
         real = ops.expand_dims(masks[0], -1)
-        return zero_masked(logits, real) + PADDING_LOGIT * ops.cast(
-            ops.logical_not(real), "float32"
-        )
+        padding = ops.cast(ops.logical_not(real), "float32")
+        return zero_masked(logits, real) + PADDING_LOGIT * padding
 
 
 def _same(forms: Tensor, others: Tensor, mask: Tensor) -> Tensor:
-    """(B, L, M): whether word l of `forms` (B, L) equals the real word m of `others` (B, M)."""
+    """Return (B, L, M): whether word l of `forms` (B, L) is the real word m of `others` (B, M)."""
     return ops.logical_and(ops.equal(forms[:, :, None], others[:, None, :]), mask[:, None, :])
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class CharacterStates(QuantizedParts, keras.layers.Layer):
+    """The last states of a bidirectional GRU over the characters of each word.
+
+    It maps ids (B, T, C), from 0 to 256, to states (B, T, 2·units). Padding is id 0 and follows the
+    characters. A word without characters gives exact zeros.
+
+    Example:
+    >>> CharacterStates(4)(keras.ops.ones((2, 5, 3), "int32")).shape == (2, 5, 8)
+    True
+
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension",
+    §3.1.
+    """
+
+    def __init__(self, units: int, embedding_dim: int = 20, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = check_positive_integer(units, "units")
+        self.embedding_dim = check_positive_integer(embedding_dim, "embedding_dim")
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Create the embedding and the GRU."""
+        make = layer_maker(self.dtype_policy)
+        self.embedding = make(keras.layers.Embedding, "embedding", CHARACTERS, self.embedding_dim)
+        self.embedding.build(None)
+        options = {"recurrent_initializer": OrthogonalInitializer}
+        gru = make(keras.layers.GRU, "gru", self.units, **options)
+        self.recurrent = make(bidirectional, "recurrent", gru)
+        self.recurrent.build((None, inputs_shape[-1], self.embedding_dim))
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """Return the states; see the class."""
+        shape = ops.shape(inputs)
+        words = ops.reshape(inputs, (-1, shape[2]))  # (B·T, C): each word is a sequence
+        mask = ops.not_equal(words, 0)
+        # (B·T, 2·units)
+        states = self.recurrent(self.embedding(words), mask=with_one_real_position(mask))
+        states = zero_padding(states, ops.any(mask, axis=-1))
+        return ops.reshape(states, (-1, shape[1], 2 * self.units))
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, T, 2·units)."""
+        return (*inputs_shape[:-1], 2 * self.units)
+
+    def compute_output_spec(self, inputs: Tensor) -> Any:
+        """Return symbolic states (B, T, 2·units)."""
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor arguments."""
+        return {**super().get_config(), "units": self.units, "embedding_dim": self.embedding_dim}
+
+
+def best_spans(start: Tensor, end: Tensor, longest: int = 16) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the best span of each row: the largest start_i + end_j with i ≤ j < i + longest.
+
+    Of spans with equal scores, the one that begins first wins, then the shortest. Memory is
+    P·longest per row.
+
+    Args:
+        start: scores (B, P) of beginning at a position; P is at least 1.
+        end: scores (B, P) of ending at a position.
+        longest: maximum number of positions in a span, at least 1. Defaults to 16.
+
+    Returns:
+        (first, last, score): int32 (B,), the positions of the span's first and last token, and the
+        score (B,).
+
+    Raises:
+        ValueError: if `longest` is below 1.
+
+    Example:
+    >>> import numpy as np
+    >>> start, end = np.array([[0.0, 5.0, 1.0, 0.0]]), np.array([[9.0, 0.0, 1.0, 2.0]])
+    >>> [np.asarray(x).tolist() for x in best_spans(start, end, longest=2)]
+    [[0], [0], [9.0]]
+    """
+    if longest < 1:
+        raise ValueError(f"`longest` must be at least 1. Received: longest={longest}")
+    start, end = ops.convert_to_tensor(start), ops.convert_to_tensor(end)
+    # (P, longest): the positions where a span from each start may end.
+    positions = ops.arange(ops.shape(start)[1], dtype="int32")[:, None] + ops.arange(
+        longest, dtype="int32"
+    )
+    lowest = -3.4e38 / 4  # a quarter of the float32 range, so that a sum with it stays finite
+    padded = ops.pad(end, ((0, 0), (0, longest - 1)), constant_values=lowest)
+    ends = ops.take(padded, positions, axis=1)  # (B, P, longest)
+    totals = start + largest(ends, -1, lowest)  # (B, P)
+    first = ops.cast(ops.argmax(totals, axis=-1), "int32")  # (B,)
+    lengths = ops.cast(ops.argmax(ends, axis=-1), "int32")  # (B, P): best length − 1 of each start
+    last = first + ops.squeeze(ops.take_along_axis(lengths, first[:, None], axis=1), 1)
+    return first, last, largest(totals, -1, lowest)

@@ -6,12 +6,17 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import DotAttention
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
-from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.real_tokens import is_real
+from keras_quasiattn.models.functional_model import (
+    FunctionalModel,
+    arguments_of,
+    check_token_ids,
+    is_real,
+    layer_maker,
+    policy_of,
+)
 from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
@@ -26,9 +31,9 @@ class Seq2Seq(FunctionalModel):
 
     With `attention` the encoder is bidirectional, s is a linear map of the last states of both
     directions, and the decoder attends to z: logits = [y; c]·W + b, c = DotAttention(y, z).
-    Without, s is all that the decoder gets from the source.
+    Without `attention`, s is all that the decoder gets from the source.
 
-    Inputs, padding and decoding are those of `Transformer`. Padding is id 0, follows the text and
+    Inputs, padding and decoding are as in `Transformer`. Padding is id 0, follows the text and
     changes nothing. The target input is the wanted output shifted by one, with id 1 in front. The
     logits carry the target's mask. `start_cache` and `step` serve the searches, and `prefill` reads
     a prompt for them (`models.with_prompt`). If a source is all padding, the decoder starts from
@@ -37,8 +42,8 @@ class Seq2Seq(FunctionalModel):
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
             Source and target share the ids, but each has its own embedding table.
-        attention: None (the default), or the name of a mechanism, such as "softmax" or "coda".
-        attention_options: dict of the mechanism's options, as for `layers.DotAttention`.
+        attention: None (the default), or the name of an attention, such as "softmax" or "coda".
+        attention_options: dict of the attention's options, as for `layers.DotAttention`.
         embedding_dim: width of both tables. Defaults to 100.
         units: units of each LSTM, per direction. Defaults to 100.
         num_layers: LSTM layers on each side. Defaults to 1.
@@ -61,7 +66,7 @@ class Seq2Seq(FunctionalModel):
     >>> model({"source": ids, "target": ids[:, :3]}).shape == (2, 3, 20)
     True
 
-    Reference: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks";
+    Source: Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks";
     attention: Luong et al. 2015, eqs. 7 and 8; the default sizes are those of the HW4 write-up,
     Tables 1 and 2 (Seq2Seq and Seq2SeqAttn). CoDA: Tay et al. 2019, eq. 10.
     """
@@ -77,71 +82,51 @@ class Seq2Seq(FunctionalModel):
         dropout: float = 0.0,
         **kwargs: Any,
     ) -> None:
-        if check_positive_integer(vocabulary_size, "vocabulary_size") < 2:
-            raise ValueError(
-                f"`vocabulary_size` must be above 1. Received: vocabulary_size={vocabulary_size}"
-            )
-        check_positive_integer(embedding_dim, "embedding_dim")
-        check_positive_integer(units, "units")
-        check_positive_integer(num_layers, "num_layers")
-        check_rate(dropout, "dropout")
+        check_token_ids(vocabulary_size)
         if attention is None and attention_options:
             raise ValueError(
                 "`attention_options` need `attention`; set it or drop the options. "
                 f"Received: attention_options={attention_options}, attention=None"
             )
         policy = policy_of(kwargs.pop("dtype", None))
-        self._arguments = arguments_of(Seq2Seq.__init__, locals())
+        positive = ("embedding_dim", "units", "num_layers")
+        self._arguments = arguments_of(
+            Seq2Seq.__init__, locals(), positive=positive, rates=("dropout",)
+        )
 
-        def lstm(name: str, **options: Any) -> keras.layers.LSTM:
-            return keras.layers.LSTM(
-                units,
-                recurrent_initializer=OrthogonalInitializer,
-                return_sequences=True,
-                dtype=policy,
-                name=name,
-                **options,
-            )
-
+        make, numbers = layer_maker(policy), range(num_layers)
+        embedding = keras.layers.Embedding
+        options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
+        decoders = [
+            make(keras.layers.LSTM, f"decoder_{number}", units, **options) for number in numbers
+        ]
+        options["return_state"] = True
+        encoders = [
+            make(keras.layers.LSTM, f"encoder_{number}", units, **options) for number in numbers
+        ]
         layers: dict[str, Any] = {
-            "source_embedding": keras.layers.Embedding(
-                vocabulary_size, embedding_dim, dtype=policy, name="source_embedding"
-            ),
+            "source_embedding": make(embedding, "source_embedding", vocabulary_size, embedding_dim),
             # The mask is passed on to the logits. The LSTM does not need it: padding follows the
             # text and cannot change earlier positions.
-            "target_embedding": keras.layers.Embedding(
-                vocabulary_size,
-                embedding_dim,
-                mask_zero=True,
-                dtype=policy,
-                name="target_embedding",
+            "target_embedding": make(
+                embedding, "target_embedding", vocabulary_size, embedding_dim, mask_zero=True
             ),
-            "encoders": [
-                lstm(f"encoder_{number}", return_state=True) for number in range(num_layers)
-            ],
-            "decoders": [lstm(f"decoder_{number}") for number in range(num_layers)],
-            "dropout": keras.layers.Dropout(dropout, dtype=policy, name="dropout"),
-            "output_layer": keras.layers.Dense(vocabulary_size, dtype="float32", name="logits"),
+            "encoders": encoders,
+            "decoders": decoders,
+            "dropout": make(keras.layers.Dropout, "dropout", dropout),
+            "output_layer": make(keras.layers.Dense, "logits", vocabulary_size, dtype="float32"),
         }
         if attention is not None:
             layers["encoders"] = [
-                bidirectional(encoder, dtype=policy, name=f"both_{encoder.name}")
-                for encoder in layers["encoders"]
+                make(bidirectional, f"both_{encoder.name}", encoder) for encoder in encoders
             ]
             layers["bridges"] = [
-                [
-                    Dense(units, dtype=policy, name=f"{state}_bridge_{number}")
-                    for state in ("hidden", "cell")
-                ]
-                for number in range(num_layers)
+                [make(Dense, f"{state}_bridge_{number}", units) for state in ("hidden", "cell")]
+                for number in numbers
             ]
-            layers["attention"] = DotAttention(
-                attention=attention,
-                attention_options=attention_options,
-                dtype=policy,
-                name="attention",
-            )
-            layers["join"] = keras.layers.Concatenate(dtype=policy, name="join")
+            given = {"attention": attention, "attention_options": attention_options}
+            layers["attention"] = make(DotAttention, "attention", **given)
+            layers["join"] = make(keras.layers.Concatenate, "join")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 
         inputs = {
@@ -151,7 +136,7 @@ class Seq2Seq(FunctionalModel):
         self.dtype_policy = policy
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Returns the logits and the decoder's attention weights.
+        """Return the logits and the decoder's attention weights.
 
         For the weights of a decoded answer, pass id 1 followed by the answer as `target`.
 
@@ -165,7 +150,7 @@ class Seq2Seq(FunctionalModel):
         return self._answer(ops.cast(source, "int32"), ops.cast(target, "int32"), explained=True)
 
     def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
-        """Encodes `source` (B, S) for `step`.
+        """Encode `source` (B, S) for `step`.
 
         Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
         reorder rows. `length`, the number of target tokens, is not used: recurrent states have a
@@ -182,11 +167,11 @@ class Seq2Seq(FunctionalModel):
     def step(
         self, tokens: Tensor, index: Any, cache: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Runs the decoder for one position; the logits equal those of a full pass without dropout.
+        """Run the decoder for one position; the logits equal those of a full pass without dropout.
 
         Args:
             tokens: (B,) integers, the target tokens at position `index` (id 1 at index 0).
-            index: scalar integer; all earlier positions must have been passed already.
+            index: scalar integer; all earlier positions must have been run already.
             cache: from `start_cache` or the previous step.
 
         Returns:
@@ -204,7 +189,7 @@ class Seq2Seq(FunctionalModel):
         return self._output_layer(x), {**cache, "states": states}
 
     def prefill(self, tokens: Tensor, count: Any, cache: dict[str, Any]) -> dict[str, Any]:
-        """Does what `step` does for the first tokens, but for attention and logits.
+        """Run the recurrent states over the first positions, without attention and logits.
 
         Args:
             tokens: (B, P) integers, the target tokens from position 0 on (id 1 at position 0).
@@ -225,7 +210,7 @@ class Seq2Seq(FunctionalModel):
     def _step_states(
         self, embedded: Tensor, index: Any, states: list[list[Tensor]]
     ) -> tuple[Tensor, list[list[Tensor]]]:
-        """Returns the last layer's output (B, units) for `embedded` (B, P, D) at `index`."""
+        """Return the last layer's output (B, units) for `embedded` (B, P, D) at `index`."""
         # (B, D): a new tensor, without the Keras mask.
         x, new_states = ops.take(embedded, index, axis=1), []
         for decoder, state in zip(self._decoders, states, strict=True):
@@ -236,7 +221,7 @@ class Seq2Seq(FunctionalModel):
     def _encode(
         self, source: Tensor, training: bool | None = None
     ) -> tuple[Tensor, list[list[Tensor]]]:
-        """Returns the outputs (B, S, D) and, per decoder layer, the initial states (B, units)."""
+        """Return the outputs (B, S, D) and, per decoder layer, the initial states (B, units)."""
         mask = is_real(source)
         read, has_text = with_one_real_position(mask), ops.any(mask, axis=1, keepdims=True)
         x, states = self._source_embedding(source), []

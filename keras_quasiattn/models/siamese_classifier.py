@@ -12,12 +12,17 @@ from keras_quasiattn.layers import (
     ConflictAttention,
     MaskedPooling,
 )
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.dense import Dense
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.recurrence import with_one_real_position
-from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
+from keras_quasiattn.models.functional_model import (
+    EmbeddingModel,
+    arguments_of,
+    is_real,
+    layer_maker,
+    policy_of,
+)
+from keras_quasiattn.models.pair_classifier import pair_inputs
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 
@@ -42,7 +47,7 @@ _INTERACTIONS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class SiameseClassifier(FunctionalModel):
+class SiameseClassifier(EmbeddingModel):
     """Classifies two texts: one GRU encoder for both, an interaction between them, dense layers.
 
     u, v = GRU(… GRU(table[ids]));  u' = [u; v^A; v^C];  v' = [v; u^A; u^C]
@@ -59,16 +64,17 @@ class SiameseClassifier(FunctionalModel):
         vocabulary_size: number of token ids, including 0 for padding.
         num_classes: number of classes.
         interaction: "both" (the default), "attention", "conflict" or "none".
-        difference: the difference that conflict uses, as in `layers.ConflictAttention`.
+        difference: the difference that conflict uses, with the default of
+            `layers.ConflictAttention`.
         embedding_dim: width of the embedding. Defaults to 300.
         train_embedding: whether the embedding is trained. Defaults to True.
         units: width of every GRU and dense layer, and of the interaction's projections. Defaults to
             150.
         num_recurrent_layers: number of GRU layers. Defaults to 2.
         num_dense_layers: number of tanh layers before the logits. Defaults to 4.
-        pooling: "max", "mean" or "sum" over the words; the paper does not say which. Defaults to
-            "max": one contradicting word counts as much in a long text as in a short one, whereas a
-            mean dilutes it.
+        pooling: "max" (the default), "mean" or "sum" over the words; the paper does not say which.
+            With "max" one contradicting word counts as much in a long text as in a short one,
+            whereas a mean dilutes it.
         dropout: rate in [0, 1) after every GRU and tanh layer. Defaults to 0.2.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
@@ -106,65 +112,39 @@ class SiameseClassifier(FunctionalModel):
         dropout: float = 0.2,
         **kwargs: Any,
     ) -> None:
-        for name, value in (
-            ("vocabulary_size", vocabulary_size),
-            ("num_classes", num_classes),
-            ("embedding_dim", embedding_dim),
-            ("units", units),
-            ("num_recurrent_layers", num_recurrent_layers),
-            ("num_dense_layers", num_dense_layers),
-        ):
-            check_positive_integer(value, name)
-        check_rate(dropout, "dropout")
         check_choice(interaction, _INTERACTIONS, "interaction")
         policy = policy_of(kwargs.pop("dtype", None))
-        self._arguments = arguments_of(SiameseClassifier.__init__, locals())
-        named = {"dtype": policy, "name": "interaction"}
+        positive = ("num_classes", "units", "num_recurrent_layers", "num_dense_layers")
+        self._arguments = arguments_of(
+            SiameseClassifier.__init__, locals(), positive=positive, rates=("dropout",)
+        )
+        self._hold_embedding(policy)
+        make = layer_maker(policy)
+        options = {"return_sequences": True, "recurrent_initializer": OrthogonalInitializer}
         layers: dict[str, Any] = {
-            "embedding": keras.layers.Embedding(
-                vocabulary_size,
-                embedding_dim,
-                trainable=train_embedding,
-                dtype=policy,
-                name="embedding",
-            ),
             "recurrent": [
-                keras.layers.GRU(
-                    units,
-                    recurrent_initializer=OrthogonalInitializer,
-                    return_sequences=True,
-                    dtype=policy,
-                    name=f"recurrent_{number}",
-                )
+                make(keras.layers.GRU, f"recurrent_{number}", units, **options)
                 for number in range(num_recurrent_layers)
             ],
-            "recurrent_dropout": keras.layers.Dropout(
-                dropout, dtype=policy, name="recurrent_dropout"
-            ),
+            "recurrent_dropout": make(keras.layers.Dropout, "recurrent_dropout", dropout),
             "interaction": None,
-            "pooling": MaskedPooling(pooling, dtype=policy, name="pooling"),
+            "pooling": make(MaskedPooling, "pooling", pooling),
             "dense": [
-                Dense(units, activation="tanh", dtype=policy, name=f"dense_{number}")
+                make(Dense, f"dense_{number}", units, activation="tanh")
                 for number in range(num_dense_layers)
             ],
-            "dense_dropout": keras.layers.Dropout(dropout, dtype=policy, name="dense_dropout"),
-            "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
+            "dense_dropout": make(keras.layers.Dropout, "dense_dropout", dropout),
+            "output_layer": make(keras.layers.Dense, "logits", num_classes, dtype="float32"),
         }
-        make_interaction = _INTERACTIONS[interaction].layer
-        if make_interaction:
-            layers["interaction"] = make_interaction(units, difference=difference, **named)
+        if kind := _INTERACTIONS[interaction].layer:
+            layers["interaction"] = make(kind, "interaction", units, difference=difference)
         self._hold(**{f"_{name}": value for name, value in layers.items()})
         inputs = pair_inputs()
         super().__init__(inputs=inputs, outputs=self._answer(**inputs)["logits"], **kwargs)
         self.dtype_policy = policy
 
-    @property
-    def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer; its table can be set to pretrained word vectors."""
-        return self._embedding
-
     def explain(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        """Returns the logits and, for each text, the weights of the interaction.
+        """Return the logits and, for each text, the weights of the interaction.
 
         Args:
             first: ids (B, T), integers.
@@ -178,7 +158,7 @@ class SiameseClassifier(FunctionalModel):
         return self._answer(ops.cast(first, "int32"), ops.cast(second, "int32"))
 
     def _answer(self, first: Tensor, second: Tensor) -> dict[str, Tensor]:
-        masks = pair_masks(first, second)
+        masks = [is_real(first), is_real(second)]
         states = [self._states(ids, mask) for ids, mask in zip((first, second), masks, strict=True)]
         heads = _INTERACTIONS[self._arguments["interaction"]].heads
         pooled = []

@@ -1,4 +1,4 @@
-"""Replaces the attention layers in a model by those of another mechanism."""
+"""A copy of any model in which the attention layers are replaced by another attention."""
 
 import contextlib
 import warnings
@@ -12,7 +12,7 @@ from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAtt
 from keras_quasiattn.layers.shared.swapped_layer import Swap, holder_name, original_class
 from keras_quasiattn.ops.checks import check_choice
 
-# Attributes of sublayers that both layers have; the last one only where `use_gate` is set.
+# Sublayers that both layers have; the last one only where `use_gate` is set.
 _PROJECTIONS = ("_query_dense", "_key_dense", "_value_dense", "_output_dense", "_gate_dense")
 _WITH_HEADS = (keras.layers.MultiHeadAttention, keras.layers.GroupQueryAttention)
 
@@ -23,25 +23,25 @@ def swap_attention(
     attention_options: dict[str, Any] | None = None,
     **options: Any,
 ) -> keras.Model:
-    """Copies a model, replacing its attention by `MultiHeadCoDA` or another multi-head layer.
+    """Copy a model with its attention replaced by `MultiHeadCoDA` or another multi-head layer.
 
-    `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` and this package's
-    multi-head layers are replaced wherever they stand: in the model, in nested functional and
-    sequential models, in this package's blocks and Transformers, and in layers of your own or of
-    other packages that hold them as attributes, or in lists, tuples or dictionaries that are
+    The copy replaces `keras.layers.MultiHeadAttention`, `keras.layers.GroupQueryAttention` and this
+    package's multi-head layers wherever they stand: in the model, in nested functional and
+    sequential models, in this package's blocks and Transformers, and in your own layers or layers
+    of other packages that hold them as attributes, or in lists, tuples or dictionaries that are
     attributes. Layers of the wanted kind stay.
 
     Names, projection weights, masks and calls stay the same. All other layers keep their weights.
-    What is frozen stays frozen, and what a new layer learns beyond its projections is frozen if the
-    layer that it replaces is. The original model is not changed. Weights trained with softmax are a
-    good start only for the projections of another attention, not for its outputs: train the copy.
-    In the copy, the class of a layer of your own is a subclass of it, which swaps the attention
-    when the layer assigns it.
+    Frozen layers stay frozen, and weights that a new layer learns beyond its projections are frozen
+    if the layer that it replaces is. The original model does not change. Weights trained with
+    softmax are a good start only for the projections of another attention, not for its outputs:
+    train the copy. In the copy, the class of your own layer is a subclass of yours, which swaps the
+    attention when the layer assigns it.
 
-    What cannot be replaced is kept, and a warning names it with the reason: subclasses of
-    `MultiHeadAttention` by others, which may compute something else, `keras.layers.Attention` and
-    `AdditiveAttention`, which have no heads, and attention that a layer holds in another way than
-    above.
+    The copy keeps what cannot be replaced, and a warning names it with the reason: other people's
+    subclasses of `MultiHeadAttention`, which may compute something else, `keras.layers.Attention`
+    and `AdditiveAttention`, which have no heads, and attention that a layer holds in another way
+    than above.
 
     Args:
         model: a built functional or sequential model.
@@ -50,17 +50,17 @@ def swap_attention(
         attention_options: dict of arguments of that layer that `MultiHeadAttention` does not have,
             such as `{"gate_range": "centered"}`. `tuning.choose_attention` returns it with
             `attention`.
-        **options: the same, one by one.
+        **options: the same arguments, one by one.
 
     Returns:
-        The copy, not compiled, also where the model is.
+        The copy, not compiled, even if the model is.
 
     Raises:
         ValueError: if the model is neither functional nor sequential, has no layer to swap, or
             calls one with an argument that the new layer does not accept, such as a float mask; if
             `attention` is unknown; if an option is given twice, or changes the shape of a
-            projection; or if a layer whose weights are to be copied has LoRA or is quantized, and
-            its copy does not.
+            projection; or if a layer whose weights must be copied has LoRA or is quantized, and its
+            copy does not.
 
     Example:
     >>> import keras
@@ -111,7 +111,7 @@ def swap_attention(
 
 @contextlib.contextmanager
 def _as_not_compiled(model: keras.Model) -> Iterator[None]:
-    """Within, a model and those nested in it count as not compiled."""
+    """Make a model and the models in it count as not compiled within the context."""
     compiled = [one for one in model._flatten_layers() if getattr(one, "compiled", False)]
     for one in compiled:
         one.compiled = False
@@ -123,12 +123,12 @@ def _as_not_compiled(model: keras.Model) -> Iterator[None]:
 
 
 def _is_graph(layer: keras.Layer) -> bool:
-    """Whether this is a functional or sequential model."""
+    """Return whether this is a functional or sequential model."""
     return isinstance(layer, keras.Model) and hasattr(layer, "inputs")
 
 
 def _layers(model: keras.Model) -> Iterator[keras.Layer]:
-    """Yields the layers of a model, including those of nested functional and sequential models."""
+    """Yield the layers of a model, including those of nested functional and sequential models."""
     for layer in model.layers:
         if _is_graph(layer):
             yield from _layers(layer)
@@ -137,7 +137,7 @@ def _layers(model: keras.Model) -> Iterator[keras.Layer]:
 
 
 def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
-    """Returns the names of all layers, those within layers included, that hold such attention."""
+    """Return the names of all layers, including layers in layers, that hold such attention."""
     return {
         holder_name(one)
         for layer in layers
@@ -149,20 +149,20 @@ def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
 
 
 def _inside(layer: keras.Layer) -> list[keras.Layer]:
-    """Returns the layers directly in a layer or model."""
+    """Return the layers directly in a layer or model."""
     if _is_graph(layer):
         return layer.layers
     return layer._flatten_layers(include_self=False, recursive=False)
 
 
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
-    """Whether this is attention and what it was swapped for."""
+    """Return whether this is attention and the layer that replaces it."""
     one, other = map(original_class, pair)
     return issubclass(one, _WITH_HEADS) and one is not other
 
 
 def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Layer, keras.Layer]]:
-    """Yields a layer and its copy, and all layers in it with theirs, each before what it holds."""
+    """Yield a layer and its copy, then the layers in it, each with its copy."""
     yield source, target
     if _differ((source, target)):
         inside = [
@@ -177,7 +177,7 @@ def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Lay
 
 
 def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
-    """Builds what a functional graph does not: layers inside one that tells its output's shape."""
+    """Build what the graph does not: layers in a layer that defines its output's shape."""
     if source.built and not target.built:
         target.build_from_config(source.get_build_config())
     if not _differ((source, target)):
@@ -186,7 +186,7 @@ def _build_alike(source: keras.Layer, target: keras.Layer) -> None:
 
 
 def _transfer(source: keras.Layer, target: keras.Layer) -> None:
-    """Copies a layer's own weights, but those of swapped attention, and whether they train."""
+    """Copy a layer's own weights, and whether they train, unless the layer was swapped."""
     if _differ((source, target)):
         return
     if _adaptation(source) != _adaptation(target):
@@ -211,7 +211,7 @@ def _transfer(source: keras.Layer, target: keras.Layer) -> None:
 
 
 def _adaptation(layer: keras.Layer) -> str | None:
-    """Returns how the weights of a layer were adapted after it was built, and what to do."""
+    """Return how a layer's weights were adapted after it was built, and what to do about it."""
     if getattr(layer, "_is_quantized", False):
         return f"is quantized to {layer.quantization_mode}: swap first, quantize the copy"
     if getattr(layer, "lora_enabled", False):
@@ -223,7 +223,7 @@ def _adaptation(layer: keras.Layer) -> str | None:
 
 
 def _kept(layer: keras.Layer, swap: Swap) -> Iterator[str]:
-    """Yields, for each attention that a copied layer still has, its name and the reason."""
+    """Yield the name of each attention that a copied layer still has, and the reason."""
     for one in layer._flatten_layers():
         if swap.applies_to(one):
             reason = "its layer holds it neither as an attribute nor in a list or the like of one"

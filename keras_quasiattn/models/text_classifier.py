@@ -6,11 +6,16 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
 from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
-from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
+from keras_quasiattn.models.functional_model import (
+    EmbeddingModel,
+    arguments_of,
+    is_real,
+    layer_maker,
+    policy_of,
+)
 from keras_quasiattn.ops.checks import check_choice
 from keras_quasiattn.ops.masking import zero_padding
 
@@ -18,9 +23,9 @@ Tensor = Any
 
 
 class _Pooling(NamedTuple):
-    """How states become one vector: by a layer, or, with None, by taking the last ones.
+    """How states become one vector: by a layer or, with None, by taking the last states.
 
-    A gated layer reads the embeddings, too, and computes the last convolution itself, at the
+    A gated layer also reads the embeddings, and computes the last convolution itself, at the
     positions that it opens.
     """
 
@@ -38,18 +43,18 @@ _POOLINGS = {
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class TextClassifier(FunctionalModel):
+class TextClassifier(EmbeddingModel):
     """Classifies a text by an embedding, a few encoder layers, attention and a linear layer.
 
     h = Encoder(… Encoder(table[ids]));  c = Σ_t α_t·h_t;  logits = W·c + b
 
-    The encoder "lstm" is a bidirectional LSTM, whose states know the whole text, so any of them may
-    speak for it. "convolution" is relu(Σ_k V_k·x_{t+k} + v) over the nearest words: its state says
-    only what these say, so the weights α show which words decide.
+    The encoder "lstm" is a bidirectional LSTM. Each of its states depends on the whole text, so a
+    large weight does not show which words decide. "convolution" is relu(Σ_k V_k·x_{t+k} + v) over
+    the nearest words, and its states depend on these alone, so the weights α do show it.
 
     The attention gives α: "soft" is a softmax over all positions, "local" one over a window around
-    a predicted position, "gated" one over the positions whose gates are opened by an auxiliary
-    network that reads the embeddings. Outside training the last convolution is computed for the
+    a predicted position, "gated" one over the positions whose gates an auxiliary network opens,
+    which reads the embeddings. Outside training the model computes the last convolution for the
     open positions only. "none" takes the last states of both directions instead. With any other
     name, such as "softmax" or "coda", the states attend to each other by the multi-head layer of
     that name, and c is the mean of h + attention(h).
@@ -75,7 +80,7 @@ class TextClassifier(FunctionalModel):
             layer. Defaults to 0.
         train_embedding: whether the embedding is trained. Defaults to True.
         encoder: "lstm" (the default) or "convolution".
-        kernel_size: words that a convolution reads, an odd number; 1 reads no neighbours. Defaults
+        kernel_size: odd number of words that a convolution reads; 1 reads no neighbours. Defaults
             to 3.
         **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
 
@@ -94,7 +99,7 @@ class TextClassifier(FunctionalModel):
     >>> model(keras.ops.convert_to_tensor([[5, 4, 0], [7, 0, 0]])).shape == (2, 3)
     True
 
-    Reference: Xue et al. 2019, "Not All Attention Is Needed"; Zhou et al. 2016, "Attention-Based
+    Source: Xue et al. 2019, "Not All Attention Is Needed"; Zhou et al. 2016, "Attention-Based
     Bidirectional Long Short-Term Memory Networks for Relation Classification".
     """
 
@@ -115,21 +120,18 @@ class TextClassifier(FunctionalModel):
         kernel_size: int = 3,
         **kwargs: Any,
     ) -> None:
-        for name, value in (
-            ("vocabulary_size", vocabulary_size),
-            ("num_classes", num_classes),
-            ("embedding_dim", embedding_dim),
-            ("units", units),
-            ("num_layers", num_layers),
-            ("kernel_size", kernel_size),
-        ):
-            check_positive_integer(value, name)
-        check_rate(embedding_dropout, "embedding_dropout")
-        check_rate(dropout, "dropout")
+        policy = policy_of(kwargs.pop("dtype", None))
+        self._arguments = arguments_of(
+            TextClassifier.__init__,
+            locals(),
+            positive=("num_classes", "units", "num_layers", "kernel_size"),
+            rates=("embedding_dropout", "dropout"),
+        )
         check_choice(
             attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention"
         )
         check_choice(encoder, ("lstm", "convolution"), "encoder")
+        check_choice(merge_mode, ("concat", "sum"), "merge_mode")
         pooling = _POOLINGS.get(attention)
         local = encoder == "convolution"
         if kernel_size % 2 == 0:
@@ -139,85 +141,49 @@ class TextClassifier(FunctionalModel):
                 "`attention` must not be 'none' with `encoder='convolution'`, which has no last "
                 "states"
             )
-        if merge_mode not in ("concat", "sum"):
-            raise ValueError(
-                f"`merge_mode` must be 'concat' or 'sum'. Received: merge_mode={merge_mode!r}"
-            )
-        policy = policy_of(kwargs.pop("dtype", None))
-        self._arguments = arguments_of(TextClassifier.__init__, locals())
+        self._hold_embedding(policy)
         gates_convolution = local and pooling is not None and pooling.is_gated
         takes_all_states = pooling is None or pooling.layer is not None
+        make = layer_maker(policy)
+
+        def recurrent(number: int) -> keras.layers.Layer:
+            several = takes_all_states or number < num_layers - 1
+            options = {"return_sequences": several, "recurrent_initializer": OrthogonalInitializer}
+            lstm = make(keras.layers.LSTM, "lstm", units, **options)
+            return make(bidirectional, f"recurrent_{number}", lstm, merge_mode=merge_mode)
+
+        def convolution(number: int) -> keras.layers.Layer:
+            padding = "valid" if gates_convolution and number == num_layers - 1 else "same"
+            options = {"padding": padding, "activation": "relu"}
+            return make(keras.layers.Conv1D, f"convolution_{number}", units, kernel_size, **options)
+
+        dropout_layer, numbers = keras.layers.Dropout, range(num_layers)
         layers: dict[str, Any] = {
-            "embedding": keras.layers.Embedding(
-                vocabulary_size,
-                embedding_dim,
-                trainable=train_embedding,
-                dtype=policy,
-                name="embedding",
-            ),
-            "embedding_dropout": keras.layers.Dropout(
-                embedding_dropout, dtype=policy, name="embedding_dropout"
-            ),
-            "recurrent": [
-                bidirectional(
-                    keras.layers.LSTM(
-                        units,
-                        recurrent_initializer=OrthogonalInitializer,
-                        return_sequences=takes_all_states or number < num_layers - 1,
-                        dtype=policy,
-                        name="lstm",
-                    ),
-                    merge_mode=merge_mode,
-                    dtype=policy,
-                    name=f"recurrent_{number}",
-                )
-                for number in range(0 if local else num_layers)
-            ],
-            "convolutions": [
-                keras.layers.Conv1D(
-                    units,
-                    kernel_size,
-                    padding="valid" if gates_convolution and number == num_layers - 1 else "same",
-                    activation="relu",
-                    dtype=policy,
-                    name=f"convolution_{number}",
-                )
-                for number in range(num_layers if local else 0)
-            ],
-            "dropout": [
-                keras.layers.Dropout(dropout, dtype=policy, name=f"dropout_{number}")
-                for number in range(num_layers)
-            ],
-            "output_layer": keras.layers.Dense(num_classes, dtype="float32", name="logits"),
+            "embedding_dropout": make(dropout_layer, "embedding_dropout", embedding_dropout),
+            "recurrent": [] if local else [recurrent(number) for number in numbers],
+            "convolutions": [convolution(number) for number in numbers] if local else [],
+            "dropout": [make(dropout_layer, f"dropout_{number}", dropout) for number in numbers],
+            "output_layer": make(keras.layers.Dense, "logits", num_classes, dtype="float32"),
             "pooling": None,
         }
         options = attention_options or {}
         if gates_convolution:
             options = {**options, "convolution": layers["convolutions"].pop()}
         if pooling and pooling.layer:
-            layers["attention"] = pooling.layer(**options, dtype=policy, name="attention")
+            layers["attention"] = make(pooling.layer, "attention", **options)
         elif not pooling:
             width = units * (2 if merge_mode == "concat" and not local else 1)
-            heads = options.get("num_heads", 1)
-            layers["attention"] = MULTI_HEAD_LAYERS[attention](
-                **{"num_heads": 1, "key_dim": width // heads, **options},
-                dtype=policy,
-                name="attention",
-            )
-            layers["pooling"] = MaskedPooling(dtype=policy, name="pooling")
+            sizes = {"num_heads": 1, "key_dim": width // options.get("num_heads", 1)}
+            layers["attention"] = make(MULTI_HEAD_LAYERS[attention], "attention", **sizes | options)
+            layers["pooling"] = make(MaskedPooling, "pooling")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 
         ids = keras.Input((None,), dtype="int32", name="ids")
         super().__init__(inputs=ids, outputs=self._answer(ids)["logits"], **kwargs)
         self.dtype_policy = policy
 
-    @property
-    def embedding(self) -> keras.layers.Embedding:
-        """The embedding layer; its table can be set to pretrained word vectors."""
-        return self._embedding
-
     def explain(self, ids: Tensor) -> dict[str, Tensor]:
-        """Returns the logits, and the weights and gates of the attention.
+        """Return the logits, and the weights and gates of the attention.
 
         Args:
             ids: (B, T), integers.
@@ -231,7 +197,7 @@ class TextClassifier(FunctionalModel):
 
     def _answer(self, ids: Tensor, training: bool | None = None) -> dict[str, Tensor]:
         pooling = _POOLINGS.get(self._arguments["attention"])
-        mask = ops.not_equal(ids, 0)  # (B, T)
+        mask = is_real(ids)  # (B, T)
         embedded = self._embedding_dropout(self._embedding(ids), training=training)
         states = self._states(embedded, mask, training)  # (B, T, D), or the last ones (B, D)
         context, answer = states, {}
@@ -241,23 +207,22 @@ class TextClassifier(FunctionalModel):
             )
             context = self._pooling(states + attended, mask=mask)  # (B, T, D) to (B, D)
         elif pooling.layer:
-            beside = {"gate_inputs": embedded} if pooling.is_gated else {}
+            options = {"gate_inputs": embedded} if pooling.is_gated else {}
             context, *matrices = self._attention(
-                states, mask=mask, training=training, return_attention_scores=True, **beside
+                states, mask=mask, training=training, return_attention_scores=True, **options
             )
             answer = dict(zip(pooling.explains, matrices, strict=True))
         context = self._dropout[-1](context, training=training)  # (B, D)
         return {"logits": self._output_layer(context), **answer}
 
     def _states(self, x: Tensor, mask: Tensor, training: bool | None) -> Tensor:
-        between = self._dropout[:-1]
-        for number, convolution in enumerate(self._convolutions):
-            x = convolution(zero_padding(x, mask))
-            if number < len(between):
-                x = between[number](x, training=training)
         read = with_one_real_position(mask)
-        for number, recurrent in enumerate(self._recurrent):
-            x = recurrent(x, mask=read, training=training)
-            if number < len(between):
-                x = between[number](x, training=training)
+        layers = self._convolutions or self._recurrent
+        for number, layer in enumerate(layers):
+            if self._convolutions:
+                x = layer(zero_padding(x, mask))
+            else:
+                x = layer(x, mask=read, training=training)
+            if number < len(self._dropout) - 1:  # the last one follows the attention
+                x = self._dropout[number](x, training=training)
         return x

@@ -1,4 +1,4 @@
-"""The encoder-decoder Transformer and the Universal Transformer, with any attention."""
+"""Transformers with any attention: encoder-decoder, decoder only, and encoder only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
+from keras_quasiattn.layers.masked_pooling import MaskedPooling
 from keras_quasiattn.layers.shared.attention_cache import write_first
 from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
 from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
@@ -16,14 +16,178 @@ from keras_quasiattn.layers.timing_signal import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
-from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.models.real_tokens import first_real, is_real, mark_real
+from keras_quasiattn.models.decoding import greedy_search, with_prompt
+from keras_quasiattn.models.functional_model import (
+    FunctionalModel,
+    arguments_of,
+    check_token_ids,
+    is_real,
+    policy_of,
+)
+from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
+Cache = dict[str, Any]
+
+
+class _Decoder(FunctionalModel):
+    """What both decoders share: embedded tokens, blocks with a cache, logits from the same table.
+
+    A subclass holds `token_embedding`, `timing_signal`, `embedding_dropout`, `decoder_blocks` and
+    `decoder_norm`. Its cache has `target_mask` (B, length), `blocks` and, with an encoder,
+    `source_mask` (B, S). Every tensor of the cache has the batch as first axis, so a search may
+    repeat, drop and reorder rows.
+    """
+
+    num_layers: int
+    universal = adaptive = False
+
+    def step(self, tokens: Tensor, index: Any, cache: Cache) -> tuple[Tensor, Cache]:
+        """Run the decoder for one position; the logits equal those of a full pass without dropout.
+
+        Args:
+            tokens: (B,) integers, the tokens at position `index` (id 1 at index 0).
+            index: scalar integer below the `length` of the cache; all earlier positions must have
+                been run already.
+            cache: from `start_cache` or the previous step.
+
+        Returns:
+            Logits (B, vocabulary_size), float32, and the cache for the next position.
+        """
+        tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)  # (B, 1)
+        mask = cache["target_mask"]  # (B, length)
+        here = ops.equal(ops.arange(ops.shape(mask)[1], dtype="int32"), ops.cast(index, "int32"))
+        mask = ops.where(here, is_real(tokens), mask)
+
+        def run(block: TransformerDecoder, x: Tensor, one: Any) -> tuple[Tensor, Any]:
+            return block.step(x, index, one, mask, cache.get("source_mask"))
+
+        x, blocks = self._decode_with_cache(tokens, run, cache, start_index=index)
+        logits = ops.squeeze(self._logits(x), axis=1)  # (B, 1, vocabulary_size) to (B, …)
+        return logits, {**cache, "target_mask": mask, "blocks": blocks}
+
+    def prefill(self, tokens: Tensor, count: Any, cache: Cache) -> Cache:
+        """Run the first positions in one pass; the cache equals that of one `step` after another.
+
+        Args:
+            tokens: (B, P) integers, the tokens from position 0 on (id 1 at position 0).
+            count: scalar integer, how many of the P columns to read.
+            cache: from `start_cache`.
+
+        Returns:
+            The cache for a step at position `count`.
+        """
+        tokens = ops.cast(tokens, "int32")
+        columns = ops.arange(ops.shape(tokens)[1], dtype="int32")
+        mask = ops.logical_and(is_real(tokens), columns < ops.cast(count, "int32"))
+
+        def run(block: TransformerDecoder, x: Tensor, one: Any) -> tuple[Tensor, Any]:
+            return block.prefill(x, one, mask, cache.get("source_mask"))
+
+        _, blocks = self._decode_with_cache(tokens, run, cache, mask=mask)
+        return {**cache, "target_mask": write_first(cache["target_mask"], mask), "blocks": blocks}
+
+    def _decode_with_cache(
+        self,
+        tokens: Tensor,
+        run: Callable[[TransformerDecoder, Tensor, Any], tuple[Tensor, Any]],
+        cache: Cache,
+        start_index: Any = 0,
+        mask: Tensor | None = None,
+    ) -> tuple[Tensor, list[Any]]:
+        """Return the last block's output and every block's cache."""
+        blocks = []
+
+        def apply(x: Tensor, i: int) -> Tensor:
+            x, block_cache = run(self._block(self.decoder_blocks, i), x, cache["blocks"][i])
+            blocks.append(block_cache)
+            return x
+
+        x = self._embed(tokens, start_index=start_index, training=False)
+        options = {"start_index": start_index, "mask": mask, "training": False}
+        return self._apply_blocks("decoder", apply, x, **options), blocks
+
+    def _apply_blocks(
+        self,
+        side: str,
+        apply: Callable[[Tensor, int], Tensor],
+        x: Tensor,
+        start_index: Any = 0,
+        mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Apply `apply(x, i)` for every i; universal models add their signals and halting."""
+        progress = None
+        for i in range(self.num_layers):
+            if self.universal:
+                x = self.timing_signal(x, start_index=start_index)
+                x = getattr(self, f"{side}_step_signal")(x, step=i)
+            y = apply(x, i)
+            if self.adaptive:
+                is_last = i == self.num_layers - 1
+                halting = getattr(self, f"{side}_halting")
+                progress = halting(x, y, progress, mask=mask, is_last=is_last, training=training)
+                y = progress["output" if is_last else "state"]
+            x = y
+        return x
+
+    def _embed(self, ids: Tensor, start_index: Any = 0, training: bool | None = None) -> Tensor:
+        x = self.token_embedding(ids)
+        if not self.universal:
+            x = self.timing_signal(x, start_index=start_index)
+        return self.embedding_dropout(x, training=training)
+
+    def _block(self, blocks: list[Any], i: int) -> Any:
+        return blocks[0 if self.universal else i]
+
+    def _logits(self, x: Tensor) -> Tensor:
+        x = x if self.decoder_norm is None else self.decoder_norm(x)
+        return self.token_embedding(x, reverse=True)
+
+
+def _input_layers(arguments: dict[str, Any], policy: keras.DTypePolicy) -> dict[str, Any]:
+    """Make the layers between token ids and the first block, by name."""
+    size, width = arguments["vocabulary_size"], arguments["hidden_dim"]
+    return {
+        "token_embedding": TokenEmbedding(size, width, dtype=policy, name="token_embedding"),
+        "timing_signal": TimingSignal(dtype=policy, name="timing_signal"),
+        "embedding_dropout": keras.layers.Dropout(
+            arguments["dropout"], dtype=policy, name="embedding_dropout"
+        ),
+    }
+
+
+def _blocks(
+    kind: Callable[..., keras.layers.Layer],
+    name: str,
+    count: int,
+    arguments: dict[str, Any],
+    policy: keras.DTypePolicy,
+    **options: Any,
+) -> list[Any]:
+    """Make `count` encoder or decoder blocks."""
+    attention, given = arguments["attention"], arguments["attention_options"]
+    return [
+        kind(
+            intermediate_dim=arguments["intermediate_dim"],
+            num_heads=arguments["num_heads"],
+            attention=attention,
+            attention_options=options_at(number + 1, attention, given),
+            dropout=arguments["dropout"],
+            dtype=policy,
+            name=f"{name}_{number}",
+            **options,
+        )
+        for number in range(count)
+    ]
+
+
+def _norm(name: str, policy: keras.DTypePolicy) -> LayerNormalization:
+    return LayerNormalization(epsilon=1e-6, dtype=policy, name=name)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
-class Transformer(FunctionalModel):
+class Transformer(_Decoder):
     """Sequence to sequence: reads a source, then predicts each target token from the previous ones.
 
     x = √D·table[source] + position;  x = EncoderBlock(x), num_layers times;  z = LayerNorm(x)
@@ -35,14 +199,14 @@ class Transformer(FunctionalModel):
     padding out. The target input is the wanted output shifted by one, with id 1 (the end of the
     sequence, also used as start symbol) in front. Sequences may have any length.
 
-    `start_cache` and `step` serve the searches, and `prefill` reads the beginning of the answers at
-    once where it is given (`models.with_prompt`).
+    `start_cache` and `step` serve the searches, and `prefill` reads the given beginning of the
+    answers in one pass (`models.with_prompt`).
 
-    With `universal=True` a single encoder block and a single decoder block are applied `num_layers`
-    times each, and the position and a learned step vector are added before every application
-    (Universal Transformer). With `adaptive=True` too, each position halts on its own, at the latest
-    after `num_layers` applications (`layers.AdaptiveHalting`). Its output is the weighted mean of
-    its states, and the cost of pondering is added to the loss in training.
+    With `universal=True` the model applies a single encoder block and a single decoder block
+    `num_layers` times each, and adds the position and a learned step vector before every
+    application (Universal Transformer). With `adaptive=True` too, each position halts on its own,
+    at the latest after `num_layers` applications (`layers.AdaptiveHalting`). Its output is the
+    weighted mean of its states, and training adds the cost of pondering to the loss.
 
     Args:
         vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
@@ -51,8 +215,8 @@ class Transformer(FunctionalModel):
         hidden_dim: positive integer, the width D.
         intermediate_dim: positive integer, inner width of the feed-forward nets.
         num_heads: positive integer, attention heads; None if `attention` is a layer.
-        attention: name of a mechanism, such as "coda" (the default) or "softmax", or an unbuilt
-            layer; see `TransformerEncoder`.
+        attention: name of an attention, such as "coda" (the default) or "softmax", or an unbuilt
+            layer; see `layers.TransformerEncoder`.
         attention_options: dict of further constructor arguments for a named attention.
         dropout: rate in [0, 1) of every dropout. Defaults to 0.1.
         universal: whether the blocks share their weights. Defaults to False.
@@ -81,7 +245,7 @@ class Transformer(FunctionalModel):
 
     Named sizes: `Transformer(vocabulary_size=258, **TRANSFORMER_SIZES["tiny"])`.
 
-    Reference: Vaswani et al. 2017, "Attention Is All You Need"; Dehghani et al. 2019, "Universal
+    Source: Vaswani et al. 2017, "Attention Is All You Need"; Dehghani et al. 2019, "Universal
     Transformers"; details as in Tensor2Tensor, except that no target-space vector is added. CoDA:
     Tay et al. 2019, eq. 10.
     """
@@ -101,13 +265,7 @@ class Transformer(FunctionalModel):
         halting_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        if check_positive_integer(vocabulary_size, "vocabulary_size") < 2:
-            raise ValueError(
-                f"`vocabulary_size` must be above 1. Received: vocabulary_size={vocabulary_size}"
-            )
-        check_positive_integer(num_layers, "num_layers")
-        check_positive_integer(hidden_dim, "hidden_dim")
-        check_rate(dropout, "dropout")
+        check_token_ids(vocabulary_size)
         if adaptive and not universal:
             raise ValueError(
                 "`adaptive` needs `universal=True`. Received: adaptive=True, universal=False"
@@ -120,35 +278,19 @@ class Transformer(FunctionalModel):
         policy = policy_of(kwargs.pop("dtype", None))
         # A layer given as `attention` becomes plain config once; every block copies it from there.
         attention = AttentionChoice(attention, num_heads, None, attention_options).attention
-        self._arguments = arguments_of(Transformer.__init__, locals())
-
-        def block(number: int) -> dict[str, Any]:
-            return {
-                "intermediate_dim": intermediate_dim,
-                "num_heads": num_heads,
-                "attention": attention,
-                "attention_options": options_at(number + 1, attention, attention_options),
-                "dropout": dropout,
-                "dtype": policy,
-            }
-
+        self._arguments = given = arguments_of(
+            Transformer.__init__,
+            locals(),
+            positive=("num_layers", "hidden_dim"),
+            rates=("dropout",),
+        )
         copies = 1 if universal else num_layers
         layers = {
-            "token_embedding": TokenEmbedding(
-                vocabulary_size, hidden_dim, dtype=policy, name="token_embedding"
-            ),
-            "timing_signal": TimingSignal(dtype=policy, name="timing_signal"),
-            "embedding_dropout": keras.layers.Dropout(
-                dropout, dtype=policy, name="embedding_dropout"
-            ),
-            "encoder_blocks": [
-                TransformerEncoder(**block(i), name=f"encoder_block_{i}") for i in range(copies)
-            ],
-            "decoder_blocks": [
-                TransformerDecoder(**block(i), name=f"decoder_block_{i}") for i in range(copies)
-            ],
-            "encoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="encoder_norm"),
-            "decoder_norm": LayerNormalization(epsilon=1e-6, dtype=policy, name="decoder_norm"),
+            **_input_layers(given, policy),
+            "encoder_blocks": _blocks(TransformerEncoder, "encoder_block", copies, given, policy),
+            "decoder_blocks": _blocks(TransformerDecoder, "decoder_block", copies, given, policy),
+            "encoder_norm": _norm("encoder_norm", policy),
+            "decoder_norm": _norm("decoder_norm", policy),
         }
         if universal:
             for name in ("encoder_step_signal", "decoder_step_signal"):
@@ -159,15 +301,16 @@ class Transformer(FunctionalModel):
         self._hold(**layers)
         self.num_layers, self.hidden_dim = num_layers, hidden_dim
         self.universal, self.adaptive = universal, adaptive
-
-        source = keras.Input((None,), dtype="int32", name="source")
-        target = keras.Input((None,), dtype="int32", name="target")
+        inputs = {
+            name: keras.Input((None,), dtype="int32", name=name) for name in ("source", "target")
+        }
+        source, target = inputs.values()
         logits = self._decode(target, self.encode(source), is_real(source))
-        super().__init__(inputs={"source": source, "target": target}, outputs=logits, **kwargs)
+        super().__init__(inputs=inputs, outputs=logits, **kwargs)
         self.dtype_policy = policy
 
     def encode(self, source: Tensor, training: bool | None = None) -> Tensor:
-        """Returns the encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
+        """Return the encoder's outputs (B, S, hidden_dim) for token ids `source` (B, S)."""
         mask = is_real(source)
 
         def apply(x: Tensor, i: int) -> Tensor:
@@ -179,7 +322,7 @@ class Transformer(FunctionalModel):
         )
 
     def explain(self, source: Tensor, target: Tensor) -> dict[str, Tensor]:
-        """Returns the logits and the decoder's attention weights.
+        """Return the logits and the decoder's attention weights.
 
         For the weights of a decoded answer, pass id 1 followed by the answer as `target`.
 
@@ -196,8 +339,8 @@ class Transformer(FunctionalModel):
         logits = self._decode(target, self.encode(source), is_real(source), weights)
         return {"logits": logits, "weights": ops.stack(weights, axis=1)}
 
-    def start_cache(self, source: Tensor, length: Any) -> dict[str, Any]:
-        """Encodes `source` (B, S) and makes room for `length` target tokens, for `step`.
+    def start_cache(self, source: Tensor, length: Any) -> Cache:
+        """Encode `source` (B, S) and make room for `length` target tokens, for `step`.
 
         Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
         reorder rows.
@@ -212,75 +355,6 @@ class Transformer(FunctionalModel):
         target_mask = ops.zeros((ops.shape(source)[0], length), dtype="bool")
         return {"source_mask": source_mask, "target_mask": target_mask, "blocks": blocks}
 
-    def step(
-        self, tokens: Tensor, index: Any, cache: dict[str, Any]
-    ) -> tuple[Tensor, dict[str, Any]]:
-        """Runs the decoder for one position; the logits equal those of a full pass without dropout.
-
-        Args:
-            tokens: (B,) integers, the target tokens at position `index` (id 1 at index 0).
-            index: scalar integer below the `length` of the cache; all earlier positions must have
-                been passed already.
-            cache: from `start_cache` or the previous step.
-
-        Returns:
-            Logits (B, vocabulary_size), float32, and the cache for the next position.
-        """
-        tokens = ops.expand_dims(ops.cast(tokens, "int32"), 1)  # (B, 1)
-        mask = mark_real(cache["target_mask"], tokens, index)  # (B, length)
-        source_mask = cache["source_mask"]
-
-        def read(block: TransformerDecoder, x: Tensor, block_cache: Any) -> tuple[Tensor, Any]:
-            return block.step(x, index, block_cache, mask, source_mask)
-
-        x, blocks = self._decode_with_cache(tokens, read, cache, start_index=index)
-        logits = ops.squeeze(self._logits(x), axis=1)  # (B, 1, vocabulary_size) to (B, …)
-        return logits, {**cache, "target_mask": mask, "blocks": blocks}
-
-    def prefill(self, tokens: Tensor, count: Any, cache: dict[str, Any]) -> dict[str, Any]:
-        """Does in one pass what `step` does for the first tokens, one after the other.
-
-        Args:
-            tokens: (B, P) integers, the target tokens from position 0 on (id 1 at position 0).
-            count: scalar integer, how many of the P columns to read.
-            cache: from `start_cache`.
-
-        Returns:
-            The cache for a step at position `count`.
-        """
-        tokens = ops.cast(tokens, "int32")
-        mask = first_real(tokens, count)
-
-        def read(block: TransformerDecoder, x: Tensor, block_cache: Any) -> tuple[Tensor, Any]:
-            return block.prefill(x, block_cache, mask, cache["source_mask"])
-
-        _, blocks = self._decode_with_cache(tokens, read, cache, mask=mask)
-        return {
-            **cache,
-            "target_mask": write_first(cache["target_mask"], mask),
-            "blocks": blocks,
-        }
-
-    def _decode_with_cache(
-        self,
-        tokens: Tensor,
-        read: Callable[[TransformerDecoder, Tensor, Any], tuple[Tensor, Any]],
-        cache: dict[str, Any],
-        start_index: Any = 0,
-        mask: Tensor | None = None,
-    ) -> tuple[Tensor, list[Any]]:
-        """Returns the last block's output and every block's cache."""
-        blocks = []
-
-        def apply(x: Tensor, i: int) -> Tensor:
-            x, block_cache = read(self._block(self.decoder_blocks, i), x, cache["blocks"][i])
-            blocks.append(block_cache)
-            return x
-
-        x = self._embed(tokens, start_index=start_index, training=False)
-        options = {"start_index": start_index, "mask": mask, "training": False}
-        return self._apply_blocks("decoder", apply, x, **options), blocks
-
     def _decode(
         self,
         target: Tensor,
@@ -288,7 +362,7 @@ class Transformer(FunctionalModel):
         source_mask: Tensor,
         weights: list[Tensor] | None = None,
     ) -> Tensor:
-        """Returns the logits; appends the weights of each cross-attention to `weights` if given."""
+        """Return the logits; append the weights of each cross-attention to `weights` if given."""
         mask = is_real(target)
 
         def apply(x: Tensor, i: int) -> Tensor:
@@ -302,38 +376,233 @@ class Transformer(FunctionalModel):
 
         return self._logits(self._apply_blocks("decoder", apply, self._embed(target), mask=mask))
 
-    def _apply_blocks(
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class CausalTransformer(_Decoder):
+    """A language model: predicts each token of a sequence from the previous ones.
+
+    x = √D·table[ids] + position;  x = DecoderBlock(x), num_layers times;
+    logits = LayerNorm(x)·tableᵀ
+
+    The blocks are `layers.TransformerDecoder` without an encoder: position t sees positions 0 … t.
+    With `normalize_first=False` the blocks end with a norm, and there is no last norm. Input and
+    output share one table. Padding is id 0: no position attends to it, and its logits have no
+    meaning. The logits carry the mask of the ids, so Keras losses and metrics leave padding out.
+    The input is the wanted output shifted by one, with id 1 (the end of the sequence, also used as
+    start symbol) in front. Sequences may have any length. Where CoDA centres, it takes means over
+    the positions that each query sees.
+
+    Args:
+        vocabulary_size: integer above 1, number of token ids including 0 (padding) and 1 (end).
+        num_layers: positive integer, number of blocks.
+        hidden_dim: positive integer, the width D.
+        intermediate_dim: positive integer, inner width of the feed-forward nets.
+        num_heads: positive integer, attention heads; None if `attention` is a layer.
+        attention: name of an attention, such as "coda" (the default) or "softmax", or an unbuilt
+            layer; see `layers.TransformerEncoder`.
+        attention_options: dict of further constructor arguments for a named attention.
+        dropout: rate in [0, 1) of every dropout. Defaults to 0.1.
+        normalize_first: True for pre-norm, False for post-norm blocks. Defaults to True.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
+
+    Call arguments:
+        inputs: ids (B, T), integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, T, vocabulary_size), float32.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+    >>> model = CausalTransformer(
+    ...     vocabulary_size=20, num_layers=1, hidden_dim=16, intermediate_dim=32, num_heads=2
+    ... )
+    >>> model(keras.ops.convert_to_tensor([[1, 5, 3], [1, 4, 0]])).shape == (2, 3, 20)
+    True
+    >>> tokens, log_probability = model.generate(keras.ops.convert_to_tensor([[5, 3]]), length=4)
+    >>> keras.ops.convert_to_numpy(tokens)[:, :2].tolist()
+    [[5, 3]]
+
+    Named sizes: `CausalTransformer(vocabulary_size=258, **TRANSFORMER_SIZES["tiny"])`.
+
+    Source: Liu et al. 2018, "Generating Wikipedia by Summarizing Long Sequences", section 4.2;
+    details as in `Transformer`. CoDA: Tay et al. 2019, eq. 10.
+    """
+
+    def __init__(
         self,
-        side: str,
-        apply: Callable[[Tensor, int], Tensor],
-        x: Tensor,
-        start_index: Any = 0,
-        mask: Tensor | None = None,
-        training: bool | None = None,
-    ) -> Tensor:
-        """Applies `apply(x, i)` for every i; universal models add their signals and halting."""
-        progress = None
-        for i in range(self.num_layers):
-            if self.universal:
-                x = self.timing_signal(x, start_index=start_index)
-                x = getattr(self, f"{side}_step_signal")(x, step=i)
-            y = apply(x, i)
-            if self.adaptive:
-                is_last = i == self.num_layers - 1
-                halting = getattr(self, f"{side}_halting")
-                progress = halting(x, y, progress, mask=mask, is_last=is_last, training=training)
-                y = progress["output" if is_last else "state"]
-            x = y
-        return x
+        vocabulary_size: int,
+        num_layers: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int | None = None,
+        attention: Any = "coda",
+        attention_options: dict[str, Any] | None = None,
+        dropout: float = 0.1,
+        normalize_first: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        check_token_ids(vocabulary_size)
+        check_choice(normalize_first, (True, False), "normalize_first")
+        policy = policy_of(kwargs.pop("dtype", None))
+        attention = AttentionChoice(attention, num_heads, None, attention_options).attention
+        positive, rates = ("num_layers", "hidden_dim"), ("dropout",)
+        self._arguments = given = arguments_of(
+            CausalTransformer.__init__, locals(), positive=positive, rates=rates
+        )
+        options = {"normalize_first": normalize_first}
+        blocks = _blocks(TransformerDecoder, "decoder_block", num_layers, given, policy, **options)
+        norm = _norm("decoder_norm", policy) if normalize_first else None
+        self._hold(**_input_layers(given, policy), decoder_blocks=blocks, decoder_norm=norm)
+        self.num_layers = num_layers
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        mask, x = is_real(ids), self._embed(ids)
+        for block in blocks:
+            x = block(x, decoder_mask=mask)
+        super().__init__(inputs=ids, outputs=self._logits(x), **kwargs)
+        self.dtype_policy = policy
 
-    def _embed(self, ids: Tensor, start_index: Any = 0, training: bool | None = None) -> Tensor:
-        x = self.token_embedding(ids)
-        if not self.universal:
-            x = self.timing_signal(x, start_index=start_index)
-        return self.embedding_dropout(x, training=training)
+    def start_cache(self, batch_size: Any, length: Any) -> Cache:
+        """Make room for `length` tokens in each of `batch_size` rows, for `step`.
 
-    def _block(self, blocks: list[Any], i: int) -> Any:
-        return blocks[0 if self.universal else i]
+        Every tensor of the cache has the batch as first axis, so a search may repeat, drop and
+        reorder rows.
+        """
+        blocks = [
+            block.start_cache(None, length, batch_size=batch_size) for block in self.decoder_blocks
+        ]
+        return {"target_mask": ops.zeros((batch_size, length), dtype="bool"), "blocks": blocks}
 
-    def _logits(self, x: Tensor) -> Tensor:
-        return self.token_embedding(self.decoder_norm(x), reverse=True)
+    def generate(
+        self,
+        prompt: Tensor,
+        length: Any,
+        search: Callable[..., tuple[Tensor, Tensor]] = greedy_search,
+        **options: Any,
+    ) -> tuple[Tensor, Tensor]:
+        """Continue each prompt, one position at a time from the cache.
+
+        The model reads the prompts in one pass, up to the end of the shortest one
+        (`models.with_prompt`). It leaves out padding in a prompt, wherever it stands: the answer is
+        the same as for the prompt without it. An end token in a prompt ends nothing.
+
+        Args:
+            prompt: ids (B, P), integers below `vocabulary_size`, without the start symbol; shorter
+                prompts are padded, on either side. P may be 0.
+            length: largest number of tokens, including the prompt; at least P.
+            search: `models.greedy_search` (the default), `models.beam_search` or
+                `models.sampling_search`.
+            **options: options of the search, such as `beam_width`.
+
+        Returns:
+            Tokens (B, length), int32, that begin with the tokens of the prompt, and the
+            log-probability (B,) of the tokens after the prompt. Padding fills what follows the end
+            of a sequence.
+
+        Raises:
+            ValueError: if the prompt is not a matrix of integers, or longer than `length`.
+        """
+        prompt = ops.convert_to_tensor(prompt)
+        dtype = keras.backend.standardize_dtype(prompt.dtype)
+        if len(prompt.shape) != 2 or "int" not in dtype:
+            raise ValueError(
+                "`prompt` must be integers of shape (batch, length). "
+                f"Received: prompt.shape={tuple(prompt.shape)}, prompt.dtype={dtype}"
+            )
+        batch_size, given = ops.shape(prompt)
+        if isinstance(given, int) and isinstance(length, int) and given > length:
+            raise ValueError(
+                "`length` must be at least the length of the prompt. "
+                f"Received: length={length}, prompt.shape={tuple(prompt.shape)}"
+            )
+        step, cache = with_prompt(
+            self.step,
+            self.start_cache(batch_size, length),
+            prompt,
+            prefill=self.prefill,
+            **{name: options[name] for name in ("start_id", "padding_id") if name in options},
+        )
+        return search(step, cache, length, **options)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class TransformerClassifier(FunctionalModel):
+    """Classifies a text by Transformer encoder blocks, the mean over positions, a linear layer.
+
+    x = √D·table[ids] + position;  x = EncoderBlock(x), num_layers times;
+    logits = W·mean_t LayerNorm(x)_t + b
+
+    Padding is id 0 and changes nothing (Tensor2Tensor's mean counts it). A text that is all padding
+    gives the logits b.
+
+    Args:
+        vocabulary_size: number of token ids, including 0 for padding.
+        num_classes: number of classes.
+        num_layers: number of encoder blocks.
+        hidden_dim: the width D.
+        intermediate_dim: inner width of the feed-forward nets.
+        num_heads: attention heads; None if `attention` is a layer.
+        attention: name of an attention, such as "coda" (the default) or "softmax", or an unbuilt
+            layer; see `layers.TransformerEncoder`.
+        attention_options: dict of further constructor arguments for a named attention.
+        dropout: rate in [0, 1) of every dropout. Defaults to 0.1.
+        **kwargs: `name`, `trainable` and `dtype` (a policy; the logits are always float32).
+
+    Call arguments:
+        inputs: ids (B, T), integers.
+        training: whether dropout is on.
+
+    Returns:
+        Logits (B, num_classes), float32.
+
+    Raises:
+        ValueError: if an argument is out of range.
+
+    Example:
+    >>> sizes = {"num_layers": 1, "hidden_dim": 16, "intermediate_dim": 32, "num_heads": 2}
+    >>> model = TransformerClassifier(vocabulary_size=20, num_classes=3, **sizes)
+    >>> model(keras.ops.convert_to_tensor([[5, 4, 0], [7, 0, 0]])).shape == (2, 3)
+    True
+
+    Source: Vaswani et al. 2017, "Attention Is All You Need"; Tensor2Tensor's `transformer_encoder`.
+    """
+
+    def __init__(
+        self,
+        vocabulary_size: int,
+        num_classes: int,
+        num_layers: int,
+        hidden_dim: int,
+        intermediate_dim: int,
+        num_heads: int | None = None,
+        attention: Any = "coda",
+        attention_options: dict[str, Any] | None = None,
+        dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        policy = policy_of(kwargs.pop("dtype", None))
+        attention = AttentionChoice(attention, num_heads, None, attention_options).attention
+        positive = ("vocabulary_size", "num_classes", "num_layers", "hidden_dim")
+        self._arguments = given = arguments_of(
+            TransformerClassifier.__init__, locals(), positive=positive, rates=("dropout",)
+        )
+        ids = keras.Input((None,), dtype="int32", name="ids")
+        mask, x = is_real(ids), ids
+        for layer in _input_layers(given, policy).values():
+            x = layer(x)
+        for block in _blocks(TransformerEncoder, "encoder_block", num_layers, given, policy):
+            x = block(x, mask=mask)
+        # (B, T, hidden_dim) to (B, hidden_dim)
+        x = MaskedPooling(dtype=policy, name="pooling")(_norm("encoder_norm", policy)(x), mask=mask)
+        logits = keras.layers.Dense(num_classes, dtype="float32", name="logits")(x)
+        super().__init__(inputs=ids, outputs=logits, **kwargs)
+        self.dtype_policy = policy
+
+    def explain(self, ids: Tensor) -> dict[str, Tensor]:
+        """Return the logits (B, num_classes) of ids (B, T).
+
+        There are no attention weights: self-attention has no single weight per position.
+        """
+        return {"logits": self(ops.cast(ids, "int32"), training=False)}

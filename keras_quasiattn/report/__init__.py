@@ -1,17 +1,20 @@
-"""Shows people what a model attends to.
+"""Pages and figures that show what a model attends to.
 
-`token_table` needs no extra; whatever draws needs the extra `report` at the time it draws, and
-`write_report` reads run folders, which need the extra `tasks`.
+`token_table` needs no extra; drawing needs the extra `report`. `write_report` reads training runs:
+it is defined in `keras_quasiattn.lab.report`, which is imported on first use and needs the extra
+`tasks`.
 """
 
 from typing import TYPE_CHECKING
 
 from keras_quasiattn.extras import lazy_attributes
-from keras_quasiattn.report.show import AttentionView, show
+from keras_quasiattn.report.attention_view import AttentionView, show
 from keras_quasiattn.report.token_table import token_table
 
 if TYPE_CHECKING:
-    from keras_quasiattn.report.report_writer import write_report
+    from keras_quasiattn.lab.report.write_report import write_report
 
 __all__ = ["AttentionView", "show", "token_table", "write_report"]
-__getattr__ = lazy_attributes(__name__, {"write_report": "report_writer"}, extra="tasks")
+__getattr__ = lazy_attributes(
+    __name__, {"write_report": "keras_quasiattn.lab.report.write_report"}, extra="tasks"
+)

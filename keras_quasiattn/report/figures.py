@@ -1,11 +1,13 @@
-"""Figures of a report, drawn with Matplotlib for light and for dark pages."""
+"""Plots of attention and of training, drawn with Matplotlib for light and for dark pages."""
 
+import collections
 import dataclasses
 import functools
 import io
+import statistics
 import textwrap
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +15,8 @@ import numpy as np
 
 from keras_quasiattn.extras import require
 from keras_quasiattn.files import atomic_file
+from keras_quasiattn.report.attention_figures import shares
 from keras_quasiattn.report.heat_maps import HeatMap
-from keras_quasiattn.report.learning_curves import Curve
-from keras_quasiattn.training.attention_figures import shares
 
 _LABELLED = 60  # an axis with more tokens than this gets no labels
 _SHOWN_STEPS = 6  # histograms in a figure, at evenly spaced steps
@@ -26,6 +27,9 @@ _SETTINGS = {
     "figure.constrained_layout.use": True,
     "savefig.transparent": False,
 }
+# By update: the mean, the least and the largest value of some runs, and their number.
+Curve = list[dict[str, Any]]
+
 _SHEETS = {"light": "default", "dark": "dark_background"}
 # Colours that people with any colour vision tell apart, from Okabe and Ito, for either sheet.
 _COLOURS = {
@@ -70,19 +74,18 @@ class Drawing:
         """PNG on white."""
         return self._drawn("light", "png")
 
-    def save(self, folder: Path) -> None:
-        """Write name.svg and name.png."""
-        for ending, data in (("svg", self.light), ("png", self.png)):
-            with atomic_file(folder / f"{self.name}.{ending}") as temporary:
+    def save(self, folder: Path) -> list[Path]:
+        """Write name.svg and name.png, and return their paths."""
+        files = {folder / f"{self.name}.svg": self.light, folder / f"{self.name}.png": self.png}
+        for file, data in files.items():
+            with atomic_file(file) as temporary:
                 temporary.write_bytes(data)
+        return list(files)
 
     def _drawn(self, sheet: str, ending: str) -> bytes:
-        matplotlib = require("matplotlib", "report")
-        style, figures = (
-            require("matplotlib.style", "report"),
-            require("matplotlib.figure", "report"),
-        )
-        cycler = require("cycler", "report").cycler
+        names = ("matplotlib", "matplotlib.style", "matplotlib.figure", "cycler")
+        matplotlib, style, figures, cycle = (require(name, "report") for name in names)
+        cycler = cycle.cycler
         lines = cycler(linestyle=list(_STYLES.values())) * cycler(color=_COLOURS[sheet])
         settings = {**_SETTINGS, "axes.prop_cycle": lines}
         if sheet == "dark":
@@ -103,14 +106,41 @@ class Drawing:
             return stream.getvalue()
 
 
+def curves_of(
+    histories: Iterable[tuple[str, Sequence[Mapping[str, Any]]]], figure: str
+) -> dict[str, Curve]:
+    """Return the curve of each group of runs, at the updates that all its runs have.
+
+    Args:
+        histories: for each run, the name of its group, such as its model, and its history.
+        figure: name of the metric, such as "loss"; runs without it are left out.
+
+    >>> histories = [("coda", [{"step": 5, "loss": 2.0}]), ("coda", [{"step": 5, "loss": 4.0}])]
+    >>> curves_of(histories, "loss")
+    {'coda': [{'step': 5, 'mean': 3.0, 'least': 2.0, 'largest': 4.0, 'runs': 2}]}
+    """
+    runs: dict[str, list[dict[int, float]]] = collections.defaultdict(list)
+    for model, rows in histories:
+        if values := {row["step"]: row[figure] for row in rows if figure in row}:
+            runs[model].append(values)
+    curves: dict[str, Curve] = {}
+    for model, by_step in sorted(runs.items()):
+        for step in sorted(set.intersection(*map(set, by_step))):
+            found = [one[step] for one in by_step]
+            row = {"step": step, "mean": statistics.mean(found), "least": min(found)}
+            row |= {"largest": max(found), "runs": len(found)}
+            curves.setdefault(model, []).append(row)
+    return curves
+
+
 def with_runs(model: str, curve: Curve) -> str:
-    """The name of a line, with the number of its runs if there are several."""
+    """Return the name of a line, with the number of its runs if there are several."""
     runs = curve[0]["runs"]
     return f"{model} ({runs} runs)" if runs > 1 else model
 
 
 def line_of(number: int) -> dict[str, str]:
-    """The colours on light and dark paper, and the style, of the line with this number."""
+    """Return the colours on light and dark paper, and the style, of the line with this number."""
     colours = {sheet: names[number % len(names)] for sheet, names in _COLOURS.items()}
     styles = list(_STYLES)
     return {**colours, "style": styles[number // len(_COLOURS["light"]) % len(styles)]}
@@ -124,14 +154,16 @@ def learning_curves(
     *,
     small: bool = False,
 ) -> Drawing:
-    """One line per model, the range of its runs shaded (figures 4 and 5 of the Conflict paper).
+    """Plot one line per model, the range of its runs shaded.
+
+    Like figures 4 and 5 of the Conflict paper.
 
     Args:
         name: name of the figure's files.
-        figure: what is drawn.
-        curves: the lines by their names.
-        models: the names in the order of their colours; default: those of the curves.
-        small: whether it is one of several, which share a legend.
+        figure: name of the metric.
+        curves: the lines by name, from `curves_of`.
+        models: the names in the order of their colours. Defaults to the order of the curves.
+        small: whether the plot is one of several, which share a legend. Defaults to False.
     """
     several = any(curve[0]["runs"] > 1 for curve in curves.values())
     legend = (len(curves) > 1 or several) and not small
@@ -164,12 +196,12 @@ def learning_curves(
     caption = f"{figure}{shaded}."
     size = (2.7, 2.1) if small else (6.2, 3.6)
     rows = sum(len(textwrap.wrap(name, 70)) for name in names.values()) if legend else 0
-    told = f"{caption} At the end: {last}."
-    return Drawing(name, caption, told, draw, (size[0], size[1] + 0.22 * rows))
+    description = f"{caption} At the end: {last}."
+    return Drawing(name, caption, description, draw, (size[0], size[1] + 0.22 * rows))
 
 
 def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
-    """The matrices of one head side by side: red above zero, white at zero, blue below.
+    """Plot the matrices of one head side by side: red above zero, white at zero, blue below.
 
     Like figure 1 of the CoDA paper.
     """
@@ -198,15 +230,15 @@ def heat_map(name: str, shown: HeatMap, head: int = 0) -> Drawing:
     )
     height = min(12.0, max(3.0, 1.5 + 0.22 * rows))
     width = len(shown.panels) * min(10.0, max(3.5, 2 + 0.22 * columns))
-    told = ", ".join(f"{panel.title} (colours to ±{panel.limit:g})" for panel in shown.panels)
-    caption = f"{shown.name}, head {head + 1} of {shown.heads}: {told}."
+    titles = ", ".join(f"{panel.title} (colours to ±{panel.limit:g})" for panel in shown.panels)
+    caption = f"{shown.name}, head {head + 1} of {shown.heads}: {titles}."
     return Drawing(name, caption, caption, draw, (width, height))
 
 
 def histograms(
     name: str, layer: str, rows: Sequence[Mapping[str, Any]], labels: Mapping[str, str]
 ) -> Drawing:
-    """Histograms of a layer's matrices over training, and the shares near −1, 0 and 1.
+    """Plot histograms of a layer's matrices over training, and the shares near −1, 0 and 1.
 
     Like figure 2 of the CoDA paper.
 
@@ -254,7 +286,7 @@ def histograms(
 
 
 def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[float]) -> Drawing:
-    """The share of open gates in each text, against the text's length."""
+    """Plot the share of open gates in each text against the text's length."""
 
     def draw(axes: Any) -> None:
         axes.plot(lengths, densities, ".", alpha=0.35)
@@ -279,7 +311,7 @@ def density_by_length(name: str, lengths: Sequence[int], densities: Sequence[flo
 
 
 def accuracy_by_density(name: str, rows: Sequence[Mapping[str, Any]]) -> Drawing:
-    """Accuracy of recorded runs against their density, one colour per data set."""
+    """Plot the accuracy of recorded runs against their density, one colour per data set."""
 
     def draw(axes: Any) -> None:
         for preset in dict.fromkeys(row["preset"] for row in rows):

@@ -15,6 +15,8 @@ from keras_quasiattn.report.readable import readable
 BUDGET = 24_000_000
 _HIDDEN = -32768  # stands for a masked pair
 _LARGEST = 32767
+# What the names of matrices in an answer start with.
+_MATRICES = ("weights", "attention", "conflict")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,13 +78,13 @@ class Example:
 def heat_maps(
     maps: Iterable[AttentionMap], tokens: Mapping[str, Sequence[str]], index: int = 0
 ) -> list[HeatMap]:
-    """The heat maps of one example of a batch.
+    """Return the heat maps of one example of a batch.
 
     Args:
-        maps: the maps that `probe` returned, `with_owners`.
-        tokens: by sequence, its tokens in this example, without padding. An axis gets the tokens of
-            its owner; without a known owner, positions are numbered.
-        index: which example.
+        maps: the maps of `probe`, after `with_owners`.
+        tokens: by sequence, its tokens in this example, without padding. Each axis gets the tokens
+            of the sequence that owns it, or else numbers of positions.
+        index: which example. Defaults to 0.
     """
     found: list[tuple[tuple[str, int], HeatMap]] = []
     for one in maps:
@@ -96,9 +98,8 @@ def heat_maps(
             values = np.where(visible, values, np.nan)
             # A matrix of batch 1 holds for all examples.
             values = values[min(index, len(values) - 1)]
-            pooled = values.ndim == 1
             # (N, T, S); pooled: (1, 1, S). The slices below cut off the padding.
-            values = values.reshape((-1, *((1, *values.shape) if pooled else values.shape[-2:])))
+            values = values.reshape((-1, *((1,) * (2 - values.ndim)), *values.shape[-2:]))
             rows, columns = (
                 _labels(tokens.get(owner or ""), length)
                 for owner, length in zip(recorded.owners, values.shape[1:], strict=True)
@@ -108,21 +109,18 @@ def heat_maps(
                 Panel(recorded.label, values[:, : len(rows), : len(columns)], rows, columns)
             )
         parent = one.layer.rpartition("/")[0]
-        name = f"{one.layer} ({one.kind})" + (f", call {one.call + 1}" if one.call else "")
-        beside = found[-1] if found and parent and found[-1][0] == (parent, one.call) else None
-        if beside and _one_alike(beside[1].panels, panels):
+        call = f", call {one.call + 1}" if one.call else ""
+        name = f"{one.layer} ({one.kind}){call}"
+        key = (parent, one.call)
+        if parent and found and found[-1][0] == key and _one_alike(found[-1][1].panels, panels):
             # Attention and conflict of the same pair of sequences share a heat map.
-            first = beside[1]
-            both = [
+            first = found.pop()[1]
+            panels = [
                 dataclasses.replace(panel, title=f"{title}: {panel.title}")
                 for title, panel in zip((first.name, name), (*first.panels, *panels), strict=True)
             ]
-            found[-1] = (
-                beside[0],
-                HeatMap(f"{parent}{', call ' + str(one.call + 1) if one.call else ''}", both),
-            )
-        else:
-            found.append(((parent, one.call), HeatMap(name, panels)))
+            name = f"{parent}{call}"
+        found.append((key, HeatMap(name, panels)))
     return [one for _, one in found]
 
 
@@ -136,12 +134,8 @@ def _labels(tokens: Sequence[str] | None, length: int) -> list[str]:
     return [readable(token) for token in tokens]
 
 
-# What the names of matrices in an answer start with.
-_MATRICES = ("weights", "attention", "conflict")
-
-
 def from_answer(answer: Mapping[str, object]) -> list[HeatMap]:
-    """The heat maps of an answer that contains its weights, from `predict` or an exported model."""
+    """Return the heat maps of an answer with weights, from `predict` or an exported model."""
     names = {
         "first": ("first_tokens", "answer_pieces"),
         "second": ("second_tokens", "source_pieces"),
@@ -174,7 +168,7 @@ def _filled(tokens: object, size: int) -> list[str]:
 
 
 def block_size(examples: Iterable[Example], budget: int = BUDGET) -> int:
-    """How many positions per side share a cell, so that all matrices take about `budget` bytes."""
+    """Return how many positions per side share a cell if all matrices take `budget` bytes."""
     entries = sum(
         panel.values.size for one in examples for shown in one.maps for panel in shown.panels
     )
@@ -203,7 +197,7 @@ def pooled(values: np.ndarray, block: int) -> np.ndarray:
 
 
 def encoded(values: np.ndarray) -> tuple[str, float]:
-    """Values as little-endian int16 in base64, and the factor that restores them.
+    """Encode values as little-endian int16 in base64; return them and the factor to restore them.
 
     >>> data, factor = encoded(np.array([[0.5, np.nan]]))
     >>> np.frombuffer(base64.b64decode(data), "<i2").tolist(), round(factor * 32767, 6)

@@ -11,6 +11,8 @@ from keras_quasiattn.extras import require
 from keras_quasiattn.report.figures import Drawing, line_of
 from keras_quasiattn.report.heat_maps import Example, block_size, encoded, pooled
 
+_VERDICTS = {None: "", True: "Right answers", False: "Mistakes, the surest first"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
@@ -21,7 +23,7 @@ class Cell:
         heading: whether it names its row.
         shade: how strongly it is coloured, from 0 to 1; None for no colour.
         right: whether the colour means that something is right.
-        bar: a value and the bounds of its interval in [0, 1], drawn as a bar; None for none.
+        bar: a value and the bounds of its interval in [0, 1], which the page draws as a bar.
     """
 
     text: str
@@ -37,13 +39,13 @@ class Section:
 
     Args:
         title: the heading.
-        figures: figures one beside the other.
-        text: a line above them.
+        figures: figures side by side.
+        text: a line above the figures.
         table: rows of strings or cells.
-        legend: names of the lines in all figures, in the order of their colours; the figures then
-            are small multiples.
-        saved: the figures to save beside the page; default: those of the page.
-        parts: sections inside of this one, side by side where there is room.
+        legend: names of the lines in all figures, in the order of their colours; the figures are
+            then small multiples.
+        saved: the figures to save with the page. Defaults to `figures`.
+        parts: sections inside this one, side by side where there is room.
     """
 
     title: str
@@ -67,8 +69,8 @@ def page(
 ) -> str:
     """Render the HTML of a report.
 
-    All texts are escaped. The page's content security policy allows only its own script and
-    forbids every request.
+    The template escapes all texts. The page's content security policy allows only the page's script
+    and forbids every request.
 
     Args:
         title: the heading.
@@ -76,8 +78,8 @@ def page(
         notes: lines that say what is missing and why.
         lead: sections that come first.
         examples: texts or pairs with their heat maps.
-        texts: answers with their `input` and the name of the `model` that gave them, and optionally
-            `tokens` with `weights` and `gates`, and what is `judged` right or wrong.
+        texts: answers with their `input` and the name of their `model`, and optionally `tokens`
+            with `weights` and `gates`, and `judged`, which says whether the answer is right.
         sections: further sections, with figures.
 
     Raises:
@@ -120,7 +122,7 @@ def _resource(name: str) -> str:
 
 
 def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | None, list[str]]:
-    """The data of the script: one object with names and tokens, and one encoded matrix per head."""
+    """Return the script's data: an object with names and tokens, an encoded matrix per head."""
     matrices: list[str] = []
     listed = []
     for example in examples:
@@ -133,22 +135,15 @@ def _payload(examples: Sequence[Example], block: int) -> tuple[dict[str, Any] | 
                     data, factor = encoded(pooled(values, block))
                     heads.append((len(matrices), factor))
                     matrices.append(data)
-                panels.append(
-                    {
-                        "title": panel.title,
-                        "rows": panel.rows,
-                        "columns": panel.columns,
-                        "heads": heads,
-                        "limit": panel.limit,
-                    }
-                )
+                names = {"title": panel.title, "rows": panel.rows, "columns": panel.columns}
+                panels.append({**names, "heads": heads, "limit": panel.limit})
             maps.append({"name": one.name, "panels": panels})
         listed.append({"name": example.name, "answer": example.answer, "maps": maps})
     return ({"block": block, "examples": listed} if listed else None), matrices
 
 
 def _groups(answers: Sequence[Mapping[str, Any]], maps: Sequence[str]) -> list[dict[str, Any]]:
-    """The answers by model; of these, the right ones and the mistakes where they are judged."""
+    """Group the answers by model and, where they are judged, into right answers and mistakes."""
     groups = []
     for model in dict.fromkeys(answer["model"] for answer in answers):
         own = [answer for answer in answers if answer["model"] == model]
@@ -161,12 +156,8 @@ def _groups(answers: Sequence[Mapping[str, Any]], maps: Sequence[str]) -> list[d
     return groups
 
 
-_VERDICTS = {None: "", True: "Right answers", False: "Mistakes, the surest first"}
-
-
 def _verdict(answer: Mapping[str, Any]) -> bool | None:
-    judged = answer.get("judged")
-    return None if judged is None else judged.right
+    return getattr(answer.get("judged"), "right", None)
 
 
 def _text(answer: Mapping[str, Any], maps: Sequence[str]) -> dict[str, Any]:
@@ -199,7 +190,7 @@ def _text(answer: Mapping[str, Any], maps: Sequence[str]) -> dict[str, Any]:
 
 
 def summary(answer: Mapping[str, Any]) -> str:
-    """An answer as one line."""
+    """Return an answer as one line."""
     if "label" in answer:
         probability = answer["probabilities"][answer["classes"].index(answer["label"])]
         return f"{answer['label']} {probability:.3f}"
@@ -213,12 +204,8 @@ def summary(answer: Mapping[str, Any]) -> str:
 
 def _section(section: Section) -> dict[str, Any]:
     figures = [
-        {
-            "light": _image(one.light),
-            "dark": _image(one.dark),
-            "alt": one.description,
-            "caption": one.caption,
-        }
+        {sheet: _image(svg) for sheet, svg in (("light", one.light), ("dark", one.dark))}
+        | {"alt": one.description, "caption": one.caption}
         for one in section.figures
     ]
     return {
@@ -227,8 +214,7 @@ def _section(section: Section) -> dict[str, Any]:
         "figures": figures,
         "legend": [{"name": name, **line_of(number)} for number, name in enumerate(section.legend)],
         "table": [
-            [cell if isinstance(cell, Cell) else Cell(cell) for cell in row]
-            for row in section.table
+            [one if isinstance(one, Cell) else Cell(one) for one in row] for row in section.table
         ],
         "parts": [_section(part) for part in section.parts],
     }

@@ -1,4 +1,4 @@
-"""Makes untrusted text safe to show on a page, in a figure or on a terminal."""
+"""Untrusted text, made safe to show on a page, in a figure or on a terminal."""
 
 import unicodedata
 
@@ -8,7 +8,7 @@ _SPOILING = ("Cc", "Cs", "Zl", "Zp")
 
 
 def readable(text: str, longest: int = _LONGEST) -> str:
-    r"""The text cut to `longest` characters, with control characters and line breaks replaced.
+    r"""Cut the text to `longest` characters; replace control characters and line breaks.
 
     >>> readable("a\x1b[2Jb"), readable("x" * 50, 5)
     ('a\ufffd[2Jb', 'xxxx…')

@@ -9,15 +9,16 @@ _BAR, _LONGEST = 30, 200
 
 
 def token_table(answer: Mapping[str, Any]) -> str:
-    """An answer as lines: the label and its probability, then each token with its gate and weight.
+    """Return an answer as lines: the label and its probability, then tokens, gates and weights.
 
     A closed gate is shown as `-`, an open one as `+`. The length of the bar is the weight relative
     to the largest weight.
 
     Args:
         answer: a task's answer with `label`, `classes`, `probabilities` and `tokens`, and
-            optionally `gates`, `weights` and what these are, `weights_of`.
+            optionally `gates`, `weights` and `weights_of`, which says what the weights are.
 
+    Example:
     >>> answer = {
     ...     "label": "HUM", "classes": ["HUM", "LOC"], "probabilities": [0.9, 0.1],
     ...     "tokens": ["who", "?"],

@@ -1,13 +1,30 @@
-"""Serving: from a finished run to files that other programs can load and run."""
+"""Models for other programs: SavedModels for servers, and files for ONNX, LiteRT and OpenVINO.
 
-from keras_quasiattn.extras import needs
+This package works on any Keras model or SavedModel. The functions that export a training run are
+defined in `keras_quasiattn.lab.serving`, which is imported when one of them is first used.
+"""
 
-with needs("tasks"):
+from typing import TYPE_CHECKING
+
+from keras_quasiattn.extras import lazy_attributes
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.serving.convert import convert
+    from keras_quasiattn.lab.serving.export import export
+    from keras_quasiattn.lab.serving.exported_model import load
+    from keras_quasiattn.lab.serving.quantize import quantize
     from keras_quasiattn.serving.check import serve_check
-    from keras_quasiattn.serving.convert import convert
-    from keras_quasiattn.serving.export import export
-    from keras_quasiattn.serving.loading import load
-    from keras_quasiattn.serving.quantization import quantize
     from keras_quasiattn.serving.runtimes import need_runtime
 
 __all__ = ["convert", "export", "load", "need_runtime", "quantize", "serve_check"]
+_LAB = "keras_quasiattn.lab.serving"
+__getattr__ = lazy_attributes(
+    __name__,
+    {
+        **{name: f"{_LAB}.{name}" for name in ("convert", "export", "quantize")},
+        "load": f"{_LAB}.exported_model",
+        "need_runtime": "runtimes",
+        "serve_check": "check",
+    },
+    extra="tasks",
+)

@@ -1,4 +1,4 @@
-"""Starts `c_session` in a separate process, and lists the ops that the C library registers."""
+"""Runs `c_session` in a separate process with limited time and memory."""
 
 import importlib.util
 import json
@@ -27,13 +27,13 @@ def run_c_session(
 ) -> dict[str, Any]:
     """Run a job in `c_session` and return its result.
 
-    A SavedModel is a program, and this runs it: with the rights of this process, but with limited
-    time and memory.
+    A SavedModel is a program. The process that runs it has the rights of this one, but its time and
+    memory are limited.
 
     Args:
         path: the SavedModel's folder; None asks for the registered ops and kernels.
-        with_text: whether to load the kernels of tensorflow-text.
-        seconds: time limit.
+        with_text: whether to load the kernels of tensorflow-text. Defaults to True.
+        seconds: time limit. Defaults to 900.
         **job: `requests` and `timed`, as `c_session` takes them.
 
     Raises:
@@ -66,11 +66,8 @@ def run_c_session(
                 f"TensorFlow's C library took more than {seconds:g} seconds for {path}"
             ) from None
         if ended.returncode:
-            how = (
-                signal.Signals(-ended.returncode).name
-                if ended.returncode < 0
-                else f"code {ended.returncode}"
-            )
+            code = ended.returncode
+            how = signal.Signals(-code).name if code < 0 else f"code {code}"
             raise UserError(
                 f"TensorFlow's C library ended with {how} on {path}: {_last_line(errors)}"
             )
@@ -88,30 +85,20 @@ def run_c_session(
     return result
 
 
-def registered_ops(*, with_text: bool) -> frozenset[str]:
-    """Names of the ops that have a CPU kernel."""
-    from tensorflow.core.framework import kernel_def_pb2, op_def_pb2
-
-    ops, kernels = run_c_session(None, with_text=with_text)["registered"]
-    known = kernel_def_pb2.KernelList.FromString(kernels).kernel
-    runnable = {kernel.op for kernel in known if kernel.device_type in ("CPU", "DEFAULT")}
-    return frozenset(op.name for op in op_def_pb2.OpList.FromString(ops).op if op.name in runnable)
-
-
 def _size(path: Path | None) -> int:
-    """Size of a SavedModel on disk, in bytes."""
+    """Return the size of a SavedModel on disk, in bytes."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) if path else 0
 
 
 def _last_line(file: IO[bytes]) -> str:
-    """The last line of the file."""
+    """Return the last line of the file."""
     file.seek(max(0, file.seek(0, os.SEEK_END) - 2000))
     said = file.read().decode("utf-8", "replace").strip().splitlines()
     return said[-1] if said else "it printed no message"
 
 
 def _folder(package: str) -> Path:
-    """Folder of an installed package, found without importing it."""
+    """Find the folder of an installed package without importing it."""
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise UserError(f"{package} is not installed: pip install 'keras-quasiattn[tasks]'")

@@ -1,10 +1,10 @@
-"""Runs a SavedModel with only TensorFlow's C library: reads a job, writes the result.
+"""A program that runs a SavedModel with TensorFlow's C library alone.
 
-This is a program that is started by its path and never imported, so that no Python of TensorFlow,
-Keras, tensorflow-text or this package takes part in the answers. It also reports which of them were
-imported. The job arrives as JSON on standard input. The result is written as JSON to the file
-descriptor that the first argument names. So a model may print anything, and whatever it writes is
-read as data only. Other modules import only `packed` and `unpacked`.
+It is started by its path, so that no Python of TensorFlow (which imports Keras), tensorflow-text or
+this package takes part in the answers; the result says which of them were imported. The program
+reads its job as JSON from standard input and writes its result as JSON to the file descriptor that
+the first argument names. A model may therefore print anything, and its output is read as data only.
+Other modules import only `packed` and `unpacked`.
 """
 
 import base64
@@ -22,16 +22,8 @@ import numpy as np
 
 # Values of TF_DataType; a string tensor holds one TF_TString of 24 bytes per element.
 _STRING, _STRING_SIZE = 7, 24
-_DTYPES = {
-    1: "float32",
-    2: "float64",
-    3: "int32",
-    4: "uint8",
-    6: "int8",
-    9: "int64",
-    10: "bool",
-    19: "float16",
-}
+_DTYPES = {1: "float32", 2: "float64", 3: "int32", 4: "uint8", 6: "int8", 9: "int64"}
+_DTYPES |= {10: "bool", 19: "float16"}
 _CODES = {name: code for code, name in _DTYPES.items()}
 _PYTHON = ("tensorflow", "keras", "tensorflow_text", "keras_quasiattn")
 
@@ -87,7 +79,7 @@ class Session:
     def run(
         self, inputs: dict[str, np.ndarray], outputs: Sequence[str]
     ) -> tuple[list[np.ndarray], float]:
-        """Compute outputs; returns their values and the seconds that the C library took.
+        """Compute outputs; return their values and the seconds that the C library took.
 
         Args:
             inputs: arrays by tensor name, such as "serving_default_text:0"; strings as object
@@ -117,7 +109,7 @@ class Session:
                 self._c.TF_DeleteTensor(tensor)
 
     def registered(self) -> tuple[bytes, bytes]:
-        """The ops and kernels that the libraries register: serialized `OpList` and `KernelList`."""
+        """Return the ops and kernels of the libraries: serialized `OpList` and `KernelList`."""
         ops = self._c.TF_GetAllOpList()
         kernels = self._c.TF_GetAllRegisteredKernels(self._status)
         self._check()
@@ -138,50 +130,38 @@ class Session:
         return places
 
     def _tensor(self, array: np.ndarray) -> c_void_p:
-        shape = (c_int64 * array.ndim)(*array.shape)
         if array.dtype != object:
-            tensor = c_void_p(
-                self._c.TF_AllocateTensor(
-                    c_int(_CODES[array.dtype.name]),
-                    shape,
-                    c_int(array.ndim),
-                    c_size_t(array.nbytes),
-                )
-            )
-            ctypes.memmove(
-                self._c.TF_TensorData(tensor), np.ascontiguousarray(array).ctypes.data, array.nbytes
-            )
+            tensor = self._allocated(_CODES[array.dtype.name], array, array.nbytes)
+            data = np.ascontiguousarray(array)
+            ctypes.memmove(self._c.TF_TensorData(tensor), data.ctypes.data, array.nbytes)
             return tensor
-        size = c_size_t(array.size * _STRING_SIZE)
-        tensor = c_void_p(self._c.TF_AllocateTensor(c_int(_STRING), shape, c_int(array.ndim), size))
+        tensor = self._allocated(_STRING, array, array.size * _STRING_SIZE)
         for place, text in zip(self._strings(tensor, array.size), array.flat, strict=True):
             self._c.TF_StringInit(place)
             self._c.TF_StringCopy(place, c_char_p(text), c_size_t(len(text)))
         return tensor
 
+    def _allocated(self, code: int, array: np.ndarray, size: int) -> c_void_p:
+        shape = (c_int64 * array.ndim)(*array.shape)
+        rank, size_in_bytes = c_int(array.ndim), c_size_t(size)
+        return c_void_p(self._c.TF_AllocateTensor(c_int(code), shape, rank, size_in_bytes))
+
     def _array(self, tensor: c_void_p) -> np.ndarray:
         shape = [self._c.TF_Dim(tensor, c_int(axis)) for axis in range(self._c.TF_NumDims(tensor))]
         count, code = int(np.prod(shape)), self._c.TF_TensorType(tensor)
         if code == _STRING:
-            texts = [
-                ctypes.string_at(
-                    self._c.TF_StringGetDataPointer(place), self._c.TF_StringGetSize(place)
-                )
-                for place in self._strings(tensor, count)
-            ]
             array = np.empty(count, object)
-            array[:] = texts
+            for number, place in enumerate(self._strings(tensor, count)):
+                pointer = self._c.TF_StringGetDataPointer(place)
+                array[number] = ctypes.string_at(pointer, self._c.TF_StringGetSize(place))
             return array.reshape(shape)
         if code not in _DTYPES:
             raise RuntimeError(
                 f"an output has TensorFlow's type {code}, which this check cannot read"
             )
         dtype = np.dtype(_DTYPES[code])
-        raw = (
-            ctypes.string_at(self._c.TF_TensorData(tensor), count * dtype.itemsize)
-            if count
-            else b""
-        )
+        size = count * dtype.itemsize
+        raw = ctypes.string_at(self._c.TF_TensorData(tensor), size) if count else b""
         return np.frombuffer(raw, dtype).reshape(shape).copy()
 
     def _strings(self, tensor: c_void_p, count: int) -> list[c_void_p]:
@@ -197,12 +177,10 @@ def packed(value: Any) -> Any:
     """Encode an array or bytes for JSON: the `default` of `json.dump`."""
     if isinstance(value, bytes):
         return {"bytes": base64.b64encode(value).decode()}
-    texts = value.dtype == object
-    data = (
-        [packed(text) for text in value.flat]
-        if texts
-        else packed(np.ascontiguousarray(value).tobytes())
-    )
+    if value.dtype == object:
+        data = [packed(text) for text in value.flat]
+    else:
+        data = packed(np.ascontiguousarray(value).tobytes())
     return {"dtype": value.dtype.name, "shape": value.shape, "data": data}
 
 
@@ -210,7 +188,7 @@ def unpacked(value: dict[str, Any]) -> Any:
     """Decode what `packed` encoded: the `object_hook` of `json.load`.
 
     Raises:
-        ValueError: the value was not made by `packed`.
+        ValueError: `packed` did not encode the value.
     """
     if value.keys() == {"bytes"}:
         return base64.b64decode(value["bytes"], validate=True)
@@ -228,12 +206,9 @@ def unpacked(value: dict[str, Any]) -> Any:
 
 def _limit(memory: int) -> None:
     """Limit the memory and the size of files that the process may use; disable core dumps."""
-    for what, most in (
-        (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_FSIZE, 2**30),
-        (resource.RLIMIT_CORE, 0),
-    ):
-        resource.setrlimit(what, (most, most))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, 2**30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _work(job: dict[str, Any]) -> dict[str, Any]:

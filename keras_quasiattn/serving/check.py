@@ -1,4 +1,4 @@
-"""Check, without a server, that a SavedModel loads in one and gives the recorded answers."""
+"""A check, without a server, that a SavedModel loads in one and gives the recorded answers."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.manifest import MANIFEST, check_hashes
 from keras_quasiattn.serving.c_library import run_c_session
-from keras_quasiattn.serving.compiling import BATCHES
-from keras_quasiattn.serving.export import ABOUT
+from keras_quasiattn.serving.server_files import ABOUT, GRAPH
 from keras_quasiattn.serving.stock_ops import stock_ops
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, read_warm_up
-from keras_quasiattn.training.manifest import MANIFEST, check_hashes
+from keras_quasiattn.serving.xla_buckets import BATCHES
 
 _PERCENTILES = (50, 90, 99)
 # Largest accepted difference, relative to an output's largest number if that exceeds 1: the
@@ -22,20 +22,19 @@ _ROUNDING = 1e-4
 
 
 def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
-    """Check an exported version as far as possible without a server; yields findings line by line.
+    """Check an exported version as far as possible without a server; yield findings line by line.
 
-    The files must match their manifest. Every op of the graph must be one that a stock server
-    links, and only a model that was exported to be compiled may require XLA, which servers leave
-    off on CPUs. Then TensorFlow's C
-    library loads the SavedModel in a separate process, with the kernels of tensorflow-text but
-    without the Python of TensorFlow, Keras or this package. It runs the recorded requests again,
-    which must give the recorded answers. Then it runs the example of each signature in batches of
-    1, 8 and 64. The latencies are those of the C library: without a network, a queue or other
-    requests.
+    The files must match their manifest. A stock server must link every op of the graph, and only a
+    model that was exported to be compiled may require XLA, which servers leave off on CPUs. Then
+    TensorFlow's C library loads the SavedModel in a separate process, with the kernels of
+    tensorflow-text but without the Python of TensorFlow, Keras or this package. It runs the
+    recorded requests again, which must give the recorded answers. Then it runs the example of each
+    signature in batches of 1, 8 and 64. The latencies are times within the C library: without a
+    network, a queue or other requests.
 
     Args:
         path: folder of one version, with `saved_model.pb`.
-        repetitions: how often each batch is timed.
+        repetitions: how often each batch is timed. Defaults to 100.
 
     Raises:
         UserError: a check failed, or the version has no recorded requests to compare with.
@@ -81,14 +80,14 @@ def serve_check(path: str | Path, *, repetitions: int = 100) -> Iterator[str]:
 
 
 def _read_graph(path: Path) -> Any:
-    """The `MetaGraphDef` that a server loads: the one tagged 'serve'."""
+    """Read the `MetaGraphDef` that a server loads: the one tagged 'serve'."""
     from google.protobuf.message import DecodeError
     from tensorflow.core.protobuf import saved_model_pb2
 
-    file = path / "saved_model.pb"
+    file = path / GRAPH
     if not file.is_file():
         raise UserError(
-            f"{path} is not a SavedModel: it has no saved_model.pb; name the folder of a version"
+            f"{path} is not a SavedModel: it has no {GRAPH}; name the folder of a version"
         )
     try:
         saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
@@ -100,12 +99,12 @@ def _read_graph(path: Path) -> Any:
     raise UserError(f"{path} has no graph with the tag 'serve'")
 
 
-def _about(path: Path) -> dict[str, Any]:
-    """The version's description; {} if it has none."""
+def _is_compiled(path: Path) -> bool:
+    """Return whether the version's description says that XLA must compile the model."""
     try:
-        return dict(json.loads((path / ABOUT).read_text(encoding="utf-8")))
+        return bool(dict(json.loads((path / ABOUT).read_text(encoding="utf-8"))).get("compiled"))
     except (OSError, TypeError, ValueError):
-        return {}
+        return False
 
 
 def _check_ops(path: Path, graph: Any) -> Iterator[str]:
@@ -120,7 +119,7 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
         "_XlaMustCompile" in part.attr and part.attr["_XlaMustCompile"].b
         for part in [*nodes, *functions]
     ):
-        if not _about(path).get("compiled"):
+        if not _is_compiled(path):
             raise UserError(
                 f"{path} has a function that needs XLA, which a stock server on CPUs disables"
             )
@@ -134,7 +133,7 @@ def _check_ops(path: Path, graph: Any) -> Iterator[str]:
 def _request(
     path: Path, graph: Any, record: RecordedRequest
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """The inputs of a record by tensor name, and the names of the tensors to fetch."""
+    """Return the inputs of a record by tensor name, and the names of the tensors to fetch."""
     if record.signature not in graph.signature_def:
         raise UserError(
             f"{path} has a recorded request for the signature {record.signature!r}, "
@@ -159,7 +158,7 @@ def _repeated(inputs: Mapping[str, np.ndarray], batch: int) -> dict[str, np.ndar
 
 
 def _compare(path: Path, record: RecordedRequest, answers: Sequence[np.ndarray]) -> float:
-    """The largest difference between numbers, relative to the largest number if above 1."""
+    """Return the largest difference, relative to an output's largest number if above 1."""
     largest = 0.0
     for name, expected, got in zip(record.answer, record.answer.values(), answers, strict=True):
         if np.issubdtype(expected.dtype, np.floating) and got.shape == expected.shape:

@@ -1,11 +1,11 @@
-"""Runtimes other than TensorFlow: writing a model's file for them, and running it."""
+"""Conversion of any Keras model for ONNX Runtime, LiteRT or OpenVINO, checked in that runtime."""
 
 import contextlib
 import importlib
 import logging
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -14,20 +14,24 @@ import numpy as np
 
 from keras_quasiattn.errors import UserError
 
-Answer = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+OUTPUT: Final = "logits"
+# Largest accepted difference, relative to the answer's largest number if that exceeds 1.
+_ROUNDING = 1e-4
+
+Inputs = Mapping[str, np.ndarray]
+Answer = Callable[[Inputs], Mapping[str, np.ndarray]]
 
 
 class Runtime(NamedTuple):
-    """A runtime for exported models.
+    """A runtime other than TensorFlow.
 
     Args:
         name: display name.
         packages: packages that must be importable; the extra named after the runtime's key in
             `RUNTIMES` installs them.
-        file: name of the file that it loads.
-        write: takes a functional model with a dictionary of outputs, and the path to write it to.
-        load: takes that path; returns a function from arrays by input name to arrays by output
-            name.
+        file: name of the file that the runtime loads.
+        write: writes a functional model, whose outputs are a dictionary, to a path.
+        load: loads that path and returns a function from inputs to outputs, both arrays by name.
     """
 
     name: str
@@ -41,7 +45,7 @@ def need_runtime(key: str) -> Runtime:
     """Look up a runtime and check that its packages can be imported.
 
     Args:
-        key: one of `RUNTIMES`.
+        key: "onnx", "litert" or "openvino".
 
     Raises:
         UserError: an unknown runtime, or one whose packages are not installed.
@@ -60,6 +64,70 @@ def need_runtime(key: str) -> Runtime:
     return runtime
 
 
+def convert_model(
+    model: keras.Model, runtime: Runtime, folder: Path, batches: Sequence[Inputs]
+) -> float:
+    """Write a model's file for a runtime, load the file, and compare the runtime's answers.
+
+    Args:
+        model: a functional model with named inputs and one output, which the file calls `logits`.
+        runtime: from `need_runtime`.
+        folder: an existing folder for the file.
+        batches: the inputs to compare on, arrays by input name.
+
+    Returns:
+        The largest difference between the two answers, relative to the largest number of the
+        model's own answer if that exceeds 1.
+
+    Raises:
+        UserError: the runtime cannot convert or run the model, or its answers differ.
+    """
+    named = keras.Model(model.input, {OUTPUT: model(model.input)}, name="model")
+    # Before the conversion: Keras exports no model that has not been called.
+    expected = [_own_answer(named, inputs) for inputs in batches]
+    with _as_user_error(f"{runtime.name} cannot convert this model"):
+        runtime.write(named, folder / runtime.file)
+        answer = runtime.load(folder / runtime.file)
+    return max(
+        _difference(runtime.name, answer, *pair) for pair in zip(batches, expected, strict=True)
+    )
+
+
+def _own_answer(model: keras.Model, inputs: Inputs) -> np.ndarray:
+    first, *others = inputs.values()
+    return keras.ops.convert_to_numpy(model(inputs if others else first, training=False)[OUTPUT])
+
+
+def _difference(runtime: str, answer: Answer, inputs: Inputs, expected: np.ndarray) -> float:
+    with _as_user_error(f"{runtime} cannot run this model"):
+        got = answer(inputs)[OUTPUT]
+    shapes = {name: one.shape for name, one in inputs.items()}
+    if got.shape != expected.shape:
+        raise UserError(
+            f"not exported: for inputs of shapes {shapes}, {runtime} returns {OUTPUT} of shape "
+            f"{got.shape}, but the model returns {expected.shape}"
+        )
+    difference = float(np.max(np.abs(got - expected)) / max(1.0, float(np.max(np.abs(expected)))))
+    if not difference <= _ROUNDING:  # NaN too
+        raise UserError(
+            f"not exported: for inputs of shapes {shapes}, {runtime} returns {OUTPUT} that differ "
+            f"by {difference:.2g} from the model's (at most {_ROUNDING:g} is accepted)"
+        )
+    return difference
+
+
+@contextlib.contextmanager
+def _as_user_error(what: str) -> Iterator[None]:
+    """Turn an error of a converter or runtime, each of which raises its own, into a `UserError`."""
+    try:
+        yield
+    except OSError:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(f"{what}: {words.partition('. ')[0][:300]}") from error
+
+
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Silence the log messages and warnings of converters."""
@@ -76,29 +144,12 @@ def _quiet() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _write_onnx(model: keras.Model, path: Path) -> None:
-    with _quiet():
-        model.export(str(path), format="onnx", verbose=False)
+def _export_as(form: str) -> Callable[[keras.Model, Path], None]:
+    def write(model: keras.Model, path: Path) -> None:
+        with _quiet():
+            model.export(str(path), format=form, verbose=False)
 
-
-def _load_onnx(path: Path) -> Answer:
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
-
-
-def _write_litert(model: keras.Model, path: Path) -> None:
-    with _quiet():
-        model.export(str(path), format="litert", verbose=False)
-
-
-def _load_litert(path: Path) -> Answer:
-    from ai_edge_litert.interpreter import Interpreter
-
-    answer = Interpreter(model_path=str(path)).get_signature_runner()
-    return lambda inputs: answer(**inputs)
+    return write
 
 
 def _write_openvino(model: keras.Model, path: Path) -> None:
@@ -109,6 +160,21 @@ def _write_openvino(model: keras.Model, path: Path) -> None:
     with _quiet(), tempfile.TemporaryDirectory() as folder:
         model.export(folder, format="tf_saved_model", verbose=False)
         openvino.save_model(openvino.convert_model(folder), path, compress_to_fp16=False)
+
+
+def _load_onnx(path: Path) -> Answer:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return lambda inputs: dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+
+def _load_litert(path: Path) -> Answer:
+    from ai_edge_litert.interpreter import Interpreter
+
+    answer = Interpreter(model_path=str(path)).get_signature_runner()
+    return lambda inputs: answer(**inputs)
 
 
 def _load_openvino(path: Path) -> Answer:
@@ -123,8 +189,14 @@ def _load_openvino(path: Path) -> Answer:
 
 RUNTIMES: Final = {
     "onnx": Runtime(
-        "ONNX Runtime", ("onnx", "tf2onnx", "onnxruntime"), "model.onnx", _write_onnx, _load_onnx
+        "ONNX Runtime",
+        ("onnx", "tf2onnx", "onnxruntime"),
+        "model.onnx",
+        _export_as("onnx"),
+        _load_onnx,
     ),
-    "litert": Runtime("LiteRT", ("ai_edge_litert",), "model.tflite", _write_litert, _load_litert),
+    "litert": Runtime(
+        "LiteRT", ("ai_edge_litert",), "model.tflite", _export_as("litert"), _load_litert
+    ),
     "openvino": Runtime("OpenVINO", ("openvino",), "model.xml", _write_openvino, _load_openvino),
 }

@@ -1,8 +1,9 @@
-"""Files that a model server starts with: the list of models, and how to batch requests."""
+"""The folder that a model server reads: versions of models, `models.config`, batching."""
 
 import contextlib
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,10 +11,14 @@ from typing import Any, Final
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
 
+GRAPH: Final = "saved_model.pb"
 MODELS: Final = "models.config"
 BATCHING: Final = "batching_parameters.txt"
+# The description of a version; TensorFlow Serving ignores it.
+ABOUT: Final = Path("assets.extra") / "about.json"
 # Where the stock server image expects the folder of all models.
 MOUNT: Final = "/models"
+_HIGHEST = 2**63 - 1  # the largest version number that a server reads
 
 _BATCHING = """\
 # tensorflow_model_server --enable_batching --batching_parameters_file=THIS_FILE
@@ -27,6 +32,43 @@ max_enqueued_batches { value: 100 }
 which lengths leave out.
 pad_variable_length_inputs: true
 """
+
+
+def new_version(target: str | Path, name: str, version: int | None) -> Path:
+    """Return the path of a new version of a model, `target/name/version`.
+
+    Args:
+        target: folder of all exported models.
+        name: name of the model.
+        version: positive version number; None means one more than the highest existing one.
+
+    Raises:
+        UserError: the name or version is invalid, or the version already exists.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise UserError(
+            f"the model's name is {name!r}: it must start with a letter or digit and contain only "
+            "letters, digits, '.', '_' and '-'"
+        )
+    model = Path(target) / name
+    if version is None:
+        entries = model.iterdir() if model.is_dir() else ()
+        version = 1 + max((int(one.name) for one in entries if one.name.isdecimal()), default=0)
+    if not 1 <= version <= _HIGHEST:
+        raise UserError(f"the version is {version}: it must be from 1 to {_HIGHEST}")
+    final = model / str(version)
+    if final.exists():
+        raise UserError(f"{final} already exists: name another version, or none for the next one")
+    return final
+
+
+def highest_version(model: Path) -> Path | None:
+    """Return `model` if it holds a SavedModel, else the highest version in it that does, if any."""
+    if (model / GRAPH).is_file():
+        return model
+    entries = model.iterdir() if model.is_dir() else ()
+    versions = [one for one in entries if one.name.isdecimal() and (one / GRAPH).is_file()]
+    return max(versions, key=lambda one: int(one.name), default=None)
 
 
 def read_models(target: Path) -> Any:
@@ -53,7 +95,7 @@ def read_models(target: Path) -> Any:
 def add_model(target: Path, name: str) -> None:
     """List a model in `models.config`, and write `batching_parameters.txt` if it is missing.
 
-    Models that are already listed keep all their settings.
+    A model that is already listed keeps all its settings.
 
     Args:
         target: folder of all exported models.

@@ -3,7 +3,7 @@
 from importlib import resources
 from typing import Final
 
-from keras_quasiattn.serving.c_library import registered_ops
+from keras_quasiattn.serving.c_library import run_c_session
 
 STOCK_OPS: Final = "stock_ops.txt"
 _SOURCES = """\
@@ -19,7 +19,7 @@ and tensorflow-text 2.21.1 register with a
 
 
 def stock_ops() -> dict[str, str]:
-    """The origin of each op, "tensorflow" or "tensorflow-text", by the op's name."""
+    """Return the origin of each op, "tensorflow" or "tensorflow-text", by the op's name."""
     text = resources.files(__package__).joinpath(STOCK_OPS).read_text(encoding="utf-8")
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
     return {name: origin for origin, name in rows}
@@ -27,9 +27,16 @@ def stock_ops() -> dict[str, str]:
 
 def stock_ops_text() -> str:
     """Generate the text of `stock_ops.txt` from the installed libraries."""
-    tensorflow = registered_ops(with_text=False)
-    text = registered_ops(with_text=True) - tensorflow
-    rows = [("tensorflow", name) for name in sorted(tensorflow)] + [
-        ("tensorflow-text", name) for name in sorted(text)
-    ]
-    return _SOURCES + "".join(f"{origin} {name}\n" for origin, name in rows)
+    tensorflow = _ops_with_cpu_kernel(with_text=False)
+    text = _ops_with_cpu_kernel(with_text=True) - tensorflow
+    rows = [f"tensorflow {name}\n" for name in sorted(tensorflow)]
+    return _SOURCES + "".join([*rows, *(f"tensorflow-text {name}\n" for name in sorted(text))])
+
+
+def _ops_with_cpu_kernel(*, with_text: bool) -> frozenset[str]:
+    from tensorflow.core.framework import kernel_def_pb2, op_def_pb2
+
+    ops, kernels = run_c_session(None, with_text=with_text)["registered"]
+    known = kernel_def_pb2.KernelList.FromString(kernels).kernel
+    runnable = {kernel.op for kernel in known if kernel.device_type in ("CPU", "DEFAULT")}
+    return frozenset(op.name for op in op_def_pb2.OpList.FromString(ops).op if op.name in runnable)

@@ -25,7 +25,7 @@ class RecordedRequest(NamedTuple):
 
 
 def need_serving_api() -> None:
-    """Check that the TensorFlow Serving API can be imported; only serving needs it.
+    """Check that the TensorFlow Serving API can be imported.
 
     Raises:
         UserError: it is not installed.
@@ -43,7 +43,7 @@ def need_serving_api() -> None:
 def write_warm_up(folder: Path, name: str, records: Iterable[RecordedRequest]) -> None:
     """Write requests in the format that TensorFlow Serving replays before it serves a version.
 
-    The same records hold the answers, which the server ignores and `serve_check` compares with.
+    The records also hold the answers, which the server ignores and `serve_check` compares with.
 
     Args:
         folder: the version's folder.

@@ -18,7 +18,7 @@ from tensorboard.util.tensor_util import make_tensor_proto
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.training.attention_figures import AttentionFigures, scalars_of
+from keras_quasiattn.report.attention_figures import AttentionFigures, scalars_of
 
 FILE = "attention.jsonl"
 

@@ -6,10 +6,10 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.manifest import MANIFEST
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.averaging import average
 from keras_quasiattn.training.checkpoints import Checkpoints, assign
-from keras_quasiattn.training.manifest import MANIFEST
 from keras_quasiattn.training.precision import dtype_policy
 from keras_quasiattn.training.progress import Progress
 from keras_quasiattn.training.run_folder import LENGTH, RunFolder

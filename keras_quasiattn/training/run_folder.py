@@ -22,9 +22,9 @@ from keras_quasiattn.files import (
     rewrite,
     write_json,
 )
+from keras_quasiattn.manifest import MANIFEST, check_hashes, hashes
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.config import CONFIG, FORMAT, flat, identity, read_config
-from keras_quasiattn.training.manifest import MANIFEST, check_hashes, hashes
 
 LOCK = ".lock"
 
@@ -305,14 +305,17 @@ class RunFolder:
 
         rewrite(self.path / "metrics.json", changed)
 
-    def load_model(self) -> keras.Model:
+    def load_model(self, task: Task | None = None) -> keras.Model:
         """Load the finished model, not compiled.
+
+        Args:
+            task: the run's task, if `task()` has rebuilt it already.
 
         Raises:
             UserError: the run is not finished, or a file is damaged or not the one in the manifest.
         """
         self.require_finished()
-        task = self.task("")  # also registers the classes that the file names
+        task = task or self.task("")  # also registers the classes that the file names
         check_hashes(self.path / MANIFEST, self.path)
         try:
             model = keras.saving.load_model(self.model_file, compile=False)

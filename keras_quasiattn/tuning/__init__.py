@@ -1,4 +1,8 @@
-"""Search with KerasTuner: of a task's options, or of the attention in a model of one's own."""
+"""Search with KerasTuner, of the attention in any Keras model or of a task's options.
+
+`choose_attention` needs KerasTuner alone. `search` and `search_space` work on tasks: they are
+defined in `keras_quasiattn.lab.tuning`, which is imported on first use and needs the extra `tasks`.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,11 +12,12 @@ with needs("tuning"):
     from keras_quasiattn.tuning.attention_space import choose_attention
 
 if TYPE_CHECKING:
-    from keras_quasiattn.tuning.spaces import search_space
-    from keras_quasiattn.tuning.tuner import search
+    from keras_quasiattn.lab.tuning.search import search
+    from keras_quasiattn.lab.tuning.search_space import search_space
 
 __all__ = ["choose_attention", "search", "search_space"]
-# `choose_attention` needs KerasTuner alone; the others need tasks, and all that tasks need.
 __getattr__ = lazy_attributes(
-    __name__, {"search": "tuner", "search_space": "spaces"}, extra="tasks"
+    __name__,
+    {name: f"keras_quasiattn.lab.tuning.{name}" for name in ("search", "search_space")},
+    extra="tasks",
 )

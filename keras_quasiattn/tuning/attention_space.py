@@ -1,13 +1,14 @@
-"""The attention of a model of one's own as hyperparameters of KerasTuner."""
+"""The attention of any Keras model as hyperparameters of KerasTuner."""
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import keras_tuner
+import numpy as np
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS, Mechanism
-from keras_quasiattn.tuning.choices import choices_of
 
 
 def choose_attention(
@@ -17,25 +18,25 @@ def choose_attention(
     name: str = "attention",
     search_options: bool = False,
 ) -> dict[str, Any]:
-    """Declares which attention to use, and its options, as hyperparameters; returns the choice.
+    """Declare which attention to use, and its options, as hyperparameters; return the choice.
 
-    Call it in the function that builds your model and give that function to any tuner of
-    KerasTuner: no task, run folder or other part of this package is needed. The hyperparameters are
-    `name` and, active only where that attention is chosen, "`name`.ATTENTION.OPTION". By default
-    every attention has its default options, and so as many configurations as any other: the best of
-    a hundred configurations of one is no better than the best of three of another for that alone.
-    Values of one option may have several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`;
-    KerasTuner, whose choices have one, then shows their JSON.
+    Call it in the function that builds your model, and give that function to any tuner of
+    KerasTuner; no task or run folder is needed. The hyperparameters are `name` and, active only
+    where that attention is chosen, "`name`.ATTENTION.OPTION". By default every attention has its
+    default options, and so the same number of configurations: the best of a hundred configurations
+    of one attention says little beside the best of three of another. Values of one option may have
+    several types, such as `{"entmax": {"alpha": [1.5, "learned"]}}`; KerasTuner, whose choices have
+    one type, then shows their JSON.
 
     Args:
         hp: the hyperparameters that KerasTuner gives to the function.
-        attention: names as for `layers.TransformerEncoder`; or a dict from names to the values by
-            option, {} for the defaults alone. None means all names.
-        name: name of the hyperparameter; another one for each attention that a model chooses by
-            itself. Defaults to "attention".
+        attention: names as for `layers.TransformerEncoder`; or a dict from names to the values of
+            each option, {} for the defaults alone. None (the default) means all names.
+        name: name of the hyperparameter. A model that chooses several attentions needs a name for
+            each. Defaults to "attention".
         search_options: whether attentions that are given by name alone also search the options for
-            which they name values. They name different numbers of them ("coda" many, "softmax"
-            none), so this finds good options, and ranks no attentions. Defaults to False.
+            which they propose values. They propose different numbers of them ("coda" many,
+            "softmax" none), so this finds good options, but ranks no attentions. Defaults to False.
 
     Returns:
         `{"attention": ..., "attention_options": {...}}`: arguments of `layers.TransformerEncoder`,
@@ -76,7 +77,7 @@ def _spaces(
     attention: Iterable[str] | Mapping[str, Mapping[str, Sequence[Any]]] | None,
     search_options: bool,
 ) -> dict[str, dict[str, dict[Any, Any]]]:
-    """Returns the choices of each option, by the name of the attention."""
+    """Return the choices of each option, by the name of the attention."""
     wanted = sorted(MULTI_HEAD_LAYERS) if attention is None else attention
     wanted = [wanted] if isinstance(wanted, str) else wanted
     for name in wanted:
@@ -105,3 +106,44 @@ def _spaces(
             option: choices_of(f"{name}'s {option}", values) for option, values in space.items()
         }
     return spaces
+
+
+def choices_of(name: str, values: Iterable[Any]) -> dict[Any, Any]:
+    """Return the values by the keys that represent them in KerasTuner.
+
+    KerasTuner's `Choice` has one type and takes booleans for integers. Values that are all texts,
+    all integers or all floats are their own keys. Integers and floats together get floats as keys,
+    so that their order is known. Anything else gets its JSON as key.
+
+    Args:
+        name: the option that has these values, for errors.
+        values: texts, numbers, booleans, None, or lists and dictionaries of them.
+
+    Raises:
+        UserError: there is no value, or one that JSON cannot hold.
+
+    Example:
+    >>> choices_of("alpha", [1.5, "learned"])
+    {'1.5': 1.5, '"learned"': 'learned'}
+    >>> choices_of("heads", [1, 2]), choices_of("clip_norm", [2, 0.5])
+    ({1: 1, 2: 2}, {2.0: 2, 0.5: 0.5})
+    """
+    if isinstance(values, str | Mapping) or not isinstance(values, Iterable):
+        raise UserError(f"the values of {name} are {values!r}: give a list with at least one")
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    if not plain:
+        raise UserError(f"the values of {name} are []: give a list with at least one")
+    kinds = set(map(type, plain))
+    if len(kinds) == 1 and kinds <= {str, int, float}:
+        return {value: value for value in plain}
+    if kinds == {int, float}:
+        return {float(value): value for value in plain}
+    keys = {}
+    for value in plain:
+        try:
+            keys[json.dumps(value)] = value
+        except (TypeError, ValueError):
+            raise UserError(
+                f"{value!r} is among the values of {name}: give texts, numbers, booleans or None"
+            ) from None
+    return keys

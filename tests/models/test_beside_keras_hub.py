@@ -25,7 +25,7 @@ CHECKS = {
         f"{DECODER}::test_without_an_encoder_it_survives_save_and_load",
     ],
     "encoder given to a block without one, or left out, is an error": [
-        f"{DECODER}::test_an_encoder_that_the_block_was_not_built_for_is_named",
+        f"{DECODER}::test_an_encoder_that_the_block_was_not_built_for_is_named"
     ],
     "training and dropout reach the parts": [
         f"{ENCODER}::test_symbolic_shapes_and_dropout_only_in_training",
@@ -36,11 +36,11 @@ CHECKS = {
         f"{DECODER}::test_bad_calls_are_named",
     ],
     "an implicit mask counts and travels on": [
-        f"{DECODER}::test_implicit_masks_count_travel_on_and_yield_to_explicit_ones",
+        f"{DECODER}::test_implicit_masks_count_travel_on_and_yield_to_explicit_ones"
     ],
     "encoder and decoder of different widths": [f"{DECODER}::test_steps_give_what_one_call_gives"],
     "attention scores are returned": [
-        f"{DECODER}::test_weights_of_both_attentions_have_the_shape_they_say",
+        f"{DECODER}::test_weights_of_both_attentions_have_the_shape_they_say"
     ],
     "calls with a cache give what one call gives": [
         f"{DECODER}::test_steps_give_what_one_call_gives",
@@ -48,7 +48,7 @@ CHECKS = {
     ],
     "a cache that one call fills (ours only at the beginning, where prompts stand)": [
         f"{DECODER}"
-        "::test_the_first_positions_at_once_give_what_one_call_gives_and_so_does_the_step_after",
+        "::test_the_first_positions_at_once_give_what_one_call_gives_and_so_does_the_step_after"
     ],
     # CachedMultiHeadAttention
     "attention with a cache, position by position, and by several at once": [
@@ -59,20 +59,20 @@ CHECKS = {
     "and a layer without plain projections keeps its queries.",
     # Samplers
     "greedy: the most likely token, step by step": [
-        f"{DECODING}::test_greedy_takes_the_likeliest_token_and_stops_at_the_end",
+        f"{DECODING}::test_greedy_takes_the_likeliest_token_and_stops_at_the_end"
     ],
     "a cache travels through the loop, and beams take theirs along": [
-        f"{DECODING}::test_log_probabilities_are_those_of_a_full_pass",
+        f"{DECODING}::test_log_probabilities_are_those_of_a_full_pass"
     ],
     "a search stops early, once every row has ended": [
-        f"{DECODING}::test_the_loop_stops_when_every_row_is_finished",
+        f"{DECODING}::test_the_loop_stops_when_every_row_is_finished"
     ],
     "an end token within the prompt does not stop a row": [
         f"{PROMPTS}::test_an_end_in_a_prompt_ends_nothing_and_padding_anywhere_is_left_out",
         f"{PROMPTS}::test_generate_keeps_a_prompt_whole_and_continues_it_as_a_full_pass_says",
     ],
     "top-k draws only of the k likeliest tokens": [
-        f"{SAMPLING}::test_tokens_have_the_probabilities_of_the_model",
+        f"{SAMPLING}::test_tokens_have_the_probabilities_of_the_model"
     ],
     "top-p draws only of the tokens that reach p, also after top-k": [
         f"{SAMPLING}::test_tokens_have_the_probabilities_of_the_model",
@@ -100,7 +100,7 @@ CHECKS = {
     ],
     "a padding mask beside the prompt": [f"{PROMPTS}::test_padding_in_a_prompt_does_not_matter"],
     "another graph is not traced for every prompt": [
-        f"{PROMPTS}::test_one_graph_answers_prompts_of_all_lengths_alike",
+        f"{PROMPTS}::test_one_graph_answers_prompts_of_all_lengths_alike"
     ],
     "several stop tokens, or none": "One `end_id`; one that no token has, −1, stops nothing.",
     "strip_prompt": "The answer holds the prompt, whose length the caller knows.",

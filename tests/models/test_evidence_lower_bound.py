@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from pair_kinds import to_numpy
 
-from keras_quasiattn.models.evidence_lower_bound import evidence_lower_bound
+from keras_quasiattn.models.mixture_classifier import evidence_lower_bound
 
 BATCH, COMPONENTS = 6, 4
 RANDOM = np.random.default_rng(0)

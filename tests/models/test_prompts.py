@@ -245,20 +245,6 @@ def test_padding_in_a_prompt_does_not_matter(name, search):
 
 
 @every_search
-def test_generate_keeps_a_prompt_whole_and_continues_it_as_a_full_pass_says(search):
-    model, (search, options) = made("causal"), SEARCHES[search]
-    tokens, total = map(numpy, model.generate(PROMPT, 7, search, **options))
-    lengths = (PROMPT != 0).sum(1)
-    shifted = np.concatenate([np.ones((4, 1), "int32"), tokens[:, :-1]], axis=1)
-    every = numpy(ops.log_softmax(model(shifted), axis=-1))
-    each = np.take_along_axis(every, tokens[..., None], axis=2)[..., 0]
-    counts = (tokens != 0) & (np.arange(7) >= lengths[:, None])
-    np.testing.assert_allclose(total, (each * counts).sum(1), atol=1e-4)
-    for row, given in zip(tokens, PROMPT, strict=True):
-        assert row[: (given != 0).sum()].tolist() == given[given != 0].tolist()
-
-
-@every_search
 def test_no_rows_and_no_columns(search):
     model, (search, options) = made("causal"), SEARCHES[search]
     tokens, total = model.generate(np.zeros((0, 3), "int32"), 4, search, **options)

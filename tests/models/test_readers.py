@@ -11,8 +11,7 @@ import pytest
 import reading_reference as reference
 
 from keras_quasiattn.models import AttentionFlowReader, DecaProp, SpanCrossentropy, best_spans
-from keras_quasiattn.models.reader import Reader
-from keras_quasiattn.models.span_network import SpanNetwork
+from keras_quasiattn.models.reader import Reader, SpanNetwork
 
 PASSAGE = np.array([[5, 4, 3, 2, 6], [7, 2, 9, 0, 0], [3, 4, 1, 1, 0], [0, 0, 0, 0, 0]])
 QUESTION = np.array([[6, 5, 9, 0], [8, 1, 2, 7], [0, 0, 0, 0], [3, 0, 0, 0]])

@@ -172,7 +172,7 @@ def test_logits_are_float32_in_half_precision() -> None:
     ("kind", "changed", "message"),
     [
         ("soft", {"attention": "hard"}, "`attention` must be one of .*attention='hard'"),
-        ("soft", {"merge_mode": "mul"}, "`merge_mode` must be 'concat' or 'sum'"),
+        ("soft", {"merge_mode": "mul"}, "`merge_mode` must be one of 'concat', 'sum'"),
         ("soft", {"units": 0}, "`units` must be a positive integer"),
         ("soft", {"dropout": 1.0}, "`dropout`"),
         ("soft", {"embedding_dropout": -1}, "`embedding_dropout`"),

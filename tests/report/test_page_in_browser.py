@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from in_browser import ANSWER, COLUMNS, EVIL, ROWS, Opened, keep, panels
 
+from keras_quasiattn.report.attention_view import AttentionView
 from keras_quasiattn.report.heat_maps import Example, HeatMap
 from keras_quasiattn.report.page_writer import Section, page
-from keras_quasiattn.report.show import AttentionView
 
 figures = pytest.importorskip("keras_quasiattn.report.figures")
 

@@ -35,10 +35,7 @@ def test_options_belong_to_the_attention_that_is_chosen() -> None:
         "attention.coda.gate_range": ["raw"],
     }
     choice, _ = declared(given, {"attention": "coda", "attention.coda.alpha": 2.0})
-    assert choice == {
-        "attention": "coda",
-        "attention_options": {"alpha": 2.0, "gate_range": "raw"},
-    }
+    assert choice == {"attention": "coda", "attention_options": {"alpha": 2.0, "gate_range": "raw"}}
 
 
 @pytest.mark.parametrize("wanted", [None, sorted(MULTI_HEAD_LAYERS), ["coda", "softmax"], "coda"])

@@ -1,0 +1,1 @@
+"""Reports of training runs and exported models."""

@@ -1,0 +1,182 @@
+"""The report of several runs: one HTML page, and a folder with its figures."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_file
+from keras_quasiattn.lab.report.measured import confusion_section, figures_section, spaced
+from keras_quasiattn.lab.report.model_view import View, slug, view_of_run, view_of_saved_model
+from keras_quasiattn.lab.report.run_groups import RunGroup, differences_of, groups_of
+from keras_quasiattn.lab.serving.exported_model import ExportedModel
+from keras_quasiattn.report.figures import (
+    accuracy_by_density,
+    curves_of,
+    learning_curves,
+    with_runs,
+)
+from keras_quasiattn.report.page_writer import Section, page
+from keras_quasiattn.serving.server_files import GRAPH
+from keras_quasiattn.training import RunFolder
+
+_NAMED = 4  # models or runs in the title
+_SPLIT = "validation"  # the data that chose the checkpoint, and that every run has
+
+
+def write_report(
+    sources: Sequence[str | Path],
+    to: str | Path,
+    *,
+    inputs: Sequence[str] = (),
+    split: str | None = None,
+    limit: int = 1000,
+    results: str | Path | None = None,
+    data_dir: str | Path = "data",
+) -> list[Path]:
+    """Write one HTML page about runs and exported models, and its figures as SVG and PNG.
+
+    The page shows what the runs and simple methods reached, which classes the runs confuse, right
+    answers and mistakes with their weights, heat maps, and learning curves. Learning curves cover
+    all runs. Runs that differ in nothing but their seed share a curve and a name; everything else
+    on the page is about the first finished one of them. If runs of one model differ in more, the
+    page adds the names of their folders to their names, and a table lists the differences. The page
+    needs no network and no other file.
+
+    Args:
+        sources: folders of runs, finished or not, and of exported models (the folder of a version).
+        to: the HTML file; the figures go to a folder next to it, named like the file with
+            "_figures" instead of the extension.
+        inputs: texts to show, the texts of a pair separated by tabs. Defaults to right answers and
+            mistakes of `split`.
+        split: the part of the data to measure on. By default the validation data, if they are at
+            hand: nothing is downloaded or generated, and without data the page shows the task's
+            example.
+        limit: number of examples of `split` to measure on. Defaults to 1000.
+        results: a JSON Lines file of recorded results, to plot accuracy against density.
+        data_dir: folder of the runs' data. Defaults to "data".
+
+    Returns:
+        The page and all figures.
+
+    Raises:
+        UserError: a folder is neither a run nor an exported model, an input is invalid, data are
+            missing, a file cannot be read or written, or jinja2 or matplotlib is not installed.
+
+    ```python
+    write_report(
+        ["runs/coda-seed0", "runs/coda-seed1", "runs/softmax-seed0"], "report.html", data_dir="data"
+    )
+    ```
+    """
+    to = Path(to)
+    folders: list[RunFolder] = []
+    views: list[View] = []
+    for source in map(Path, sources):
+        if (source / GRAPH).is_file():
+            name = f"{source.resolve().parent.name}/{source.name} (exported)"
+            views.append(view_of_saved_model(name, ExportedModel(source), inputs))
+        else:
+            folders.append(RunFolder.open(source))
+    groups = groups_of(folders)
+    for group in groups:
+        for folder in [one for one in group.runs if one.finished][:1]:
+            place, part, needed = Path(data_dir), split or _SPLIT, split is not None
+            views.append(view_of_run(group.name, folder, place, inputs, part, limit, needed=needed))
+    measured = [view.reached for view in views if view.reached is not None]
+    lead = [figures_section(measured)] if measured else []
+    lead += [section for section in map(confusion_section, measured) if section is not None]
+    sections = _curves(groups)
+    if table := differences_of(groups):
+        sections.append(Section("What sets the runs apart", table=table))
+    sections += [section for view in views for section in view.sections]
+    if results is not None:
+        plot = accuracy_by_density("accuracy_by_density", _rows(Path(results)))
+        sections.append(Section("Accuracy against density", [plot]))
+    drawn = [figure for view in views for figure in view.figures]
+    drawn += [figure for section in sections for figure in section.saved or section.figures]
+    html = page(
+        _title([view.name for view in views] or [folder.path.name for folder in folders]),
+        facts=[_facts(folder) for folder in folders],
+        notes=[note for view in views for note in view.notes],
+        lead=lead,
+        examples=[example for view in views for example in view.examples],
+        texts=[text for view in views for text in view.texts],
+        sections=sections,
+    )
+    with atomic_file(to) as temporary:
+        temporary.write_text(html, encoding="utf-8", errors="replace")
+    place = to.with_name(f"{to.stem}_figures")
+    return [to, *(file for figure in drawn for file in figure.save(place))]
+
+
+def _title(names: Sequence[str]) -> str:
+    """Return the title of a page about models or runs; it names the first ones."""
+    own = list(dict.fromkeys(names))
+    more = f" and {len(own) - _NAMED} more" if len(own) > _NAMED else ""
+    return f"Report: {', '.join(own[:_NAMED])}{more}"
+
+
+def _facts(folder: RunFolder) -> tuple[str, str]:
+    """Return a run's name, and its command, data and metrics."""
+    figures = [
+        f"{split} {name} {value:.4g}"
+        for split, all_ in folder.metrics().items()
+        for name, value in all_.items()
+        if isinstance(value, (int, float))  # no signature, and no figures by class
+    ]
+    data = folder.noted.get("data", {})
+    described = " ".join(data.values()) if isinstance(data, dict) else ""
+    facts = [folder.config.get("command", ""), described, ", ".join(figures)]
+    return folder.path.name, "; ".join(filter(None, facts))
+
+
+def _curves(groups: Sequence[RunGroup]) -> list[Section]:
+    """Return one section per preset, with a plot of the loss and of each validation metric."""
+    sections = []
+    for preset in dict.fromkeys(group.source for group in groups):
+        own = [group for group in groups if group.source == preset]
+        histories = [(group.label, run.history()) for group in own for run in group.runs]
+        named = {name for _, rows in histories for row in rows for name in row}
+        wanted = ["loss", *sorted(name for name in named if name.startswith("val_"))]
+        found = {figure: curves_of(histories, figure) for figure in wanted}
+        # One order of the models in all figures, and so one colour.
+        models = sorted({model for curves in found.values() for model in curves})
+        kept = {figure: curves for figure, curves in found.items() if curves}
+        shown, saved = (
+            [
+                learning_curves(
+                    slug(" ".join((*preset, figure))), _title(figure), curves, models, small=small
+                )
+                for figure, curves in kept.items()
+            ]
+            for small in (True, False)
+        )
+        if shown:
+            of_model = {model: curve for curves in kept.values() for model, curve in curves.items()}
+            legend = [with_runs(model, of_model[model]) for model in models]
+            several = any(curve[0]["runs"] > 1 for curve in of_model.values())
+            text = "The mean of the runs, shaded from the lowest to the highest." if several else ""
+            title = f"Learning curves: {' '.join(preset)}"
+            sections.append(Section(title, shown, text, legend=legend, saved=saved))
+    return sections
+
+
+def _title(figure: str) -> str:
+    """Name a metric of the history in words: "training loss", "validation accuracy"."""
+    own = figure.removeprefix("val_")
+    return f"{'validation' if own != figure else 'training'} {spaced(own)}"
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    try:
+        rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        found = [row for row in rows if {"density", "accuracy", "preset"} <= row.keys()]
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from error
+    except (ValueError, AttributeError):
+        raise UserError(f"{file} is damaged: its lines are not JSON objects") from None
+    if not found:
+        raise UserError(f"{file} has no row with density, accuracy and preset")
+    return found

@@ -1,0 +1,1 @@
+"""Exports of training runs, and models loaded from them."""

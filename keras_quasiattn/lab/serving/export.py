@@ -1,0 +1,190 @@
+"""Export of a finished run as a versioned SavedModel for TensorFlow Serving."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_folder
+from keras_quasiattn.lab.serving.description import write_description
+from keras_quasiattn.lab.serving.quantize import Quantized
+from keras_quasiattn.lab.serving.signatures import (
+    TOKEN_IDS,
+    bucket_inputs,
+    example_inputs,
+    signature_functions,
+)
+from keras_quasiattn.serving.server_files import ABOUT, add_model, new_version, read_models
+from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
+from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
+from keras_quasiattn.tasks import ServingSignature, Task
+from keras_quasiattn.tasks.batches import plain
+from keras_quasiattn.training import RunFolder
+
+_ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
+
+
+def export(
+    folder: RunFolder,
+    task: Task,
+    target: str | Path,
+    *,
+    name: str | None = None,
+    version: int | None = None,
+    quantized: Quantized | None = None,
+    compiled: bool = False,
+) -> Path:
+    """Export a finished run to `target/name/version/`, and list it in `target/models.config`.
+
+    The SavedModel has two signatures, `serving_default` (strings) and `token_ids`, which return
+    dictionaries. The text processing is part of the graph. A process that loads it needs tensorflow
+    and the kernels of tensorflow-text, but neither Keras nor this package. `assets.extra` holds
+    warm-up requests for the server with their answers, and a description of the model that includes
+    its vocabulary. `README.md` is the model card. `load` loads the version in Python.
+
+    `export` writes the version to a temporary folder and loads it again. The folder gets its final
+    name only if the written model answers the task's example as the model itself does, so a server
+    that watches `target/name` never sees an incomplete version.
+
+    Args:
+        folder: the finished run.
+        task: the run's task, `folder.task(data_dir)`.
+        target: folder of all exported models; created if missing.
+        name: name of the model. Defaults to the run folder's name.
+        version: positive version number. Defaults to one more than the highest existing one.
+        quantized: the quantized model to export instead of the run's own.
+        compiled: whether XLA compiles the model's own part of the graph, but not text processing,
+            where the graph is loaded: once for each of a few lengths and batch sizes. Warm-up
+            requests make a server compile before it answers. This is for CPUs, where a server needs
+            `--xla_cpu_compilation_enabled=true`, and for models that answer in one call: classify,
+            pairs, rank. Defaults to False.
+
+    Returns:
+        The folder of the version.
+
+    Raises:
+        UserError: the run is not finished; the name or version is invalid; the version already
+            exists; the folder cannot be written; the written model answers differently; a model
+            to compile takes more than one call; the TensorFlow Serving API is not installed; or
+            `models.config` is damaged.
+
+    ```python
+    folder = RunFolder.open("runs/mlu-coda", finished=True)
+    export(folder, folder.task("data"), "saved_models")
+    ```
+    """
+    name = folder.path.resolve().name if name is None else name
+    final = new_version(target, name, version)
+    need_serving_api()
+    read_models(Path(target))
+    model = quantized.model if quantized else folder.load_model(task)
+    signature = written = task.serving_signature(model)
+    about = {}
+    if compiled:
+        if signature.longest is None:
+            raise UserError(
+                f"a model of the task {task.name!r} cannot be exported compiled, because it "
+                "answers in more than one call: export it without compiling"
+            )
+        buckets = Buckets.up_to(signature.longest)
+        about["compiled"] = buckets._asdict()
+        written = task.serving_signature(CompiledModel(model, buckets))
+    with atomic_folder(final) as temporary, _tensorflow_errors_as_user_error(final):
+        loaded = _write(written, model, temporary)
+        records = _ask(loaded, written, task.example)
+        _check(task, model, records)
+        if compiled:
+            records += _ask_compiled(loaded, signature, task.example, buckets)
+        write_warm_up(temporary, name, records)
+        write_description(folder, task, temporary, temporary / ABOUT, quantized, **about)
+    add_model(Path(target), name)
+    return final
+
+
+@contextlib.contextmanager
+def _tensorflow_errors_as_user_error(final: Path) -> Iterator[None]:
+    """Turn TensorFlow's own file errors, such as a full disk, into a `UserError`."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        raise UserError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
+
+
+def _write(signature: ServingSignature, model: keras.Model, path: Path) -> Any:
+    """Write the SavedModel and load it again."""
+    # Not Keras' ExportArchive: it writes every weight twice.
+    module = tf.Module()
+    module.answers = signature_functions(signature)
+    module.weights = [variable.value for variable in model.variables]
+    module.resources = signature.resources
+    signatures = {
+        name: function.get_concrete_function() for name, function in module.answers.items()
+    }
+    tf.saved_model.save(module, str(path), signatures=signatures)
+    return tf.saved_model.load(str(path))
+
+
+def _ask(loaded: Any, signature: ServingSignature, example: str) -> list[RecordedRequest]:
+    """Send the example to the written model, alone and with an empty row; record the answers."""
+    records = []
+    for name, alone in example_inputs(signature, example).items():
+        # (1, ...) and an empty row make (2, ...).
+        padded = {
+            key: np.concatenate([value, np.full_like(value, b"" if value.dtype == object else 0)])
+            for key, value in alone.items()
+        }
+        for inputs in (alone, padded):
+            asked = {key: tf.constant(value) for key, value in inputs.items()}
+            answer = {key: value.numpy() for key, value in loaded.signatures[name](**asked).items()}
+            records.append(RecordedRequest(name, inputs, answer))
+    return records
+
+
+def _ask_compiled(
+    loaded: Any, signature: ServingSignature, example: str, buckets: Buckets
+) -> list[RecordedRequest]:
+    """Ask the written model for every bucket; compare its numbers with the uncompiled model's.
+
+    The records leave out outputs with more than one axis of tokens, which would be large.
+    """
+    asked, uncompiled = loaded.signatures[TOKEN_IDS], signature_functions(signature)[TOKEN_IDS]
+    records = []
+    for inputs in bucket_inputs(signature, example, buckets):
+        tensors = {key: tf.constant(value) for key, value in inputs.items()}
+        answer, expected = asked(**tensors), uncompiled(*tensors.values())
+        for key, value in answer.items():
+            if value.dtype.is_floating and not np.allclose(value, expected[key], atol=_ROUNDING):
+                shapes = {name: array.shape for name, array in inputs.items()}
+                raise UserError(
+                    f"not exported: compiled for inputs of shapes {shapes}, the model returns "
+                    f"other numbers as {key}"
+                )
+        small = {key: value.numpy() for key, value in answer.items() if len(value.shape) <= 2}
+        records.append(RecordedRequest(TOKEN_IDS, inputs, small))
+    return records
+
+
+def _check(task: Task, model: keras.Model, records: list[RecordedRequest]) -> None:
+    """Check that every recorded answer to the example is the model's own."""
+    expected = task.predict(model, [task.example])[0]
+    for record in records:
+        for key, value in record.answer.items():
+            got = plain(value[0])
+            if not _alike(got, expected[key]):
+                raise UserError(
+                    f"not exported: for {task.example!r} the exported model returns {key} {got!r}, "
+                    f"but the model itself returns {expected[key]!r}"
+                )
+
+
+def _alike(got: Any, expected: Any) -> bool:
+    if isinstance(expected, list):
+        return len(got) == len(expected) and all(map(_alike, got, expected))
+    if isinstance(expected, str):
+        return got == expected
+    return bool(abs(float(got) - float(expected)) < _ROUNDING)

@@ -1,0 +1,110 @@
+"""An exported model, loaded by its name or folder and called from Python."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.manifest import MANIFEST, check_hashes
+from keras_quasiattn.serving.server_files import ABOUT, highest_version
+from keras_quasiattn.tasks.batches import plain
+from keras_quasiattn.tasks.pair_task import split_input
+
+
+def load(model: str | Path, folder: str | Path = "saved_models") -> "ExportedModel":
+    """Load an exported model, which takes strings and returns answers.
+
+    Args:
+        model: name of a model in `folder`, or the path of a model or of one of its versions. Of
+            several versions the highest is loaded.
+        folder: folder of exported models, as for `export`. Defaults to "saved_models".
+
+    Returns:
+        The model; call it with a list of strings.
+
+    Raises:
+        UserError: there is no such model (the message lists the models in `folder`), the model does
+            not load, or a file differs from its hash in the manifest.
+
+    ```python
+    model = load("trec")  # in the folder of the repository: saved_models/trec/1
+    model(["What is the capital of Yugoslavia ?"])[0]["label"]
+    ```
+    """
+    for place in (Path(model), Path(folder) / model):
+        version = highest_version(place)
+        if version is not None:
+            return ExportedModel(version)
+    entries = sorted(Path(folder).iterdir()) if Path(folder).is_dir() else []
+    known = [entry.name for entry in entries if highest_version(entry) is not None]
+    raise UserError.unknown(f"exported model (in the folder {folder})", str(model), known)
+
+
+class ExportedModel:
+    """An exported model that takes strings; `load` returns it.
+
+    Args:
+        path: the folder of a version, with `saved_model.pb`.
+
+    Attributes:
+        path: that folder.
+        about: its description: task, options, data, metrics and an example; {} if it has none.
+
+    Raises:
+        UserError: the folder holds no SavedModel, it does not load, or a file differs from its hash
+            in the manifest.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import tensorflow_text  # noqa: F401  # registers its kernels
+
+        self.path = path
+        check_hashes((path / ABOUT).with_name(MANIFEST), path)
+        try:
+            self._signature = tf.saved_model.load(str(path)).signatures["serving_default"]
+        except (OSError, KeyError, tf.errors.OpError) as error:
+            raise UserError(f"{path} does not load: {str(error).splitlines()[0]}") from error
+        try:
+            self.about: dict[str, Any] = json.loads((path / ABOUT).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self.about = {}
+
+    def __call__(self, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """Return one answer per input, as plain Python values.
+
+        Tokens, weights and gates end with the text; the other outputs are those of the signature
+        `serving_default`.
+
+        Args:
+            inputs: a list of strings; tabs separate the texts of one input.
+
+        Raises:
+            UserError: `inputs` is one string, or an input has more or fewer texts than the model
+                takes.
+        """
+        if isinstance(inputs, str):
+            raise UserError(f"inputs must be a list of strings: got the string {inputs!r}")
+        return [self._answer(text) for text in inputs]
+
+    def _answer(self, text: str) -> dict[str, Any]:
+        specs = self._signature.structured_input_signature[1]
+        # An argument that is a list of texts, such as a ranker's candidates, comes last.
+        names = sorted(specs, key=lambda name: (len(specs[name].shape), name))
+        listed = len(specs[names[-1]].shape) == 2
+        columns = [
+            column.encode("utf-8", "surrogateescape")
+            for column in split_input(text, names, more=listed)
+        ]
+        alone = len(names) - listed
+        parts: list[Any] = [*columns[:alone], columns[alone:]] if listed else columns
+        given = {name: tf.constant([part]) for name, part in zip(names, parts, strict=True)}
+        row = {name: value.numpy()[0] for name, value in self._signature(**given).items()}
+        if isinstance(row.get("tokens"), np.ndarray):
+            real = int(np.sum(row["tokens"] != b""))  # padding follows the last token
+            for name in row.keys() & {"tokens", "weights", "gates"}:
+                row[name] = row[name][:real]
+        return {"input": text, **{name: plain(value) for name, value in row.items()}}

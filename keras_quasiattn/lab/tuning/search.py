@@ -1,0 +1,303 @@
+"""Search of a task's options; each trial is a training run, in one process or in several."""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import statistics
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import keras_tuner
+
+from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.files import atomic_folder, write_json
+from keras_quasiattn.lab.tuning.oracles import make_oracle
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.training.choices import METHODS
+from keras_quasiattn.training.progress import Progress
+from keras_quasiattn.training.selection import judged_by
+from keras_quasiattn.tuning.attention_space import choices_of
+
+_CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")
+
+
+def search(
+    task: Task,
+    space: Mapping[str, Sequence[Any]],
+    path: str | Path,
+    *,
+    method: str = "random",
+    trials: int = 10,
+    folds: int = 1,
+    policy: str = "float32",
+    progress: bool = True,
+    command: Sequence[str] = (),
+) -> RunFolder | None:
+    """Train runs of a task with different option values, and keep the best one.
+
+    A trial's score is the validation metric that `training.select` names (the loss for "last").
+    With `folds` above 1 it is the mean over that many runs, each of which holds out another part of
+    the training texts. The search never uses the test data. A trial whose options do not fit
+    together fails without stopping the search.
+
+    After an interruption, the same call resumes the search: finished trials stay, and unfinished
+    ones continue from their last checkpoint. Several processes can share a search and its folder
+    through KerasTuner's environment variables: a chief (`KERASTUNER_TUNER_ID=chief`) hands out the
+    trials to tuners (any other name without "chief"), and all have the chief's
+    `KERASTUNER_ORACLE_IP` and `KERASTUNER_ORACLE_PORT`. A restarted tuner must keep its name.
+
+    Args:
+        task: the task to train; it supplies all options that are not searched, and the seed of
+            every run and of the search.
+        space: values by dotted option name; see `search_space`.
+        path: folder of the search; new, empty, or begun with the same arguments. Each trial is in
+            `trial_ID`, such as `trial_03`, and the best run in `best`.
+        method: "random" (the default), "bayesian" or "hyperband". Hyperband's longer trials
+            continue the shorter ones with the same values, except under schedules that depend on
+            the number of updates.
+        trials: number of trials; Hyperband derives its own from `training.steps` /
+            `training.checkpoint_every`. Defaults to 10.
+        folds: parts of the cross-validation; 1 (the default) uses the task's own validation split.
+        policy: precision, as for `training.train`. Defaults to "float32".
+        progress: whether to print a line per trial, and now and then one on a long trial. Defaults
+            to True.
+        command: the command line, for the records.
+
+    Returns:
+        The best run, a normal run folder. With `folds` above 1 it is a new run with the best values
+        on the task's own split. None in a tuner with a chief.
+
+    Raises:
+        UserError: the method is unknown, a number is out of range, the folder holds something else,
+            a value cannot be written as JSON, an option does not exist, or no trial succeeded.
+
+    ```python
+    task = tasks.get("classify")(preset="trec", model="bilstm_gated", seed=0, data_dir="data")
+    search(task, search_space(task), "searches/trec", trials=20, folds=5)
+    ```
+
+    Source: Li et al. 2018, "Hyperband"; Snoek et al. 2012, "Practical Bayesian Optimization".
+    """
+    path, settings = Path(path), task.options.training
+    if method not in METHODS:
+        raise UserError.unknown("method", method, METHODS)
+    if trials < 1:
+        raise UserError(f"the number of trials is {trials}: it must be at least 1")
+    if folds < 1:
+        raise UserError(f"the number of folds is {folds}: it must be at least 1")
+    if folds > 1 and "data.validation_fold" not in task.options.options():
+        raise UserError(
+            f"the number of folds is {folds}: "
+            f"preset {task.preset} has its own validation split, so it must be 1"
+        )
+    if method == "hyperband" and settings.average_checkpoints > 1:
+        raise UserError(
+            f"training.average_checkpoints is {settings.average_checkpoints}: "
+            f"Hyperband needs 1, because its trials are short"
+        )
+    known = task.options.options()
+    for option in space:
+        whole = ".".join(option.split(".")[:2])  # an option, or the dictionary of an entry
+        if option not in known and not isinstance(known.get(whole), Mapping):
+            raise UserError.unknown("option", option, known)
+    choices = {option: choices_of(option, values) for option, values in space.items()}
+    hyperparameters = keras_tuner.HyperParameters()
+    for option, given in choices.items():
+        hyperparameters.Choice(option, list(given))
+    task.prepare()  # fails before anything is written to the folder if the data is missing
+    values = {option: list(given.values()) for option, given in choices.items()}
+    _require_same(path, task, {"space": values, "method": method, "trials": trials, "folds": folds})
+    name, direction = judged_by(settings)
+    oracle = make_oracle(
+        method,
+        trials=trials,
+        periods=task.training_settings.periods,
+        objective=keras_tuner.Objective(name, direction),
+        hyperparameters=hyperparameters,
+        seed=task.seed + 1,  # KerasTuner treats 0 as no seed
+        max_consecutive_failed_trials=sys.maxsize,
+    )
+    oracle.verbose = 0
+    with Progress(progress) as shown:
+        with contextlib.redirect_stdout(io.StringIO()):  # KerasTuner prints what it reloads
+            tuner = _Tuner(oracle, path, task, choices, folds, policy, shown, command)
+        try:
+            tuner.search()
+        except keras_tuner.errors.FatalError as stopped:
+            raise (stopped.__cause__ or stopped) from None
+        if _is_tuner_of_a_chief():
+            return None
+        with shown.busy("the best run"):
+            return tuner.best()
+
+
+class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
+    """Trains one run per trial, or one per fold."""
+
+    def __init__(
+        self,
+        oracle: keras_tuner.Oracle,
+        path: Path,
+        task: Task,
+        choices: Mapping[str, Mapping[Any, Any]],
+        folds: int,
+        policy: str,
+        shown: Progress,
+        command: Sequence[str],
+    ) -> None:
+        super().__init__(oracle, directory=str(path.parent), project_name=path.name)
+        self._path, self._task, self._choices, self._folds = path, task, choices, folds
+        self._policy, self._shown, self._command = policy, shown, command
+
+    def run_trial(self, trial: Any) -> dict[str, float]:
+        """Train one trial and return its score by metric name.
+
+        Raises:
+            FailedTrialError: training refused the trial's options, or its loss is not finite.
+        """
+        name = self.oracle.objective.name
+        chosen = trial.hyperparameters.values
+        figures = []
+        keras.utils.clear_session()  # frees the graphs of earlier trials
+        try:
+            for fold in range(self._folds):
+                task = self._with(chosen, fold if self._folds > 1 else None)
+                run = self._run(trial.trial_id, fold)
+                if "tuner/trial_id" in chosen and not RunFolder.exists(run):
+                    shorter = self._run(chosen["tuner/trial_id"], fold)
+                    _continue_from(shorter, run, task, self._command)
+                with self._shown.busy(f"trial {trial.trial_id}"):
+                    folder = self._train(task, run)
+                figures.append(float(folder.metrics()["validation"][name]))
+        except FileError:
+            raise
+        except UserError as error:
+            self._say(trial, f"failed: {error}")
+            raise keras_tuner.errors.FailedTrialError(str(error)) from None
+        figure = statistics.mean(figures)
+        self._say(trial, f"{name} {figure:.4f}")
+        return {name: figure}
+
+    def _run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
+        """Run a trial and write its score; stop the search at an error of anything but its options.
+
+        KerasTuner would go on without the trial, even if the disk is full.
+
+        Raises:
+            FailedTrialError: see `run_trial`.
+            FatalError: anything else went wrong; its cause is the error.
+        """
+        try:
+            super()._run_and_update_trial(trial, *arguments, **options)
+        except keras_tuner.errors.FailedTrialError:
+            raise
+        except Exception as error:
+            raise keras_tuner.errors.FatalError from error
+
+    def best(self) -> RunFolder:
+        """Return the run in `best`: a copy of the best trial's run or, with folds, a new one."""
+        trials = [trial for trial in self.oracle.trials.values() if trial.status == "COMPLETED"]
+        if not trials:
+            messages = [trial.message for trial in self.oracle.trials.values() if trial.message]
+            reason = (
+                f"the last one: {messages[-1].strip().splitlines()[-1].partition(': ')[2]}"
+                if messages
+                else "none was started"
+            )
+            raise UserError(f"no trial of {self._path} succeeded; {reason}")
+        best = self.oracle.get_best_trials(len(trials))
+        # On a tie the first trial wins: a resumed search may have read the trials in another order.
+        tied = (one for one in best if one.score == best[0].score)
+        trial = min(tied, key=lambda one: one.trial_id)
+        target = self._path / "best"
+        if self._folds > 1:
+            return self._train(self._with(trial.hyperparameters.values, None), target)
+        if not target.exists():
+            with atomic_folder(target) as temporary:
+                shutil.copytree(self._run(trial.trial_id, 0), temporary)
+        return RunFolder.open(target, finished=True)
+
+    def _with(self, chosen: Mapping[str, Any], fold: int | None) -> Task:
+        """Return the task with a trial's values, on one fold or on the task's own split."""
+        overrides = {**self._task.options.options(), **self._values(chosen)}
+        if "tuner/epochs" in chosen:
+            settings = self._task.training_settings
+            steps = chosen["tuner/epochs"] * settings.checkpoint_every
+            overrides["training.checkpoint_every"] = settings.checkpoint_every
+            overrides["training.steps"] = min(steps, settings.steps)
+            overrides["training.passes"] = None
+        if fold is not None:
+            overrides |= {"data.validation_share": 1 / self._folds, "data.validation_fold": fold}
+        config = {**self._task.config(), "options": overrides}
+        return type(self._task).from_config(config, self._task.data_dir)
+
+    def _values(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the option values that a trial's hyperparameters represent."""
+        return {
+            # A search that an earlier version began has 1 and 0 for True and False.
+            name: choices.get(chosen[name], chosen[name])
+            for name, choices in self._choices.items()
+        }
+
+    def _train(self, task: Task, path: Path) -> RunFolder:
+        return train(task, path, policy=self._policy, progress=False, command=self._command)
+
+    def _run(self, trial: str, fold: int) -> Path:
+        return self._path / f"trial_{trial}" / ("run" if self._folds == 1 else f"fold_{fold}")
+
+    def _say(self, trial: Any, text: str) -> None:
+        chosen = self._values(trial.hyperparameters.values)
+        values = ", ".join(f"{name} {value}" for name, value in chosen.items())
+        self._shown.say(f"trial {trial.trial_id}: {text} ({values})")
+
+
+def _continue_from(earlier: Path, run: Path, task: Task, command: Sequence[str]) -> None:
+    """Start a run from the checkpoints of an earlier, shorter run with the same values."""
+    if task.options.training.schedule in ("linear", "cosine"):
+        return
+    begun = RunFolder.open(earlier, finished=True)
+    with atomic_folder(run) as temporary:
+        folder = RunFolder.create(temporary, task, options=begun.config["options"], command=command)
+        for name in task.assets():  # what the checkpoints belong to
+            with contextlib.suppress(FileNotFoundError):
+                shutil.copyfile(earlier / name, temporary / name)
+        folder.write_history(begun.history())
+        shutil.copytree(earlier / "checkpoints", folder.checkpoints)
+
+
+def _is_tuner_of_a_chief() -> bool:
+    """Return whether another process, the chief, hands out the trials."""
+    given = [name for name in _CLUSTER if os.environ.get(name)]
+    if given and len(given) < len(_CLUSTER) and given != _CLUSTER[:1]:
+        missing = ", ".join(name for name in _CLUSTER if name not in given)
+        raise UserError(
+            f"{missing} is not set: a search by several processes needs {', '.join(_CLUSTER)}"
+        )
+    return len(given) == len(_CLUSTER) and "chief" not in os.environ[_CLUSTER[0]]
+
+
+def _require_same(path: Path, task: Task, arguments: Mapping[str, Any]) -> None:
+    """Record the search in a new folder, or check that an existing one holds the same search."""
+    _is_tuner_of_a_chief()  # refuses incomplete variables before anything is written
+    file = path / "search.json"
+    asked = json.loads(json.dumps({"task": task.name, **task.config(), **arguments}))
+    if not file.exists():
+        if path.exists() and any(not entry.name.startswith(".") for entry in path.iterdir()):
+            raise UserError(f"{path} holds other files but no search: name a new folder")
+        write_json(file, asked)
+    try:
+        begun = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError:
+        raise UserError(f"{file} is damaged: it is not JSON") from None
+    differing = [name for name in asked if begun.get(name) != asked[name]]
+    if differing:
+        raise UserError(
+            f"{path} holds a search with a different {', '.join(differing)}: "
+            f"use the same arguments or a new folder"
+        )

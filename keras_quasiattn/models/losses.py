@@ -1,0 +1,177 @@
+"""The losses of the models: cross-entropies of sequences, spans and ranked candidates."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.layers.shared.arguments import check_rate
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class SequenceCrossentropy(keras.losses.Loss):
+    """Cross-entropy of the next token, with the target smoothed over the vocabulary.
+
+    loss[b, t] = −(1 − s)·log p[b, t, y] − s·mean_v log p[b, t, v]
+    p = softmax(logits),  s = label_smoothing
+
+    Keras' sparse cross-entropy has no label smoothing, and its smoothed one needs one-hot targets
+    of vocabulary size. As in any Keras loss, the model's mask or sample weights leave padding out.
+
+    Args:
+        label_smoothing: share s of the target spread evenly over the vocabulary, in [0, 1).
+            Defaults to 0.
+        name: name of the loss. Defaults to "sequence_crossentropy".
+        **kwargs: `reduction` and `dtype`.
+
+    Call arguments:
+        y_true: integer ids (B, T).
+        y_pred: logits (B, T, V).
+
+    Returns:
+        A scalar under the default reduction; (B, T) without reduction.
+
+    Raises:
+        ValueError: if `label_smoothing` is out of range.
+
+    Example:
+    >>> loss = SequenceCrossentropy(label_smoothing=0.1)
+    >>> round(float(loss([[1]], [[[0.0, 0.0]]])), 4)
+    0.6931
+
+    Source: Szegedy et al. 2016, section 7; Tensor2Tensor's `label_smoothing`.
+    """
+
+    def __init__(
+        self, label_smoothing: float = 0.0, name: str = "sequence_crossentropy", **kwargs: Any
+    ) -> None:
+        super().__init__(name=name, **kwargs)
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(
+                f"`label_smoothing` must be in [0, 1). Received: label_smoothing={label_smoothing}"
+            )
+        self.label_smoothing = label_smoothing
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """Return the loss of every position, (B, T)."""
+        ids = ops.expand_dims(ops.cast(y_true, "int32"), -1)
+        return _smoothed_crossentropy(ids, ops.convert_to_tensor(y_pred), self.label_smoothing)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor arguments."""
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}
+
+
+def _smoothed_crossentropy(ids: Tensor, logits: Tensor, smoothing: float) -> Tensor:
+    """Return the loss (B, T) from ids (B, T, 1) and logits (B, T, V).
+
+    The gradient, (p − smoothed target)·upstream, is written out by hand for two reasons. In
+    TensorFlow the gradient of a gather is a sum over B·T·V segments, one by one, and the gradient
+    of a log-softmax keeps one more tensor of the logits' size.
+    """
+    vocabulary = logits.shape[-1]
+
+    @ops.custom_gradient
+    def losses(logits: Tensor) -> tuple[Tensor, Callable[..., Tensor]]:
+        of_all = ops.logsumexp(logits, axis=-1)  # (B, T)
+        of_target = ops.squeeze(ops.take_along_axis(logits, ids, axis=-1), -1)  # (B, T)
+
+        def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> Tensor:
+            upstream = upstreams[0] if upstream is None else upstream
+            shares = [
+                ops.cast(smoothing / vocabulary + more, logits.dtype) for more in (1 - smoothing, 0)
+            ]
+            # (V,) against (B, T, 1) gives the smoothed one-hot targets (B, T, V).
+            target = ops.where(ops.equal(ops.arange(vocabulary, dtype="int32"), ids), *shares)
+            probabilities = ops.exp(logits - ops.expand_dims(of_all, -1))
+            return (probabilities - target) * ops.expand_dims(upstream, -1)
+
+        smoothed = (1 - smoothing) * of_target + smoothing * ops.mean(logits, axis=-1)
+        return of_all - smoothed, gradient
+
+    return losses(logits)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class SpanCrossentropy(keras.losses.Loss):
+    """Cross-entropy of a span's start plus cross-entropy of its end.
+
+    loss = −log softmax(start)[first] − log softmax(end)[last]
+
+    Args:
+        **kwargs: `name`, `reduction` and `dtype`.
+
+    Call arguments:
+        y_true: integers (B, 3): the span's first and last token, and whether metrics count the
+            example; the loss ignores the third.
+        y_pred: logits (B, P, 2).
+
+    Returns:
+        The loss, a scalar under the default reduction.
+
+    Example:
+    >>> import numpy as np
+    >>> loss = SpanCrossentropy()(np.array([[0, 1, 1]]), np.zeros((1, 4, 2), "float32"))
+    >>> round(float(loss), 3)
+    2.773
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"name": "span_crossentropy", **kwargs})
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """Return the cross-entropy of each example."""
+        target = ops.cast(y_true, "int32")
+        return sum(
+            keras.losses.sparse_categorical_crossentropy(
+                target[:, side], y_pred[..., side], from_logits=True
+            )
+            for side in (0, 1)
+        )
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class RankingCrossentropy(keras.losses.Loss):
+    """Cross-entropy of positive against negative, for the targets of the ranking metrics.
+
+    loss = −log softmax(logits)[label]
+
+    Args:
+        label_smoothing: share of the target's probability spread over both classes, in [0, 1).
+            Defaults to 0.
+        **kwargs: `name`, `reduction` and `dtype`.
+
+    Call arguments:
+        y_true: integers (B, 3): label (0 or 1), question, number; the loss uses only the label.
+        y_pred: logits (B, 2).
+
+    Returns:
+        The loss, a scalar under the default reduction.
+
+    Raises:
+        ValueError: if `label_smoothing` is out of range.
+
+    Example:
+    >>> import numpy as np
+    >>> loss = RankingCrossentropy()(np.array([[1, 7, -1]]), np.zeros((1, 2), "float32"))
+    >>> round(float(loss), 3)
+    0.693
+    """
+
+    def __init__(self, label_smoothing: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**{"name": "ranking_crossentropy", **kwargs})
+        self.label_smoothing = check_rate(label_smoothing, "label_smoothing")
+
+    def call(self, y_true: Tensor, y_pred: Tensor) -> Tensor:
+        """Return the cross-entropy of each example."""
+        labels = ops.one_hot(ops.cast(y_true[:, 0], "int32"), 2, dtype=y_pred.dtype)
+        return keras.losses.categorical_crossentropy(
+            labels, y_pred, from_logits=True, label_smoothing=self.label_smoothing
+        )
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor arguments."""
+        return {**super().get_config(), "label_smoothing": self.label_smoothing}

@@ -1,0 +1,108 @@
+"""Models that XLA compiles inside a SavedModel, for servers on CPUs: one program per bucket."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import keras
+import tensorflow as tf
+
+BATCHES: Final = (1, 8, 64)
+_SHORTEST: Final = 16
+_NONE: Final = 2**31 - 1
+
+
+class Buckets(NamedTuple):
+    """The sizes to which a compiled model pads, because XLA compiles each pair of them anew.
+
+    A larger batch is padded to a multiple of the largest size.
+
+    Args:
+        lengths: ascending numbers of ids of a text.
+        batches: ascending numbers of rows. Defaults to 1, 8 and 64.
+    """
+
+    lengths: tuple[int, ...]
+    batches: tuple[int, ...] = BATCHES
+
+    @classmethod
+    def up_to(cls, longest: int) -> "Buckets":
+        """Return buckets whose lengths double from 16 up to `longest`."""
+        lengths = [min(_SHORTEST, longest)]
+        while lengths[-1] < longest:
+            lengths.append(min(2 * lengths[-1], longest))
+        return cls(tuple(lengths))
+
+
+class CompiledModel:
+    """A model of which XLA compiles each call; a serving signature uses it in the model's place.
+
+    Each call pads the ids with 0 to the next bucket, and cuts the outputs back. The models mask
+    padding, so neither padding nor an empty row changes an answer.
+
+    Args:
+        model: has `explain`, or takes a dictionary of ids; every input is (B, L), int32.
+        buckets: the sizes to pad to.
+    """
+
+    def __init__(self, model: keras.Model, buckets: Buckets) -> None:
+        self._model, self._buckets = model, buckets
+
+    def explain(self, *ids: tf.Tensor) -> dict[str, tf.Tensor]:
+        """Return what the model's own `explain` returns."""
+        return self._compiled(self._model.explain, ids)
+
+    def __call__(self, inputs: dict[str, tf.Tensor], training: bool = False) -> Any:
+        """Return what the model returns."""
+
+        def call(*ids: tf.Tensor) -> Any:
+            return self._model(dict(zip(inputs, ids, strict=True)), training=training)
+
+        return self._compiled(call, list(inputs.values()))
+
+    def _compiled(self, function: Callable[..., Any], ids: Sequence[tf.Tensor]) -> Any:
+        with tf.init_scope():
+            axes = _axes(function, len(ids))
+        sizes = [tf.shape(ids[0])[0], *(tf.shape(one)[1] for one in ids)]
+        rows = _bucket(sizes[0], self._buckets.batches)
+        length = _bucket(tf.reduce_max(sizes[1:]), self._buckets.lengths)
+        padded = [
+            tf.pad(one, [[0, rows - sizes[0]], [0, length - own]])
+            for one, own in zip(ids, sizes[1:], strict=True)
+        ]
+        outputs = tf.function(function, jit_compile=True, autograph=False)(*padded)
+        cut = [
+            tf.slice(output, [0] * len(places), [-1 if at is None else sizes[at] for at in places])
+            for output, places in zip(tf.nest.flatten(outputs), axes, strict=True)
+        ]
+        return tf.nest.pack_sequence_as(outputs, cut)
+
+
+def _axes(function: Callable[..., Any], inputs: int) -> list[list[int | None]]:
+    """Find out, from two calls with different sizes, what determines each axis of each output.
+
+    An axis is 0 if it has the length of the batch, n if it has the length of the n-th input's
+    texts, None if its length is fixed.
+    """
+    small, large = (
+        [2 + place + add * (place + 1) for place in range(inputs + 1)] for add in (0, 1)
+    )
+    shapes = [
+        [
+            output.shape
+            for output in tf.nest.flatten(
+                function(*(tf.ones((rows, length), tf.int32) for length in lengths))
+            )
+        ]
+        for rows, *lengths in (small, large)
+    ]
+    places = {pair: place for place, pair in enumerate(zip(small, large, strict=True))}
+    return [
+        [places.get(pair) for pair in zip(*both, strict=True)] for both in zip(*shapes, strict=True)
+    ]
+
+
+def _bucket(size: tf.Tensor, buckets: Sequence[int]) -> tf.Tensor:
+    """Return the smallest bucket that holds `size`, or else a multiple of the largest."""
+    fitting = tf.reduce_min([tf.where(bucket >= size, bucket, _NONE) for bucket in buckets])
+    last = buckets[-1]
+    return tf.where(size > last, (size + last - 1) // last * last, fitting)

@@ -1,0 +1,264 @@
+"""Reports of runs and of exported models, from the command line."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_mlu
+import tiny_pairs
+import tiny_reading
+import tiny_sequences
+import tiny_texts
+
+from keras_quasiattn import tasks
+from keras_quasiattn.lab.report.measured import Reached, chosen_answers, confusion_section
+from keras_quasiattn.tasks.measured import Judged, Measured
+from keras_quasiattn.training import RunFolder, train
+
+pytest.importorskip(
+    "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"
+)
+pytest.importorskip(
+    "matplotlib", reason="matplotlib is not installed (pip install 'keras-quasiattn[report]')"
+)
+
+SAVED = Path(__file__).resolve().parents[3] / "saved_models"
+
+
+def report(
+    run_cli: Any, target: Path, *arguments: str | Path
+) -> tuple[str, dict[str, Any], set[str]]:
+    """The page, what the script reads, and the names of the figures beside it."""
+    code, out, err = run_cli("report", "--to", str(target), *map(str, arguments))
+    assert (code, err) == (0, "")
+    html = target.read_text(encoding="utf-8")
+    files = [file.name for file in target.with_name(f"{target.stem}_figures").glob("*")]
+    assert json.loads(out) == {"page": str(target), "figures": len(files)}
+    assert {Path(name).stem for name in files if name.endswith("svg")} == {
+        Path(name).stem for name in files if name.endswith("png")
+    }
+    found = re.search(r'<script type="application/json" id="maps">(.*)</script>', html)
+    return html, json.loads(found[1]) if found else {}, {Path(name).stem for name in files}
+
+
+@pytest.mark.complete
+def test_a_run_of_a_transformer(
+    run_cli: Any, mlu_run: Path, mlu_data: Path, tmp_path: Path
+) -> None:
+    rows = [json.loads(line) for line in (mlu_run / "attention.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows] == [0, 10, 20]
+    question = tiny_mlu.QUESTION
+    html, maps, figures = report(run_cli, tmp_path / "page.html", mlu_run, "--input", question)
+    (example,) = maps["examples"]
+    layers = {one["name"].split(" ")[0]: one["panels"] for one in example["maps"]}
+    assert set(layers) == {key.rpartition("/")[0] for key in rows[-1]["matrices"]}
+    (cross,) = [panels for name, panels in layers.items() if "cross" in name]
+    assert [panel["title"] for panel in cross] == ["tanh(E)", "2·sigmoid(N)", "M"]
+    assert "".join(cross[0]["columns"]) == f"{question}⟨end⟩" and cross[0]["rows"] == [
+        "⟨start⟩",
+        *"-1",
+    ]
+    assert {"mlu-demo-loss", "mlu-demo-val_loss"} <= figures and sum(
+        "histograms" in name for name in figures
+    ) == len(layers)
+    assert "near −1" in html and "://" not in html
+    refused = run_cli("report", str(mlu_run), "--to", str(tmp_path / "x.html"), "--input", "what?")
+    assert refused[0] == 1 and refused[2].count("\n") == 1 and not (tmp_path / "x.html").exists()
+
+
+def test_an_exported_model_with_gates(run_cli: Any, tmp_path: Path) -> None:
+    texts = ["--input", "Who was Galileo ?", "--input", "What is the capital of Yugoslavia ?"]
+    results = tmp_path / "results.jsonl"
+    results.write_text('{"preset": "trec", "density": 0.3, "accuracy": 0.9}\n{"preset": "trec"}\n')
+    html, maps, figures = report(
+        run_cli, tmp_path / "page.html", SAVED / "trec" / "1", *texts, "--results", results
+    )
+    assert maps == {} and figures == {"accuracy_by_density", "trec-1-exported-density"}
+    spans = re.findall(
+        r'<span( class="closed")? style="--share:([\d.]+)" title="(open|closed), weight ([\d.]+)">',
+        html,
+    )
+    assert len(spans) == 4 + 7
+    for closed, share, state, weight in spans:
+        assert bool(closed) == (state == "closed") and (float(share) == 0) == (
+            state == "closed" or float(weight) == 0
+        )
+
+
+@pytest.mark.long
+def test_an_exported_model_without_weights_says_so(run_cli: Any, tmp_path: Path) -> None:
+    html, maps, _ = report(run_cli, tmp_path / "page.html", SAVED / "arithmetic" / "1")
+    assert "returns no attention weights" in html and not maps
+
+
+def test_what_is_no_run_is_named_in_one_line(run_cli: Any, tmp_path: Path) -> None:
+    code, _, err = run_cli("report", str(tmp_path), "--to", str(tmp_path / "page.html"))
+    assert code == 1 and "is not a run folder" in err and err.count("\n") == 1
+
+
+@pytest.mark.long
+def test_a_run_is_shown_by_its_figures_right_answers_and_mistakes(
+    run_cli: Any, texts_run: Path, tmp_path: Path
+) -> None:
+    html, _, figures = report(run_cli, tmp_path / "page.html", texts_run)
+    for said in ("What was reached", "majority", "bag of words", "Confusion", "Right answers"):
+        assert said in html
+    assert "any text" not in html and "not at hand" not in html and "mean of the runs" not in html
+    cards = re.findall(
+        r'<p class="about"><strong>(\w+) [\d.]+</strong>( <span class="exp[^<]*)?', html
+    )
+    right, wrong = ([one for one in cards if bool(one[1]) == mistake] for mistake in (False, True))
+    assert {label for label, _ in right} == {"HUM", "LOC", "NUM"}  # one of each class
+    assert len(right) == 3 and len(wrong) <= 3 and html.count('class="tokens"') == len(cards)
+    assert html.count('class="figures multiples"') == 1 and "classify-own-val_loss" in figures
+    assert "classify-own-bilstm_gated-density" in figures
+
+
+@pytest.mark.parametrize("moved", ["no file", pytest.param("other rows", marks=pytest.mark.long)])
+def test_without_its_data_a_run_says_so_in_one_line(
+    moved: str, run_cli: Any, texts_run: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(texts_run, tmp_path / "run")
+    config = json.loads((run / "config.json").read_text())
+    file = tmp_path / "train.tsv"
+    if moved == "other rows":
+        tiny_texts.write(file, tiny_texts.rows(200, seed=9))
+    config["task_config"]["options"]["data.train"] = str(file)
+    (run / "config.json").write_text(json.dumps(config))
+    (run / "manifest.json").unlink(missing_ok=True)
+    before = {one for one in tmp_path.rglob("*") if "page" not in one.name}
+    html, _, _ = report(run_cli, tmp_path / "page.html", run)
+    (note,) = re.findall(r'<p class="note">(.*)</p>', html)
+    assert "the data are not at hand" in note and "the task&#39;s example is shown" in note
+    assert ("No such file" if moved == "no file" else "the data are now train.tsv") in note
+    assert "What was reached" not in html and html.count('class="tokens"') == 1
+    assert {one for one in tmp_path.rglob("*") if "page" not in str(one)} == {
+        one for one in before if "page" not in str(one)
+    }
+    # Whoever names a split wants it.
+    words = ("report", str(run), "--to", str(tmp_path / "x.html"), "--split", "test")
+    code, _, err = run_cli(*words)
+    assert code == 1 and err.count("\n") == 1 and not (tmp_path / "x.html").exists()
+
+
+def test_six_texts_are_chosen() -> None:
+    judged = [Judged(f"{n}", "ab"[n % 2], "a", not n % 2, n / 10) for n in range(10)]
+    chosen = chosen_answers(judged)
+    assert [one.input for one in chosen] == ["0", "2", "4", "9", "7", "5"]
+    assert [one.input for one in chosen_answers(judged[:2])] == ["0", "1"]
+    assert chosen_answers([]) == []
+
+
+@pytest.mark.parametrize("count", [2, 30])
+def test_confused_classes_are_a_table_and_of_many_the_most_frequent(count: int) -> None:
+    classes = [f"c{number}" for number in range(count)]
+    judged = [Judged("", name, classes[0], name == classes[0], 0.5) for name in classes * 2]
+    figures = {"per_class": {name: {"recall": 0.5} for name in classes}}
+    section = confusion_section(Reached("m", Any, "test", Measured(figures, None, judged), {}))
+    table = [[getattr(cell, "text", cell) for cell in row] for row in section.parts[0].table]
+    if count == 2:
+        assert [row[1:] for row in table[1:]] == [["2", "·"], ["2", "·"]]
+    else:
+        assert table[1] == ["c1", "c0", "2"] and len(table) == 13
+    assert section.parts[1].table[1][0] == "c0"
+
+
+def test_what_would_have_to_be_generated_is_not_at_hand(
+    run_cli: Any, mlu_run: Path, tmp_path: Path
+) -> None:
+    task = RunFolder.open(mlu_run).task(tmp_path / "empty")
+    assert "does not have the questions" in task.missing_data()
+    assert not (tmp_path / "empty").exists()
+    for name, preset in (("classify", "trec"), ("rank", "wikiqa"), ("programs", None)):
+        kind = tasks.get(name)
+        chosen = preset or next(iter(kind.presets))
+        options = {"preset": chosen, "model": kind.models[0], "seed": 0}
+        assert "does not have" in kind(**options, data_dir=tmp_path / "empty").missing_data()
+    assert not (tmp_path / "empty").exists()
+
+
+OTHERS = {
+    "pairs": lambda folder: tiny_pairs.make(
+        tiny_pairs.files(folder, "pairs"), "pairs", "decomposable_coda", **SHORT
+    ),
+    "rank": lambda folder: tiny_pairs.make(
+        tiny_pairs.files(folder, "rank"), "rank", "decomposable_coda", **SHORT
+    ),
+    "read": lambda folder: tiny_reading.make(
+        tiny_reading.files(folder), "attention_flow", training__steps=20
+    ),
+    "translate": lambda folder: tiny_sequences.make(tiny_sequences.files(folder), **SHORT),
+    "programs": lambda folder: tiny_sequences.make(
+        tiny_sequences.files(folder), "programs", **SHORT
+    ),
+}
+SHORT = {"training__steps": 20, "training__checkpoint_every": 10}
+
+
+@pytest.mark.complete
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_run_of_every_task_shows_answers_with_their_matrices(
+    name: str, run_cli: Any, tmp_path: Path
+) -> None:
+    run = train(OTHERS[name](tmp_path), tmp_path / "run", progress=False)
+    html, maps, _ = report(run_cli, tmp_path / "page.html", run.path, "--limit", "20")
+    cards = html.count('class="about"')
+    assert 3 <= cards <= 6 and html.count('class="to-map"') == cards == len(maps["examples"])
+    assert "What was reached" in html and "95% interval" in html
+
+
+@pytest.mark.complete
+def test_runs_of_pairs_and_of_gated_texts(run_cli: Any, tmp_path: Path) -> None:
+    short = SHORT
+    pairs, texts = tiny_pairs.files(tmp_path, "pairs"), tmp_path / "texts"
+    texts.mkdir()
+    tiny_texts.files(texts)
+    runs = [
+        train(
+            tiny_pairs.make(pairs, "pairs", "siamese_both", **short),
+            tmp_path / "siamese",
+            progress=False,
+        ),
+        train(
+            tiny_pairs.make(pairs, "pairs", "decomposable_coda", **short),
+            tmp_path / "coda",
+            progress=False,
+        ),
+        train(tiny_texts.make(texts), tmp_path / "gated", progress=False),
+    ]
+    again = shutil.copytree(runs[-1].path, tmp_path / "gated_again")
+    (
+        tmp_path / "coda" / "attention.jsonl"
+    ).unlink()  # a run from before: its checkpoints say something too
+    html, maps, figures = report(
+        run_cli,
+        tmp_path / "page.html",
+        *(run.path for run in runs),
+        again,
+        "--split",
+        "test",
+        "--limit",
+        "40",
+    )
+    siamese, coda = (
+        next(one for one in maps["examples"] if name in one["name"])
+        for name in ("siamese", "decomposable")
+    )
+    first, second = siamese["maps"]
+    assert [panel["title"].split("(")[1].split(")")[0] for panel in first["panels"]] == [
+        "AlignmentAttention",
+        "ConflictAttention",
+    ]
+    # The second call looks the other way.
+    assert (
+        first["panels"][0]["rows"]
+        == second["panels"][0]["columns"]
+        != first["panels"][0]["columns"]
+    )
+    assert coda["maps"][0]["panels"][2]["title"] == "M" and "from the saved checkpoints" in html
+    curves = (tmp_path / "page_figures" / "classify-own-val_accuracy.svg").read_text()
+    assert "bilstm_gated (2 runs)" in curves
+    assert "classify-own-bilstm_gated-density" in figures and html.count('class="tokens"') == 5

@@ -1,0 +1,350 @@
+import errno
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_mlu
+import warm
+import without_keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.serving import export as module
+from keras_quasiattn.serving import export
+from keras_quasiattn.serving.server_files import read_models
+from keras_quasiattn.serving.warm_up import read_warm_up
+from keras_quasiattn.tasks import ServingSignature, Task
+from keras_quasiattn.training import RunFolder
+
+ASK = tiny_mlu.ROOT / "examples" / "ask.py"
+
+STRANGE = [b"", b"x" * 10_000, b"\xff\xfe\x00", b"\x00" * 4, "ω=1".encode()]
+SAVED_MODEL_CLI = """
+import sys, tensorflow_text
+from tensorflow.python.tools import saved_model_cli
+sys.exit(saved_model_cli.main())
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(mlu_run: Path) -> RunFolder:
+    return RunFolder.open(mlu_run, finished=True)
+
+
+@pytest.fixture(scope="module")
+def task(folder: RunFolder) -> Task:
+    return folder.task("data")
+
+
+@pytest.fixture(scope="module")
+def model(folder: RunFolder) -> keras.Model:
+    return folder.load_model()
+
+
+@pytest.fixture(scope="module")
+def questions(task: Task) -> list[str]:
+    return [task.example, "y=-7,x=3,x-x", "x=0,y=0,y+y"]
+
+
+def write(signature: ServingSignature, model: keras.Model, path: Path) -> None:
+    """Stands for the slow part of an export where a test is about the rest."""
+    path.mkdir(parents=True)
+    (path / "saved_model.pb").write_bytes(b"model")
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_write", write)
+    monkeypatch.setattr(module, "_ask", lambda *_: [])
+    monkeypatch.setattr(module, "_check", lambda *_: None)
+
+
+def test_answers_in_a_process_without_keras_and_this_package(
+    mlu_saved_model: Path, task: Task, model: keras.Model, questions: list[str]
+) -> None:
+    batches = [[question.encode()] for question in questions]
+    batches += [[question.encode() for question in questions], [], *([text] for text in STRANGE)]
+    batches.append([*STRANGE, questions[0].encode()])
+    answered = [
+        without_keras.ask(mlu_saved_model, {"text": np.array(batch, object)}) for batch in batches
+    ]
+    got = [(out["answer"].tolist(), out["log_probability"].tolist()) for out in answered]
+    assert [len(answers) for answers, _ in got] == [len(batch) for batch in batches]
+
+    expected = [task.predict(model, [question])[0] for question in questions]
+    for row, (answers, values) in zip(expected, got[:3], strict=True):
+        assert answers[0].decode("utf-8", "replace") == row["answer"]
+        assert values[0] == pytest.approx(row["log_probability"], rel=1e-6)
+    assert got[3][0] == [answers[0] for answers, _ in got[:3]]
+    np.testing.assert_allclose(got[3][1], [row["log_probability"] for row in expected], rtol=1e-5)
+    assert got[4] == ([], [])
+    # A strange text beside others is answered as it is alone, and leaves the others alone.
+    alone = [*(values[0] for _, values in got[5:-1]), got[0][1][0]]
+    assert np.isfinite(alone).all() and (np.array(alone) < 0).all()
+    np.testing.assert_allclose(got[-1][1], alone, rtol=1e-5)
+
+
+@pytest.mark.long
+def test_saved_model_cli_runs_it(
+    mlu_saved_model: Path, tmp_path: Path, task: Task, model: keras.Model
+) -> None:
+    command = [sys.executable, "-c", SAVED_MODEL_CLI, "run", "--dir", str(mlu_saved_model)]
+    command += ["--tag_set", "serve", "--signature_def", "serving_default"]
+    command += ["--input_exprs", f"text=['{task.example}', '']", "--outdir", str(tmp_path)]
+    ended = warm.run(command, text=True, env=tiny_mlu.environment(), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    (row,) = task.predict(model, [task.example])
+    values = np.load(tmp_path / "log_probability.npy")
+    assert values[0] == pytest.approx(row["log_probability"], rel=1e-5) and np.isfinite(values[1])
+    answers = np.load(tmp_path / "answer.npy", allow_pickle=True)
+    assert answers[0].decode("utf-8", "replace") == row["answer"]
+
+
+def test_signatures(mlu_saved_model: Path) -> None:
+    signatures = tf.saved_model.load(str(mlu_saved_model)).signatures
+    inputs = {
+        name: sorted(signature.structured_input_signature[1].values(), key=lambda spec: spec.name)
+        for name, signature in signatures.items()
+    }
+    assert inputs == {
+        "serving_default": [tf.TensorSpec((None,), tf.string, name="text")],
+        "token_ids": [
+            tf.TensorSpec((None, None), tf.int32, name="text_ids"),
+            tf.TensorSpec((None,), tf.int32, name="text_lengths"),
+        ],
+    }
+    for signature in signatures.values():
+        assert {name: value.dtype for name, value in signature.structured_outputs.items()} == {
+            "answer": tf.string,
+            "log_probability": tf.float32,
+        }
+
+
+def test_requests_are_recorded_with_the_models_own_answers(
+    mlu_saved_model: Path, task: Task, model: keras.Model
+) -> None:
+    (expected,) = task.predict(model, [task.example])
+    records = read_warm_up(mlu_saved_model)
+    assert [(record.signature, len(record.answer["answer"])) for record in records] == [
+        ("serving_default", 1),
+        ("serving_default", 2),
+        ("token_ids", 1),
+        ("token_ids", 2),
+    ]
+    for record in records:
+        assert record.answer["answer"][0].decode("utf-8", "replace") == expected["answer"]
+        assert record.answer["log_probability"][0] == pytest.approx(
+            expected["log_probability"], rel=1e-5
+        )
+    assert records[1].inputs["text"].tolist() == [task.example.encode(), b""]
+    assert records[3].inputs["text_lengths"].tolist() == [len(task.example) + 1, 0]
+
+
+def test_ops_are_those_of_a_stock_server(mlu_saved_model: Path) -> None:
+    from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
+
+    saved = SavedModel.FromString((mlu_saved_model / "saved_model.pb").read_bytes())
+    (graph,) = (meta.graph_def for meta in saved.meta_graphs)
+    functions = {function.signature.name for function in graph.library.function}
+    nodes = [
+        *graph.node,
+        *(node for function in graph.library.function for node in function.node_def),
+    ]
+    assert len(nodes) > 500
+    core = set(tf.raw_ops.__dict__) - {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+    others = {node.op for node in nodes} - core - functions
+    assert others == {"TFText>ByteSplitWithOffsets"} or others == {"TFText>ByteSplit"}
+    assert not any(
+        "_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b for node in nodes
+    )
+
+
+def test_every_weight_is_written_once(mlu_saved_model: Path, model: keras.Model) -> None:
+    # Keras' ExportArchive writes each of them twice.
+    written = tf.train.list_variables(str(mlu_saved_model / "variables" / "variables"))
+    numbers = sum(int(np.prod(shape)) for name, shape in written if name.endswith("VARIABLE_VALUE"))
+    assert numbers == sum(int(np.prod(variable.shape)) for variable in model.variables)
+
+
+def test_what_is_known_lies_beside_it(mlu_saved_model: Path, folder: RunFolder) -> None:
+    about = json.loads((mlu_saved_model / "assets.extra" / "about.json").read_text())
+    assert about["metrics"] == folder.metrics() and "loss" in about["metrics"]["validation"]
+    assert (about["task"], about["example"]) == ("mlu", tiny_mlu.QUESTION)
+    assert about["task_config"]["options"]["data.high"] == 20
+
+
+def test_versions_count_on_and_nothing_is_overwritten(
+    folder: RunFolder, task: Task, tmp_path: Path, quick: None
+) -> None:
+    assert export(folder, task, tmp_path) == tmp_path / "run" / "1"
+    (tmp_path / "run" / "notes").mkdir()
+    assert export(folder, task, tmp_path, version=9) == tmp_path / "run" / "9"
+    assert export(folder, task, str(tmp_path)) == tmp_path / "run" / "10"
+    assert export(folder, task, tmp_path, name="other") == tmp_path / "other" / "1"
+    named = [model.name for model in read_models(tmp_path).model_config_list.config]
+    assert named == ["run", "other"] and (tmp_path / "batching_parameters.txt").is_file()
+    before = tiny_mlu.contents(tmp_path)
+    with pytest.raises(
+        UserError, match=f"{tmp_path}/run/9 already exists: name another version, or none"
+    ):
+        export(folder, task, tmp_path, version=9)
+    assert tiny_mlu.contents(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": "../mlu"}, "the model's name is '../mlu': it must start with a letter or digit"),
+        ({"name": ""}, "the model's name is '': it must start"),
+        ({"name": "mlu\n"}, r"the model's name is 'mlu\\n'"),
+        ({"version": 0}, "the version is 0: it must be from 1 to "),
+        ({"version": 10**20}, "the version is 1.*0: it must be from 1 to 9223372036854775807"),
+    ],
+)
+def test_bad_names_and_versions(
+    arguments: dict[str, Any], message: str, folder: RunFolder, task: Task, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=message):
+        export(folder, task, tmp_path / "saved", **arguments)
+    assert not list(tmp_path.iterdir())
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+FAILURES = {
+    "full disk": (FULL, "No space left on device"),
+    "full disk, by TensorFlow": (
+        tf.errors.ResourceExhaustedError(None, None, "saved_model.pb; No space left on device"),
+        "No space left on device",
+    ),
+    "control-C": (KeyboardInterrupt(), "^$"),
+    "error of ours": (RuntimeError("a bug"), "a bug"),
+}
+
+
+MOMENTS = ["_write", "_check", "write_warm_up", "write_description"]
+# By default every moment and every failure once.
+PRODUCT = [
+    pytest.param(moment, failure, marks=[] if i % len(MOMENTS) == j else pytest.mark.complete)
+    for i, moment in enumerate(MOMENTS)
+    for j, failure in enumerate(FAILURES)
+]
+
+
+@pytest.mark.parametrize(("moment", "failure"), PRODUCT)
+def test_half_written_model_is_never_seen(
+    moment: str,
+    failure: str,
+    folder: RunFolder,
+    task: Task,
+    tmp_path: Path,
+    quick: None,
+    monkeypatch: Any,
+) -> None:
+    error, reason = FAILURES[failure]
+    export(folder, task, tmp_path)
+    before = tiny_mlu.contents(tmp_path / "run")
+    seen = []
+
+    def fail(*arguments: Any) -> None:
+        if moment == "_write":
+            write(*arguments)
+        seen.extend(entry.name for entry in tmp_path.glob("run/*"))
+        raise error
+
+    monkeypatch.setattr(module, moment, fail)
+    ours = isinstance(error, OSError | tf.errors.OpError)
+    with pytest.raises(UserError if ours else type(error), match=reason) as caught:
+        export(folder, task, tmp_path)
+    assert not ours or str(caught.value).startswith(f"cannot write {tmp_path}/run/2: ")
+    assert len(seen) == 2 and [name for name in seen if name.isdecimal()] == ["1"]
+    assert tiny_mlu.contents(tmp_path / "run").keys() == before.keys()
+    # Where there was no folder there is none after.
+    with pytest.raises(UserError if ours else type(error)):
+        export(folder, task, tmp_path / "new" / "saved_models")
+    assert not (tmp_path / "new").exists()
+
+
+def test_model_that_answers_otherwise_is_not_exported(
+    folder: RunFolder, task: Task, tmp_path: Path, mlu_saved_model: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(
+        module,
+        "_write",
+        lambda *given: tf.saved_model.load(shutil.copytree(mlu_saved_model, given[2])),
+    )
+    monkeypatch.setattr(
+        type(task), "predict", lambda self, model, texts: [{"answer": "7", "log_probability": -0.5}]
+    )
+    with pytest.raises(
+        UserError, match=r"not exported: .* exported model returns .* model itself returns"
+    ):
+        export(folder, task, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_place_that_is_a_file(folder: RunFolder, task: Task, tmp_path: Path) -> None:
+    (tmp_path / "saved").write_text("kept")
+    with pytest.raises(UserError, match=f"cannot write {tmp_path}/saved/run/1: "):
+        export(folder, task, tmp_path / "saved")
+    assert (tmp_path / "saved").read_text() == "kept"
+
+
+def ask(
+    *arguments: str | bytes, python: str = sys.executable
+) -> subprocess.CompletedProcess[bytes]:
+    command = [python, str(ASK), *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if python == sys.executable:
+        return warm.run(command, env=environment, cwd="/", before=warm.WITHOUT_KERAS)
+    return subprocess.run(command, capture_output=True, timeout=240, env=environment, cwd="/")
+
+
+def test_example_asks(mlu_saved_model: Path, task: Task, model: keras.Model) -> None:
+    ended = ask(str(mlu_saved_model), task.example)
+    assert ended.returncode == 0, ended.stderr
+    (row,) = task.predict(model, [task.example])
+    assert (
+        ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "usage: python ask.py FOLDER TEXT..."),
+        (["/nowhere", "x=1"], "ask.py: '/nowhere' is not a SavedModel: it has no saved_model.pb"),
+    ],
+)
+def test_example_names_what_is_missing(arguments: list[str], message: str) -> None:
+    ended = ask(*arguments)
+    assert ended.returncode == 1 and ended.stdout == b""
+    (line,) = ended.stderr.decode().splitlines()
+    assert line.startswith(message)
+
+
+@pytest.mark.complete
+def test_example_asks_where_only_tensorflow_and_its_text_are_installed(
+    tmp_path: Path, mlu_saved_model: Path, task: Task, model: keras.Model
+) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv/bin/python")
+    packages = ["tensorflow==2.21.*", "tensorflow-text>=2.21.1,<2.22"]
+    subprocess.run([python, "-m", "pip", "install", "-q", *packages], check=True, timeout=900)
+    imported = subprocess.run(
+        [python, "-c", "import keras_quasiattn"], capture_output=True, cwd="/", text=True
+    )
+    assert "No module named 'keras_quasiattn'" in imported.stderr
+    ended = ask(str(mlu_saved_model), task.example, python=python)
+    assert ended.returncode == 0, ended.stderr
+    (row,) = task.predict(model, [task.example])
+    assert (
+        ended.stdout.decode() == f"{row['answer']}\nlog-probability {row['log_probability']:.4f}\n"
+    )

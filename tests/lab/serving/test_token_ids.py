@@ -1,0 +1,146 @@
+"""Every task answers ids as it answers strings.
+
+A server that joins requests to a batch changes no answer.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tiny_mlu
+import tiny_pairs
+import tiny_texts
+
+from keras_quasiattn.lab.serving.signatures import (
+    STRINGS,
+    TOKEN_IDS,
+    example_inputs,
+    signature_functions,
+)
+from keras_quasiattn.tasks import Task
+
+INPUTS = {
+    "mlu": ["x=1,y=-2,x-y", "y=19,x=-20,y+y", ""],
+    "classify": ["who was the man", "where ?", ""],
+    "pairs": ["the big cat\ta cat ran", "owl\tthe old dog is a dog", "\t"],
+    "rank": ["the cat\ta dog\tthe cat saw it", "big owl\towl\tan old hen", "fox\tthe fox"],
+}
+
+
+def make(name: str, folder: Path) -> Task:
+    """The task with data, but not trained."""
+    if name == "mlu":
+        return tiny_mlu.make(folder)
+    if name == "classify":
+        task = tiny_texts.make(tiny_texts.files(folder))
+    else:
+        task = tiny_pairs.make(tiny_pairs.files(folder, name), name, "decomposable")
+    task.prepare()
+    return task
+
+
+def joined(requests: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Joins requests as TensorFlow Serving does: it pads each with its own first element."""
+    batch = {}
+    for name in requests[0]:
+        arrays = [request[name] for request in requests]
+        largest = np.max([array.shape for array in arrays], axis=0)
+        padded = [
+            np.pad(
+                array,
+                [
+                    (0, 0),
+                    *(
+                        (0, wide - own)
+                        for wide, own in zip(largest[1:], array.shape[1:], strict=True)
+                    ),
+                ],
+                constant_values=array.flat[0],
+            )
+            for array in arrays
+        ]
+        batch[name] = np.concatenate(padded)
+    return batch
+
+
+def ask(function: Any, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    return {
+        name: value.numpy() for name, value in function(*map(tf.constant, inputs.values())).items()
+    }
+
+
+def assert_alike(got: np.ndarray, expected: np.ndarray) -> None:
+    if expected.dtype == object:
+        np.testing.assert_array_equal(got, expected)
+    else:
+        np.testing.assert_allclose(got, expected, atol=2e-6, rtol=2e-6)
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_ids_are_answered_as_strings_are(name: str, tmp_path: Path) -> None:
+    task = make(name, tmp_path)
+    signature = task.serving_signature(task.build_model())
+    functions = signature_functions(signature)
+    requests, answers = [], []
+    for text in INPUTS[name]:
+        inputs = example_inputs(signature, text)
+        by_string, by_ids = (ask(functions[key], inputs[key]) for key in (STRINGS, TOKEN_IDS))
+        assert by_ids and by_ids.keys() <= by_string.keys()
+        assert not {"tokens", "first_tokens", "ranked"} & by_ids.keys()
+        for key, value in by_ids.items():
+            assert_alike(value, by_string[key])
+        # A server pads no empty tensor: a text without ids has one place.
+        requests.append({
+            key: np.zeros((*value.shape[:-1], 1), value.dtype) if 0 in value.shape else value
+            for key, value in inputs[TOKEN_IDS].items()
+        })  # fmt: skip
+        answers.append(by_ids)
+
+    together = ask(functions[TOKEN_IDS], joined(requests))
+    for row, answer in enumerate(answers):
+        if "places" in answer:  # a client leaves out what the server appended, which may rank high
+            sent = together["places"][row] < answer["places"].shape[1]
+            for key, value in answer.items():
+                assert_alike(together[key][row][sent], value[0])
+            continue
+        for key, value in answer.items():
+            part = together[key][(slice(row, row + 1), *(slice(size) for size in value.shape[1:]))]
+            assert_alike(part, value)
+
+    for inputs in (strange(requests[0]), longer(requests[0])):
+        for key, value in ask(functions[TOKEN_IDS], inputs).items():
+            assert value.dtype == object or np.all(np.isfinite(value)), key
+
+
+def strange(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Numbers that are no token's."""
+    return {
+        key: value
+        if key.endswith("_lengths")
+        else np.where(value % 2 == 0, 2**30, -3).astype(np.int32)
+        for key, value in request.items()
+    }
+
+
+def longer(request: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """More ids than any model reads."""
+    return {
+        key: value + 500
+        if key.endswith("_lengths")
+        else np.pad(value, [(0, 0)] * (value.ndim - 1) + [(0, 500)])
+        for key, value in request.items()
+    }
+
+
+def test_candidates_without_ids_come_last(tmp_path: Path) -> None:
+    task = make("rank", tmp_path)
+    signature = task.serving_signature(task.build_model())
+    function = signature_functions(signature)[TOKEN_IDS]
+    inputs = example_inputs(signature, "the cat\ta dog\tbig owl\tthe cat")[TOKEN_IDS]
+    inputs["candidates_lengths"][0, 1] = 0
+    got = ask(function, inputs)
+    assert (
+        got["places"][0, 2] == 1 and got["scores"][0, 2] == 0 and np.all(got["scores"][0, :2] > 0)
+    )

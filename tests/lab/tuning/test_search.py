@@ -1,0 +1,299 @@
+"""Searches over a task that stands in for training, and one that trains."""
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras_tuner
+import pytest
+import tiny_sequences
+import tiny_texts
+from trainings import Trainings
+
+from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.lab.tuning import oracles
+from keras_quasiattn.tasks import Task, get
+from keras_quasiattn.training import RunFolder
+from keras_quasiattn.training.choices import METHODS
+from keras_quasiattn.tuning import search, search_space
+
+SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}
+
+
+def tried(trainings: Trainings) -> list[tuple[float, int]]:
+    return [
+        (options["training.learning_rate"], options["model.units"])
+        for _, options in trainings.asked
+    ]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "random",
+        *(pytest.param(name, marks=pytest.mark.complete) for name in METHODS if name != "random"),
+    ],
+)
+def test_the_best_trial_is_kept_and_a_seed_fixes_them_all(
+    task: Task, trainings: Trainings, tmp_path: Path, method: str
+) -> None:
+    for name in ("one", "two"):
+        folder = search(task, SPACE, tmp_path / name, method=method, trials=6, progress=False)
+    first, second = (
+        tried(trainings)[: len(trainings.asked) // 2],
+        tried(trainings)[len(trainings.asked) // 2 :],
+    )
+    assert first == second and len(set(first)) >= 4
+    options = folder.config["task_config"]["options"]
+    best = max(first, key=sum)
+    assert (options["training.learning_rate"], options["model.units"]) == best
+    assert folder.path == tmp_path / "two" / "best"
+
+
+def test_a_search_by_perplexity_kept_the_worst(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def trained(task: Task, path: Path, **options: Any) -> RunFolder:
+        task.prepare()
+        folder = RunFolder.create(path, task, options={})
+        folder.write_metrics("validation", {"perplexity": 1.0 + task.options.model["units"]})
+        folder.model_file.write_text("trained")
+        return folder
+
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", trained)
+    task = tiny_sequences.make(
+        tiny_sequences.files(tmp_path), "translate", "seq2seq", training__select="perplexity"
+    )
+    folder = search(
+        task, {"model.units": [4, 8, 16]}, tmp_path / "search", trials=3, progress=False
+    )
+    assert folder.metrics()["validation"]["perplexity"] == 5.0
+
+
+@pytest.mark.long
+def test_another_seed_tries_others(texts: Path, trainings: Trainings, tmp_path: Path) -> None:
+    for seed in (1, 2):
+        search(
+            tiny_texts.make(texts, "bilstm_none", seed=seed, training__select="accuracy"),
+            SPACE,
+            tmp_path / str(seed),
+            trials=5,
+            progress=False,
+        )
+    assert tried(trainings)[:5] != tried(trainings)[5:]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(KeyboardInterrupt(), marks=pytest.mark.long),
+        # KerasTuner called the trial invalid, went on without it, and the command ended with 0.
+        FileError("cannot write run/config.json: No space left on device"),
+        pytest.param(RuntimeError("a kernel failed"), marks=pytest.mark.long),
+    ],
+    ids=["Control-C", "the disk is full", "a defect"],
+)
+def test_a_search_goes_on_where_it_stopped(
+    task: Task, trainings: Trainings, tmp_path: Path, error: BaseException
+) -> None:
+    search(task, SPACE, tmp_path / "whole", trials=5, progress=False)
+    whole, trainings.asked = tried(trainings), []
+    trainings.stop_at, trainings.stopped_by = 2, error
+    with pytest.raises(type(error)) as raised:
+        search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
+    assert raised.value is error
+    trainings.stop_at = None
+    search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
+    assert tried(trainings) == whole
+    assert [name for name, _ in trainings.asked] == [f"trial_{number}" for number in range(5)]
+    search(task, SPACE, tmp_path / "killed", trials=5, progress=False)
+    assert tried(trainings) == whole
+
+
+@pytest.mark.long
+def test_a_trial_begun_in_one_file_alone_is_drawn_again(
+    task: Task, trainings: Trainings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KerasTuner writes a trial's file before its own, and counts every trial that has a file."""
+    search(task, SPACE, tmp_path / "whole", trials=3, progress=False)
+    whole, trainings.asked = tried(trainings), []
+    save = oracles._AtomicOracle.save
+
+    def killing(oracle: Any) -> None:
+        if len(oracle.start_order) == 3:
+            raise KeyboardInterrupt
+        save(oracle)
+
+    monkeypatch.setattr(oracles._AtomicOracle, "save", killing)
+    with pytest.raises(KeyboardInterrupt):
+        search(task, SPACE, tmp_path / "search", trials=3, progress=False)
+    assert (tmp_path / "search/trial_2/trial.json").exists()
+    monkeypatch.undo()
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", trainings)
+    search(task, SPACE, tmp_path / "search", trials=3, progress=False)
+    assert tried(trainings) == whole
+
+
+def test_options_that_do_not_go_together_fail_their_own_trial(
+    task: Task, trainings: Trainings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    space = {"training.warmup_steps": [-1, 0], "model.units": [4, 8, 16]}
+    search(task, space, tmp_path / "search", trials=6)
+    lines = capsys.readouterr().out.splitlines()
+    assert (
+        len(lines) == 6
+        and sum("failed: training.warmup_steps is -1" in line for line in lines) == 3
+    )
+    assert len(trainings.asked) == 3
+
+
+def test_a_search_without_success_says_why(
+    task: Task, trainings: Trainings, tmp_path: Path
+) -> None:
+    with pytest.raises(
+        UserError, match="no trial of .* succeeded; the last one: training.warmup_steps is -2"
+    ):
+        search(
+            task, {"training.warmup_steps": [-2, -2]}, tmp_path / "search", trials=1, progress=False
+        )
+
+
+@pytest.mark.long
+def test_hyperband_trains_longer_what_was_good(
+    task: Task, trainings: Trainings, tmp_path: Path
+) -> None:
+    search(task, SPACE, tmp_path / "search", method="hyperband", progress=False)
+    steps = {options["training.steps"] for _, options in trainings.asked}
+    assert steps == {20, 60}  # one period and all three
+    long = [options for _, options in trainings.asked if options["training.steps"] == 60]
+    short = [options for _, options in trainings.asked if options["training.steps"] == 20]
+    assert max(trainings.figure(one) for one in short) in [trainings.figure(one) for one in long]
+
+
+def test_folds_hold_out_every_text_once(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+    held_out: list[set[bytes]] = []
+
+    def figure(options: Mapping[str, Any]) -> float:
+        made = type(task).from_config({**task.config(), "options": options}, task.data_dir)
+        held_out.append(set(made._data.splits["validation"].texts.tolist()))
+        return options["data.validation_fold"]
+
+    trainings.figure = figure
+    folder = search(
+        task, {"model.units": [4, 8]}, tmp_path / "search", trials=1, folds=4, progress=False
+    )
+    *folds, last = held_out
+    assert sum(map(len, folds)) == len(set().union(*folds)) == 240
+    assert len(folds) == 4 and last < held_out[0]
+    assert folder.config["task_config"]["options"]["data.validation_share"] == 0.1
+    assert json.loads((tmp_path / "search/trial_0/trial.json").read_text())["score"] == 1.5
+
+
+def test_folder_of_another_search(task: Task, trainings: Trainings, tmp_path: Path) -> None:
+    search(task, SPACE, tmp_path / "search", trials=1, progress=False)
+    with pytest.raises(UserError, match="holds a search with a different trials: use the"):
+        search(task, SPACE, tmp_path / "search", trials=2, progress=False)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "mine.txt").touch()
+    with pytest.raises(UserError, match="holds other files but no search"):
+        search(task, SPACE, tmp_path / "other", trials=1, progress=False)
+
+
+def test_data_that_cannot_be_had_bind_no_folder(tmp_path: Path) -> None:
+    """A search whose file was misspelt must not stand in the way of the right one."""
+    task = get("classify")(
+        preset="own",
+        model="bilstm_none",
+        seed=0,
+        data_dir=tmp_path,
+        overrides={"data.train": "misspelt.tsv"},
+    )
+    with pytest.raises(UserError, match="misspelt.tsv"):
+        search(task, SPACE, tmp_path / "search", trials=1)
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "grid"}, "unknown method 'grid'"),
+        ({"trials": 0}, "the number of trials is 0: it must be at least 1"),
+        ({"folds": 0}, "the number of folds is 0: it must be at least 1"),
+    ],
+)
+def test_bad_arguments(task: Task, tmp_path: Path, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        search(task, SPACE, tmp_path / "search", **arguments)
+    assert not (tmp_path / "search").exists()
+
+
+def test_half_a_cluster_is_refused(
+    task: Task, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERASTUNER_ORACLE_IP", "127.0.0.1")
+    with pytest.raises(UserError, match="KERASTUNER_TUNER_ID, KERASTUNER_ORACLE_PORT is not set"):
+        search(task, SPACE, tmp_path / "search")
+
+
+@pytest.mark.complete
+def test_a_search_that_trains(task: Task, tmp_path: Path) -> None:
+    """The longer trial goes on where the shorter one of the same rate ended."""
+    space = {"training.learning_rate": [1e-9, 0.01, 0.02, 0.03]}
+    folder = search(task, space, tmp_path / "search", method="hyperband", progress=False)
+    assert folder.config["task_config"]["options"]["training.learning_rate"] > 1e-9
+    runs = [RunFolder.open(run) for run in sorted((tmp_path / "search").glob("trial_*/run"))]
+    histories = [run.history() for run in runs]
+    assert sorted([row["step"] for row in rows] for rows in histories)[-1] == [20, 40, 60]
+    # Even the seconds are the same: the first period was not trained again.
+    assert next(rows[0] for rows in histories if len(rows) == 3) in [
+        rows[0] for rows in histories if len(rows) == 1
+    ]
+    answer = folder.task(tmp_path).predict(folder.load_model(), ["who is it ?"])[0]
+    assert answer["label"] == "HUM"
+
+
+def test_search_spaces(task: Task, texts: Path) -> None:
+    assert list(search_space(task)) == ["training.learning_rate", "training.batch_size"]
+    gated = tiny_texts.make(texts, "bilstm_gated")
+    assert search_space(gated)["model.gate_temperature"] == [0.5, 1.0, 1.5, 2.0]
+    coda = tiny_texts.make(texts, "transformer", model__attention="coda")
+    assert search_space(coda)["model.attention_options.beta"] == [0.5, 1.0, 2.0]
+    assert search_space(coda, {"model.attention_options.gate": "tanh,arctan"}) == {
+        "model.attention_options.gate": ["tanh", "arctan"]
+    }
+    assert search_space(coda, {"model.attention_options.alpha": "1.0, learned,None"}) == {
+        "model.attention_options.alpha": [1.0, "learned", None]
+    }
+    assert search_space(task, {"model.units": "4, 8"}) == {"model.units": [4, 8]}
+    for wanted, message in (
+        ({"model.width": "1,2"}, "--try model.width=1,2: unknown option 'model.width'"),
+        (
+            {"model.units": "4,big"},
+            "--try model.units=4,big: model.units is 'big': it must be of type int",
+        ),
+        ({"model.units": "4"}, "--try model.units=4: give at least two values"),
+    ):
+        with pytest.raises(UserError, match=message):
+            search_space(task, wanted)
+
+
+def test_of_equal_trials_a_killed_search_picked_another(
+    task: Task, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made = Trainings(lambda _: 0.5)
+    monkeypatch.setattr("keras_quasiattn.lab.tuning.search.train", made)
+    chosen = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config[
+        "task_config"
+    ]
+    shutil.rmtree(tmp_path / "search" / "best")
+    oracle = keras_tuner.Oracle.reload
+
+    def reload(self: Any) -> None:
+        oracle(self)
+        self.trials = dict(reversed(self.trials.items()))
+
+    monkeypatch.setattr(keras_tuner.Oracle, "reload", reload)
+    again = search(task, SPACE, tmp_path / "search", trials=4, progress=False).config["task_config"]
+    assert again == chosen and len(made.asked) == 4
