@@ -18,12 +18,12 @@ import numpy as np
 from benchmarks.cases import Size
 from benchmarks.layers import KERAS, self_attention
 from benchmarks.measure import machine, resident_peak, write_json
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 
 def above_base(name: str, size: Size) -> float:
     """MiB that a step takes in this process, above those of a short one."""
-    classes = {KERAS: keras.layers.MultiHeadAttention, **MULTI_HEAD_LAYERS}
+    classes = {KERAS: keras.layers.MultiHeadAttention, **ATTENTIONS}
     model = self_attention(classes[name](size.heads, size.width // size.heads), size.width)
     for length in (64, size.length):
         base = resident_peak()
@@ -38,7 +38,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = [KERAS, *sorted(MULTI_HEAD_LAYERS)]
+    names = [KERAS, *sorted(ATTENTIONS)]
     parser.add_argument("--layers", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--length", type=int, default=2048)
     parser.add_argument("--of-this-process", action="store_true", help=argparse.SUPPRESS)

@@ -111,9 +111,9 @@ def test_ops_and_layers_name_no_backend():
 
 def test_no_condition_names_a_mechanism():
     """Only a mechanism's own code knows it. Elsewhere it is an entry of a table, or an argument."""
-    from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
+    from keras_quasiattn.attention.base import ATTENTIONS
 
-    names = MECHANISMS.keys() | MULTI_HEAD_LAYERS.keys()
+    names = ATTENTIONS.keys() | ATTENTIONS.keys()
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in SOURCES
@@ -182,7 +182,7 @@ def loaded_with(module):
 @pytest.mark.parametrize("module", LATE)
 def test_no_import_statement_loads_what_is_not_used_yet(module):
     loaded = loaded_with(module)
-    assert {"keras_quasiattn", "keras_quasiattn.layers", "keras_quasiattn.ops.coda"} <= loaded
+    assert {"keras_quasiattn", "keras_quasiattn.layers", "keras_quasiattn.attention.coda"} <= loaded
     assert not {name.split(".")[0] for name in loaded} & LATE[module]
 
 

@@ -117,12 +117,12 @@ def compare(
     and learns with the same seeds. The table has differences to softmax with 95% intervals over
     seeds and test items, what a bag of words reaches, and costs.
     """
+    from keras_quasiattn.attention.base import ATTENTIONS
     from keras_quasiattn.comparison.of_task import Settings, compare_task
-    from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
     names = [one for given in attentions for one in given.split(",")]
     if _ALL in names:
-        names = sorted(MULTI_HEAD_LAYERS)
+        names = sorted(ATTENTIONS)
     if made.measured_split != "test" and "data.test_share" in made.options.options():
         made = _with_test_split(made)
     folder = folder or Path("comparisons") / f"{made.name}-{_data_of(made)}"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.comparison.compared import Comparison, Entry
 from keras_quasiattn.comparison.engine import Engine, usual_processes
 from keras_quasiattn.comparison.experiments import Figure, Row, Table
@@ -17,7 +18,6 @@ from keras_quasiattn.comparison.records import read_records
 from keras_quasiattn.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file, write_json
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.training.progress import Progress
 
@@ -122,8 +122,8 @@ def _checked(task: Task, settings: Settings) -> list[str]:
             f"compare one of {', '.join(models_with_attention(task)) or '(none)'}"
         )
     for name in settings.attentions:
-        if name not in MULTI_HEAD_LAYERS:
-            raise UserError.unknown("attention", name, MULTI_HEAD_LAYERS)
+        if name not in ATTENTIONS:
+            raise UserError.unknown("attention", name, ATTENTIONS)
     for what, number, least in (
         ("the number of seeds", settings.seeds, 1),
         ("the number of processes", settings.processes, 1),

@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.ops.masking import masked_mean
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.masks import masked_mean, sequence_mask
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.dense import Dense
 
 Tensor = Any
 

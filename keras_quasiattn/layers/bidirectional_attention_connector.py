@@ -5,16 +5,15 @@ from typing import Any
 import keras
 
 from keras_quasiattn import ops
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.masks import zero_padding
+from keras_quasiattn.core.tensors import as_dtype, check_choice, project
 from keras_quasiattn.layers.factorization_machine import (
     FactorizationWeights,
     add_factorization_weights,
     factors_initializer_of,
 )
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import zero_padding
-from keras_quasiattn.ops.precision import as_dtype, project
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 OPERATORS = ("product", "concatenation", "difference")

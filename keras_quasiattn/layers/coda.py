@@ -5,12 +5,15 @@ from typing import Any, cast
 
 import keras
 
-from keras_quasiattn.layers.multi_head_coda import CoDAOptions
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.layers.shared.temperature import Temperature
+from keras_quasiattn.attention.coda.attention import CoDAOptions, Temperature
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
+# All but `center_per_query`: here one weight matrix serves both directions.
+_OPTIONS = tuple(
+    field.name for field in dataclasses.fields(CoDAOptions) if field.name != "center_per_query"
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -158,7 +161,7 @@ class CoDA(PairAttention):
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
-            **dataclasses.asdict(self._options),
+            **{name: getattr(self._options, name) for name in _OPTIONS},
             "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }

@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.dense_stack import DenseStack
-from keras_quasiattn.layers.shared.mechanisms import make_mechanism
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.attention.base import make_attention
+from keras_quasiattn.layers.dense import DenseStack
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 
@@ -79,7 +79,7 @@ class DecomposableAttention(PairAttention):
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self._mechanism = make_mechanism(self, attention, attention_options)
+        self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.network = DenseStack(
             units,
@@ -93,13 +93,13 @@ class DecomposableAttention(PairAttention):
     @property
     def score_count(self) -> int:  # type: ignore[override]
         """Number of weight matrices: one if both directions share it (CoDA), otherwise two."""
-        return self._mechanism.pair_score_count
+        return self._attention.pair_score_count
 
     def build(self, inputs_shape: list[Shape]) -> None:
         """Builds F and creates the learned weights of the attention mechanism."""
         check_pair(inputs_shape)
         self.network.build(inputs_shape[0])
-        self._learned = self._mechanism.make_weights(self, self.units)
+        self._learned = self._attention.make_weights(self, self.units)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
@@ -107,7 +107,7 @@ class DecomposableAttention(PairAttention):
         """Returns β and α, and the weights if they are requested."""
         network_a, network_b = (self.network(x, training=options["training"]) for x in (a, b))
         return list(
-            self._mechanism.pair(
+            self._attention.pair(
                 network_a,  # (B, T, units)
                 network_b,  # (B, S, units)
                 mask_a,

@@ -4,12 +4,11 @@ from typing import Any, cast
 
 import keras
 
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.mechanisms import make_mechanism
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.masking import pair_mask, zero_padding
-from keras_quasiattn.ops.recording import mark_visible
-from keras_quasiattn.ops.training import training_step
+from keras_quasiattn.attention.base import make_attention, training_call
+from keras_quasiattn.core.masks import pair_mask, zero_padding
+from keras_quasiattn.core.recording import mark_visible
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 
@@ -73,7 +72,7 @@ class DotAttention(PairAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._mechanism = make_mechanism(self, attention, attention_options)
+        self._attention = make_attention(self, attention, attention_options, is_cross=True)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
@@ -88,7 +87,7 @@ class DotAttention(PairAttention):
             name="key_projection",
         )
         self.key_projection.build(inputs_shape[1])
-        self._learned = self._mechanism.make_weights(self, cast(int, inputs_shape[0][-1]))
+        self._learned = self._attention.make_weights(self, cast(int, inputs_shape[0][-1]))
 
     def project(self, v: Tensor) -> Tensor:
         """Returns the keys k (B, S, D) of v (B, S, features)."""
@@ -110,15 +109,14 @@ class DotAttention(PairAttention):
         With `return_scores` it returns that and w (B, T, S). `mask_u` matters only to weights that
         depend on other queries; it hides no row of the output.
         """
-        hides_queries = self._mechanism.sees_all_pairs or self._mechanism.counts_pairs
-        with training_step(training):
-            return self._mechanism.attend(
+        hides_queries = self._attention.sees_all_pairs or self._attention.counts_pairs
+        with training_call(training):
+            return self._attention.attend(
                 u,
                 k,
                 v,
                 pair_mask(mask_u if hides_queries else None, mask_v),
                 learned=self._learned,
-                center_per_query=True,
                 return_scores=return_scores,
             )
 

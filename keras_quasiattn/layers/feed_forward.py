@@ -5,17 +5,11 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import (
-    check_positive_integer,
-    check_rate,
-    check_sequence,
-    check_sequence_mask,
-)
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.finite import on_finite_rows
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
+from keras_quasiattn.core.masks import check_sequence_mask, on_finite_rows
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.dense import Dense, LayerNormalization
 
 Tensor = Any
 

@@ -4,15 +4,11 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import (
-    check_positive_integer,
-    check_rate,
-    check_sequence,
-)
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.mechanisms import make_mechanism
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.masking import pair_mask, zero_padding
+from keras_quasiattn.attention.base import make_attention
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
+from keras_quasiattn.core.masks import pair_mask, zero_padding
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 
@@ -85,7 +81,7 @@ class GatedContextQueryAttention(PairAttention):
     ) -> None:
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
-        self._mechanism = make_mechanism(self, attention, attention_options)
+        self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.dropout = check_rate(dropout, "dropout")
         rates = {
@@ -107,11 +103,11 @@ class GatedContextQueryAttention(PairAttention):
         )
         self.query_projection = (
             self.context_projection
-            if self._mechanism.needs_one_projection and inputs_shape[0][-1] == inputs_shape[1][-1]
+            if self._attention.needs_one_projection and inputs_shape[0][-1] == inputs_shape[1][-1]
             else self._dense(self.units, "relu", "query_projection", inputs_shape[1])
         )
         self.gate = self._dense(joined[-1], "sigmoid", "gate", joined)
-        self._learned = self._mechanism.make_weights(self, self.units)
+        self._learned = self._attention.make_weights(self, self.units)
 
     def _dense(self, units: int, activation: str, name: str, shape: Shape) -> Dense:
         dense = Dense(
@@ -133,7 +129,7 @@ class GatedContextQueryAttention(PairAttention):
         query = self.query_projection(self.input_dropout(b, training=training))  # (B, S, units)
         context = self.context_projection(self.input_dropout(a, training=training))
         mask = pair_mask(mask_a, mask_b)  # broadcasts to (B, T, S)
-        results = self._mechanism.attend(
+        results = self._attention.attend(
             context,
             query,
             b,

@@ -6,12 +6,12 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.attention.choice import AttentionChoice
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.masks import on_finite_rows
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.dense import LayerNormalization
 from keras_quasiattn.layers.feed_forward import FeedForward
-from keras_quasiattn.layers.shared.arguments import check_sequence
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
-from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.ops.finite import on_finite_rows
 
 Tensor = Any
 

@@ -7,16 +7,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import (
-    check_attention_mask,
-    check_sequence,
-    check_sequence_mask,
-    sequence_mask,
-)
-from keras_quasiattn.layers.shared.attention_cache import (
+from keras_quasiattn.attention.cache import (
     attend_from_cache,
     read_into_cache,
     start_attention_cache,
+)
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
+    check_attention_mask,
+    check_sequence_mask,
+    combine_masks,
+    finite_positions,
+    sequence_mask,
+    zero_padding,
 )
 from keras_quasiattn.layers.transformer_block import (
     TransformerBlock,
@@ -24,8 +28,6 @@ from keras_quasiattn.layers.transformer_block import (
     scores_shape,
     scores_spec,
 )
-from keras_quasiattn.ops.finite import finite_positions
-from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, zero_padding
 
 Tensor = Any
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import (
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
     check_attention_mask,
     check_sequence_mask,
     sequence_mask,
+    zero_padding,
 )
 from keras_quasiattn.layers.transformer_block import (
     TransformerBlock,
@@ -16,7 +18,6 @@ from keras_quasiattn.layers.transformer_block import (
     scores_shape,
     scores_spec,
 )
-from keras_quasiattn.ops.masking import as_boolean_mask, zero_padding
 
 Tensor = Any
 

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import AttentionFlow
-from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.recurrence import BidirectionalGRU
 from keras_quasiattn.models.span_network import Shape, SpanNetwork
 
 Tensor = Any

@@ -6,18 +6,18 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.attention_cache import write_first
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
-from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
-from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.attention.cache import write_first
+from keras_quasiattn.attention.choice import AttentionChoice, options_at
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.dense import LayerNormalization
+from keras_quasiattn.layers.position_signals import TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.models.decoding import greedy_search
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.prompts import with_prompt
 from keras_quasiattn.models.real_tokens import first_real, is_real, mark_real
-from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 

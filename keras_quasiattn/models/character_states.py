@@ -5,11 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
-from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.masks import zero_padding
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.recurrence import (
+    OrthogonalInitializer,
+    bidirectional,
+    with_one_real_position,
+)
 
 Tensor = Any
 Shape = tuple[int | None, ...]

@@ -5,18 +5,18 @@ from typing import Any
 
 from keras import ops
 
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.core.tiling import rematerialize_in_turn
 from keras_quasiattn.layers import (
     AttentiveSpanPointer,
     BidirectionalAttentionConnector,
     GatedContextQueryAttention,
     RecurrentSpanPointer,
 )
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
+from keras_quasiattn.layers.recurrence import BidirectionalGRU
 from keras_quasiattn.models.span_network import Shape, SpanNetwork
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
 Tensor = Any
 POINTERS = ("recurrent", "attentive")
@@ -55,8 +55,8 @@ class DecaPropNetwork(SpanNetwork):
         check_positive_integer(units, "units")
         check_positive_integer(num_layers, "num_layers")
         check_rate(dropout, "dropout")
-        check_choice(attention, MECHANISMS, "attention")
-        check_choice(self_attention, (*MECHANISMS, "none"), "self_attention")
+        check_choice(attention, ATTENTIONS, "attention")
+        check_choice(self_attention, (*ATTENTIONS, "none"), "self_attention")
         check_choice(pointer, POINTERS, "pointer")
         self.units = units
         policy = self.dtype_policy
@@ -74,7 +74,7 @@ class DecaPropNetwork(SpanNetwork):
         ]
         self.attentions, self.middle = [], []
         for name, kind in (("query", attention), ("self", self_attention)):
-            if kind in MECHANISMS:
+            if kind in ATTENTIONS:
                 self.attentions.append(
                     GatedContextQueryAttention(
                         units,

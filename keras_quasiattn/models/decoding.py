@@ -11,7 +11,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.models.prompts import PromptedStep, Step, begin
 
 Tensor = Any

@@ -6,7 +6,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
+from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 
 class FunctionalModel(QuantizedParts, keras.Model):

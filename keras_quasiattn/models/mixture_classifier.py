@@ -7,11 +7,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.models.evidence_lower_bound import evidence_lower_bound
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import PairNetwork, pair_inputs, pair_masks
-from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 

@@ -5,11 +5,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.masks import zero_masked
 from keras_quasiattn.models.character_states import CharacterStates
 from keras_quasiattn.models.functional_model import FunctionalModel, policy_of
 from keras_quasiattn.models.span_network import SpanNetwork
-from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
 SIDES = ("passage", "question")

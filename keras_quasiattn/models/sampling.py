@@ -6,11 +6,11 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.backend import cumsum
+from keras_quasiattn.core.randomness import gumbel_noise
 from keras_quasiattn.models.decoding import choose_tokens
 from keras_quasiattn.models.prompts import Step
-from keras_quasiattn.ops.backend import cumsum
-from keras_quasiattn.ops.random import gumbel_noise
 
 Tensor = Any
 _INDEX = 0x9E3779B1 - 2**32  # an odd number, by which the seeds of different positions differ

@@ -5,14 +5,17 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.masks import zero_masked
 from keras_quasiattn.layers import DotAttention
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.recurrence import (
+    OrthogonalInitializer,
+    bidirectional,
+    with_one_real_position,
+)
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.real_tokens import is_real
-from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
 

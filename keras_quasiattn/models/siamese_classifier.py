@@ -6,20 +6,19 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.conflict import DEFAULT_DIFFERENCE
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import (
     AlignmentAttention,
     AttentionConflict,
     ConflictAttention,
     MaskedPooling,
 )
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import with_one_real_position
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.recurrence import OrthogonalInitializer, with_one_real_position
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
 from keras_quasiattn.models.pair_network import pair_inputs, pair_masks
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 
 Tensor = Any
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.ops.masking import largest
+from keras_quasiattn.core.masks import largest
 
 Tensor = Any
 

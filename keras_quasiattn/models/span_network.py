@@ -4,7 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
+from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 Tensor = Any
 Shape = tuple[int | None, ...]

@@ -5,14 +5,17 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.masks import zero_padding
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
+from keras_quasiattn.layers.recurrence import (
+    OrthogonalInitializer,
+    bidirectional,
+    with_one_real_position,
+)
 from keras_quasiattn.models.functional_model import FunctionalModel, arguments_of, policy_of
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
 
@@ -126,9 +129,7 @@ class TextClassifier(FunctionalModel):
             check_positive_integer(value, name)
         check_rate(embedding_dropout, "embedding_dropout")
         check_rate(dropout, "dropout")
-        check_choice(
-            attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention"
-        )
+        check_choice(attention, (*_POOLINGS, *sorted(ATTENTIONS.keys() - _POOLINGS)), "attention")
         check_choice(encoder, ("lstm", "convolution"), "encoder")
         pooling = _POOLINGS.get(attention)
         local = encoder == "convolution"
@@ -199,7 +200,7 @@ class TextClassifier(FunctionalModel):
         elif not pooling:
             width = units * (2 if merge_mode == "concat" and not local else 1)
             heads = options.get("num_heads", 1)
-            layers["attention"] = MULTI_HEAD_LAYERS[attention](
+            layers["attention"] = ATTENTIONS[attention](
                 **{"num_heads": 1, "key_dim": width // heads, **options},
                 dtype=policy,
                 name="attention",

@@ -6,13 +6,12 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.cache import write_first
+from keras_quasiattn.attention.choice import AttentionChoice, options_at
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.attention_cache import write_first
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
-from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
-from keras_quasiattn.layers.step_signal import StepSignal
-from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.layers.dense import LayerNormalization
+from keras_quasiattn.layers.position_signals import StepSignal, TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder

@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.attention.probe import probe, with_owners
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.probe import probe, with_owners
 from keras_quasiattn.report.answered import chosen_answers, reached
 from keras_quasiattn.report.figure_tables import Reached
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms

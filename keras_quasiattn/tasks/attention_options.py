@@ -36,13 +36,13 @@ def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, 
     >>> attention_of({"units": 8, "attention": "softmax", "attention_options": {}})
     ({'units': 8}, {'attention': 'softmax', 'attention_options': None})
     """
-    from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
+    from keras_quasiattn.attention.base import ATTENTIONS
 
     others = dict(options)
     if "attention" in others:
         name, arguments = others.pop("attention"), others.pop("attention_options")
         return others, {"attention": name, "attention_options": dict(arguments) or None}
-    for name in MECHANISMS.keys() | MULTI_HEAD_LAYERS.keys():
+    for name in ATTENTIONS:
         own = [option for option in options if option.startswith(f"{name}_")]
         if own:
             arguments = {option.removeprefix(f"{name}_"): others.pop(option) for option in own}

@@ -5,8 +5,8 @@ from typing import Any
 
 import keras_tuner
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS, Mechanism
 from keras_quasiattn.tuning.choices import choices_of
 
 
@@ -70,18 +70,18 @@ def _spaces(
     attention: Iterable[str] | Mapping[str, Mapping[str, Sequence[Any]]] | None,
 ) -> dict[str, dict[str, dict[Any, Any]]]:
     """Returns the choices of each option, by the name of the attention."""
-    wanted = sorted(MULTI_HEAD_LAYERS) if attention is None else attention
+    wanted = sorted(ATTENTIONS) if attention is None else attention
     wanted = [wanted] if isinstance(wanted, str) else wanted
     for name in wanted:
-        if name not in MULTI_HEAD_LAYERS:
-            raise UserError.unknown("attention", name, MULTI_HEAD_LAYERS)
+        if name not in ATTENTIONS:
+            raise UserError.unknown("attention", name, ATTENTIONS)
     if not isinstance(wanted, Mapping):
-        wanted = {name: MECHANISMS.get(name, Mechanism).search_space for name in wanted}
+        wanted = {name: ATTENTIONS[name].options_class.search_space for name in wanted}
     if not wanted:
-        raise UserError(f"attention is empty: name at least one of {sorted(MULTI_HEAD_LAYERS)}")
+        raise UserError(f"attention is empty: name at least one of {sorted(ATTENTIONS)}")
     spaces: dict[str, dict[str, dict[Any, Any]]] = {}
     for name, space in wanted.items():
-        known = MULTI_HEAD_LAYERS[name](num_heads=1, key_dim=1).get_config()
+        known = ATTENTIONS[name](num_heads=1, key_dim=1).get_config()
         for option in space:
             if option not in known:
                 raise UserError.unknown(f"option of {name}", option, known)

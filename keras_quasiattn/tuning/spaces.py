@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.tuning.choices import choices_of
 
@@ -63,13 +63,14 @@ def _of_mechanisms(options: Mapping[str, Any]) -> dict[str, list[Any]]:
     """
     space = {
         f"model.{name}_{option}": list(values)
-        for name, mechanism in MECHANISMS.items()
-        for option, values in mechanism.search_space.items()
+        for name, layer in ATTENTIONS.items()
+        for option, values in layer.options_class.search_space.items()
         if f"model.{name}_{option}" in options
     }
-    chosen = MECHANISMS.get(options.get("model.attention", ""), Mechanism)
-    for option, values in chosen.search_space.items():
-        space[f"model.attention_options.{option}"] = list(values)
+    chosen = options.get("model.attention")
+    if chosen in ATTENTIONS:
+        for option, values in ATTENTIONS[chosen].options_class.search_space.items():
+            space[f"model.attention_options.{option}"] = list(values)
     return space
 
 

@@ -3,8 +3,8 @@
 import pytest
 
 from keras_quasiattn import tasks
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks.attention_options import CODA_OPTIONS, attention_of
 
 
@@ -32,7 +32,7 @@ def test_every_coda_model_has_every_option(name: str) -> None:
                 assert found, model
 
 
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_a_model_of_any_attention_takes_every_mechanism_by_name(name: str) -> None:
     sizes = {
         "model.hidden_dim": 8,

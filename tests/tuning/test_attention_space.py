@@ -9,9 +9,9 @@ import keras_tuner
 import numpy as np
 import pytest
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers import TransformerEncoder
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.models import swap_attention
 from keras_quasiattn.tuning import choose_attention
 
@@ -43,22 +43,22 @@ def test_options_belong_to_the_attention_that_is_chosen() -> None:
 
 def test_by_default_every_attention_has_the_values_that_it_names_itself() -> None:
     _, space = declared()
-    assert space["attention"] == sorted(MULTI_HEAD_LAYERS)
+    assert space["attention"] == sorted(ATTENTIONS)
     assert space["attention.gated.temperature"] == [0.5, 1.0, 1.5, 2.0]
     assert set(space["attention.conflict.difference"]) == {"absolute", "squared", "signed"}
     assert space["attention.coda.scaling"] == ["mean", "paper", "none"]
-    for name in MULTI_HEAD_LAYERS:  # the first values of all options are accepted
+    for name in ATTENTIONS:  # the first values of all options are accepted
         choice, _ = declared([name])
-        MULTI_HEAD_LAYERS[name](num_heads=2, key_dim=2, **choice["attention_options"])
+        ATTENTIONS[name](num_heads=2, key_dim=2, **choice["attention_options"])
 
 
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_the_choice_fits_a_swap_as_it_fits_a_block(name: str) -> None:
     x = keras.Input((3, 4))
     model = keras.Model(x, keras.layers.MultiHeadAttention(2, 2, name="attention")(x, x))
     choice, _ = declared([name])
     layer = swap_attention(model, **choice).get_layer("attention")
-    assert type(layer) is MULTI_HEAD_LAYERS[name]
+    assert type(layer) is ATTENTIONS[name]
     config = layer.get_config()
     assert {option: config[option] for option in choice["attention_options"]} == (
         choice["attention_options"]
