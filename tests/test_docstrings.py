@@ -10,7 +10,8 @@ import pytest
 import keras_quasiattn
 
 ROOMS = [
-    "ops",
+    "core",
+    "attention",
     "layers",
     "models",
     "text",

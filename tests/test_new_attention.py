@@ -1,6 +1,10 @@
 """An attention that only this file defines is usable by its name wherever one is chosen."""
 
 import dataclasses
+import inspect
+import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -154,3 +158,52 @@ def test_in_reports_and_counts() -> None:
     (shown,) = report.show(block, A).maps
     assert shown.heads == 2 and shown.panels[0].title == "power weights"
     assert attention_flops("power", [3, 5], 4) == (9 + 25) * (4 + 4 + 1)
+
+
+def test_of_another_package(tmp_path: Path) -> None:
+    """Installed beside this one: no import names it, and no file of this package."""
+    page = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text(encoding="utf-8")
+    source = page.split("```python\n")[1].split("```")[0]
+    (tmp_path / "my_package").mkdir()
+    (tmp_path / "my_package" / "power.py").write_text(source)
+    installed = tmp_path / "my_package-0.1.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: my-package\nVersion: 0.1\n")
+    (installed / "entry_points.txt").write_text(
+        "[keras_quasiattn.attentions]\npower = my_package.power\n"
+    )
+    code = """
+import numpy as np, keras, keras_quasiattn
+x = keras.Input((4, 8))
+y = keras_quasiattn.layers.TransformerEncoder(16, 2, attention="power")(x)
+model = keras.Model(x, y)
+model.save("model.keras")
+values = np.ones((1, 4, 8), "float32")
+np.testing.assert_array_equal(model(values), keras.models.load_model("model.keras")(values))
+layer = keras_quasiattn.attention.ATTENTIONS["power"](2, 4, power=3.0)
+_, weights = layer(values, values, return_attention_scores=True)
+assert layer.power == 3.0 and np.asarray(weights).min() >= 0
+"""
+    paths = [str(tmp_path), str(Path(__file__).parents[1])]
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+
+
+def test_options_are_arguments_and_read_only_attributes(multi_head: Any) -> None:
+    """Setting one was ignored in silence: the attention keeps its own."""
+    signature = inspect.signature(multi_head.__init__)
+    assert list(signature.parameters)[:3] == ["self", "num_heads", "key_dim"]
+    assert signature.parameters["power"].default == 2.0
+    layer = multi_head(2, 4, power=3.0)
+    with pytest.raises(AttributeError, match="`power` cannot be set .* Received: power=2"):
+        layer.power = 2
+    assert layer.power == layer.options.power == layer.get_config()["power"] == 3.0
+    with pytest.raises(ValueError, match="strength"):
+        multi_head(2, 4, strength=3.0)

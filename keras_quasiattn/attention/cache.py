@@ -24,7 +24,7 @@ _PROJECTING = (keras.layers.MultiHeadAttention.call, MultiHeadQuasiAttention.cal
 def start_attention_cache(
     attention: keras.layers.Layer, queries: Tensor, values: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Returns an empty cache for self-attention, or one filled with `values` for cross-attention.
+    """Return an empty cache for self-attention, or one filled with `values` for cross-attention.
 
     Args:
         attention: a built layer with the call arguments of `keras.layers.MultiHeadAttention`.
@@ -50,7 +50,7 @@ def attend_from_cache(
     *,
     is_causal: bool = False,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Returns the output of `attention` for the query at position `index`, without dropout.
+    """Return the output of `attention` for the query at position `index`, without dropout.
 
     Args:
         attention: the layer for which the cache was started.
@@ -105,7 +105,7 @@ def read_into_cache(
     *,
     is_causal: bool = False,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Does in one call what `attend_from_cache` does at positions 0, 1 … of an unused cache.
+    """Do in one call what `attend_from_cache` does at positions 0, 1 … of an unused cache.
 
     Args:
         attention: the layer for which the cache was started.
@@ -136,14 +136,14 @@ def read_into_cache(
 
 
 def write_first(store: Tensor, entries: Tensor) -> Tensor:
-    """Returns `store` (B, L, ...) with `entries` (B, P, ...) at positions 0 … P − 1."""
+    """Return `store` (B, L, ...) with `entries` (B, P, ...) at positions 0 … P − 1."""
     entries = ops.cast(entries, store.dtype)
     both = ops.concatenate([entries, store[:, ops.shape(entries)[1] :]], axis=1)
     return both[:, : ops.shape(store)[1]]
 
 
 def _has_plain_projections(attention: keras.layers.Layer) -> bool:
-    """Whether the output at each position is output_dense(attend(query, keys, values)).
+    """Return whether the output at each position is output_dense(attend(query, keys, values)).
 
     Query, keys and values are then query_dense(q), key_dense(k) and value_dense(v).
     """
@@ -159,7 +159,7 @@ def _has_plain_projections(attention: keras.layers.Layer) -> bool:
 def _projected(
     attention: keras.layers.MultiHeadAttention, values: Tensor, start: Any = 0
 ) -> dict[str, Tensor]:
-    """Returns what a cache stores of `values` (B, L, D) from position `start` on: keys and values.
+    """Return what a cache stores of `values` (B, L, D) from position `start` on: keys and values.
 
     Keys are rotated already where the layer does so, and there are as many heads of both as the
     layer projects to.
@@ -173,14 +173,14 @@ def _projected(
 
 
 def _seen(store: Tensor, index: Any) -> Tensor:
-    """Returns a mask (1, L) that is True up to `index`."""
+    """Return a mask (1, L) that is True up to `index`."""
     return ops.expand_dims(
         ops.arange(ops.shape(store)[1], dtype="int32") <= ops.cast(index, "int32"), 0
     )
 
 
 def _write(store: Tensor, entry: Tensor, index: Any) -> Tensor:
-    """Returns `store` (B, L, ...) with `entry` (B, 1, ...) at `index`.
+    """Return `store` (B, L, ...) with `entry` (B, 1, ...) at `index`.
 
     It uses `where` instead of `ops.slice_update`, which on TensorFlow is an XLA operation that a
     stock model server may lack.

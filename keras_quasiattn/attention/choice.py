@@ -72,7 +72,7 @@ class AttentionChoice:
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the corresponding constructor arguments of the block."""
+        """Return the corresponding constructor arguments of the block."""
         return {
             "attention": self.attention,
             "num_heads": self.num_heads,
@@ -90,7 +90,7 @@ class AttentionChoice:
         dtype: Any,
         is_cross: bool = False,
     ) -> keras.layers.Layer:
-        """Creates a new attention layer for inputs of `width` features.
+        """Create a new attention layer for inputs of `width` features.
 
         `is_cross` means that queries arrive one after another while all keys are known: later
         queries must not change earlier outputs.
@@ -124,7 +124,7 @@ class AttentionChoice:
 
 
 def options_at(depth: int, attention: Any, options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Returns the options of `attention` in block number `depth` of a stack, counted from 1.
+    """Return the options of `attention` in block number `depth` of a stack, counted from 1.
 
     A named attention that has an option `depth` gets it, unless the options have it already.
     """
@@ -137,6 +137,6 @@ def options_at(depth: int, attention: Any, options: dict[str, Any] | None) -> di
 
 
 def _copy(serialized: dict[str, Any], **changes: Any) -> keras.layers.Layer:
-    """Creates a layer from a serialized configuration, with some arguments changed."""
+    """Create a layer from a serialized configuration, with some arguments changed."""
     config = {**serialized["config"], **changes}
     return keras.saving.deserialize_keras_object({**serialized, "config": config})

@@ -219,7 +219,7 @@ def _scores(u: Tensor, v: Tensor, score_kernel: Tensor, difference: str) -> Tens
 
 
 def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
-    """`x` as (..., T, L); a "signed" result (..., 1, L) is broadcast to the T rows of `u`."""
+    """Return `x` as (..., T, L): broadcast a "signed" result (..., 1, L) to the rows of `u`."""
     if difference != "signed":
         return x
     return ops.broadcast_to(x, (*ops.shape(x)[:-2], ops.shape(u)[-2], ops.shape(x)[-1]))
@@ -244,7 +244,7 @@ class Conflict(Attention):
         check_choice(self.difference, DIFFERENCES, "difference")
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
-        """Checks that there are as many heads as conflict heads."""
+        """Check that there are as many heads as conflict heads."""
         if self.conflict_heads > heads:
             raise ValueError(
                 "`conflict_heads` must be at most `num_heads`, which is 1 in a layer without heads."
@@ -252,7 +252,7 @@ class Conflict(Attention):
             )
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Adds to `layer` W_s, one for each conflict head."""
+        """Add to `layer` W_s, one for each conflict head."""
         shape = (features,) if heads is None else (features, self.conflict_heads)
         layer.score_kernels = layer.add_score_kernel(shape, "score_kernels")
         return {"score_kernels": layer.score_kernels}

@@ -122,7 +122,7 @@ class ContextGuided(ScoreAttention):
         check_number(self.alpha, "alpha")
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Adds to `layer` Z_Q and Z_K, which its heads share, and u_Q and u_K for each head."""
+        """Add to `layer` Z_Q and Z_K, which its heads share, and u_Q and u_K for each head."""
         of_heads = () if heads is None else (heads,)
         shapes = {"context": (features, features), "gate": (features, *of_heads)}
         return {
@@ -157,7 +157,7 @@ class ContextGuided(ScoreAttention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """D for C_Q·C_K too, the gate of a pair and its product, 2, besides D and V."""
+        """Count D for C_Q·C_K too, the gate of a pair and its product, 2, besides D and V."""
         return super().operations(queries, keys, 2 * features, value_features + 2, heads)
 
 

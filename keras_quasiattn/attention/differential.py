@@ -29,7 +29,7 @@ def differential_attention(
     return_scores: bool = False,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The difference of two softmax attentions, by the two halves of the features.
+    """Return the difference of two softmax attentions, by the two halves of the features.
 
     W = softmax(Q₁·K₁ᵀ/√D₁ + bias) − λ · softmax(Q₂·K₂ᵀ/√D₂ + bias);  output = W · value
 
@@ -78,7 +78,9 @@ def differential_attention(
     second = dot_products(query[..., half:], key[..., half:], other**-0.5)
 
     def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
-        others = add_score_bias(second, as_score_bias(bias, second.shape), mask)
+        others = second
+        if bias is not None:
+            others = add_score_bias(second, as_score_bias(bias, second.shape), mask)
         factor = as_dtype(subtracted, scores.dtype)
         return masked_softmax(scores, mask) - factor * masked_softmax(others, mask)
 
@@ -103,7 +105,7 @@ def differential_attention(
 
 
 def _normalized(x: Tensor) -> Tensor:
-    """Returns x / √(mean of x² over the last axis + ε); zeros stay zeros, with finite gradients."""
+    """Return x / √(mean of x² over the last axis + ε); zeros stay zeros, with finite gradients."""
     # Not ops.mean: on JAX and PyTorch it rounds float64 to float32.
     mean = ops.sum(ops.square(x), axis=-1, keepdims=True) / x.shape[-1]
     return x / ops.sqrt(mean + 1e-5)
@@ -125,7 +127,7 @@ class Differential(Attention):
         check_positive_integer(self.depth, "depth")
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Adds to `layer` the four vectors of λ, which its heads share."""
+        """Add to `layer` the four vectors of λ, which its heads share."""
         half = (features + 1) // 2
         sizes = {1: half, 2: features - half}
         return {
@@ -168,7 +170,7 @@ class Differential(Attention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """The second weight times λ and its subtraction, 1, besides D for both products and V."""
+        """Count the second weight times λ and its subtraction, 1, besides D for both products and V."""
         return super().operations(queries, keys, features, value_features + 1, heads)
 
 

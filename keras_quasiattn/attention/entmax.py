@@ -133,7 +133,7 @@ def entmax_attention(
 
 
 def check_alpha(alpha: float) -> None:
-    """Raises a `ValueError` unless α is 1, or finite and from 1.01."""
+    """Raise a `ValueError` unless α is 1, or finite and from 1.01."""
     if alpha != 1 and not LEAST_ALPHA <= alpha < math.inf:
         raise ValueError(f"`alpha` must be 1, or from {LEAST_ALPHA}. Received: alpha={alpha}")
 

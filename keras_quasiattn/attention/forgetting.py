@@ -85,7 +85,7 @@ class Forgetting(ScoreAttention):
     label = "forgetting weights"
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Adds u and b to `layer`, for each of its heads."""
+        """Add u and b to `layer`, for each of its heads."""
         of_heads = () if heads is None else (heads,)
         return {
             "kernel": layer.add_score_kernel((features, *of_heads), "forget_kernel"),
@@ -116,7 +116,7 @@ class Forgetting(ScoreAttention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """The sum of a pair's gates and its addition, 2, besides D and V."""
+        """Return the sum of a pair's gates and its addition, 2, besides D and V."""
         return super().operations(queries, keys, features, value_features + 2, heads)
 
 

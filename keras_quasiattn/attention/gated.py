@@ -174,7 +174,7 @@ def hard_gates(
 def check_number(
     value: Any, name: str, least: float, most: float = math.inf, *, open_end: bool = False
 ) -> float:
-    """Returns `value` as a float.
+    """Return `value` as a float.
 
     Raises a `ValueError` naming `name` unless it is a finite number within the bounds.
     """
@@ -249,7 +249,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
             self.cost = keras.metrics.Mean(name=f"{metric_prefix}open_gate_cost")
 
     def build(self, logits_shape: Any) -> None:
-        """Creates the seed generator, and a counter of training calls if τ is annealed."""
+        """Create the seed generator, and a counter of training calls if τ is annealed."""
         self.seed_generator = keras.random.SeedGenerator(self.seed)
         if self.options.final_temperature is not None:
             self.steps = self.add_weight(
@@ -264,7 +264,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
     def call(
         self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
-        """Draws the gates."""
+        """Draw the gates."""
         logits = ops.cast(logits, "float64" if self.compute_dtype == "float64" else "float32")
         gates = self._soft(logits) if training else self._hard(logits, mask)
         if training is not None:
@@ -293,7 +293,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
         return hard_gates(ops.sigmoid(logits), threshold, mask)
 
     def _update_cost_and_metrics(self, gates: Tensor, mask: Tensor | None) -> None:
-        """Adds the cost to the loss and updates the metrics."""
+        """Add the cost to the loss and updates the metrics."""
         visible = ops.ones_like(gates, dtype="bool")
         if mask is not None:
             visible = ops.logical_and(visible, mask)
@@ -331,7 +331,7 @@ class Gated(GateOptions, ScoreAttention):
     }
 
     def prepare(self, layer: Any, heads: int = 1) -> None:
-        """Gives `layer` what draws its gates and counts their cost."""
+        """Give `layer` what draws its gates and counts their cost."""
         layer.gates = self.gates = Gates(
             self,
             seed=getattr(layer, "seed", None),
@@ -340,7 +340,7 @@ class Gated(GateOptions, ScoreAttention):
         )
 
     def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
-        """Adds u and b to `layer`, for each of its heads."""
+        """Add u and b to `layer`, for each of its heads."""
         of_heads = () if heads is None else (heads,)
         layer.gate_kernel = layer.add_score_kernel((features, *of_heads), "gate_kernel")
         layer.gate_bias = layer.add_weight(
@@ -360,8 +360,9 @@ class Gated(GateOptions, ScoreAttention):
         is_causal: bool = False,
         **options: Any,
     ) -> Any:
-        """Draws the gates, and attends to the keys whose gates are open."""
-        mask = hide_where_infinite(mask, options.get("bias"))
+        """Draw the gates, and attend to the keys whose gates are open."""
+        if options.get("bias") is not None:
+            mask = hide_where_infinite(mask, options["bias"])
         if is_causal:
             mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
         # (B, ..., N, S), or (B, S) without heads; the bias is (N, 1) or (1,).

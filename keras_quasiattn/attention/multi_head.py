@@ -105,7 +105,12 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         """Show the options of the attention among the arguments of the layer."""
         super().__init_subclass__(**kwargs)
         if "__init__" not in vars(cls):
-            cls.__signature__ = _signature_with_options(cls)
+
+            def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+                super(cls, self).__init__(*args, **kwargs)
+
+            __init__.__signature__ = _signature_with_options(cls)  # type: ignore[attr-defined]
+            cls.__init__ = __init__  # type: ignore[method-assign]
 
     def __init__(
         self,
@@ -336,7 +341,9 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         query_mask, value_mask, key_mask, attention_mask = (boolean[id(mask)] for mask in masks)
         axes = self._axes
         lengths = axes.lengths(query), axes.lengths(value)
-        bias = axes.pair_bias(attention_bias, query, value, self.num_heads)
+        bias = None
+        if attention_bias is not None:
+            bias = axes.pair_bias(attention_bias, query, value, self.num_heads)
         pairs = combine_masks(axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
         source_mask = combine_masks(value_mask, key_mask)
         given = (query, value, key, query_mask, source_mask)
@@ -536,7 +543,8 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
         axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
         scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
-        check_score_bias(attention_bias, scores_shape, "attention_bias")
+        if attention_bias is not None:
+            check_score_bias(attention_bias, scores_shape, "attention_bias")
         key_shape = None if key is None else key.shape
         shape = self.compute_output_shape(query.shape, value.shape, key_shape)
         output = keras.KerasTensor(shape, dtype=self.compute_dtype)
@@ -559,10 +567,10 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
 def _signature_with_options(layer: type[MultiHeadQuasiAttention]) -> inspect.Signature:
     """Return the constructor's signature, in which the options stand before `**kwargs`."""
     signature = inspect.signature(layer.__init__)
-    _, *parameters, kwargs = signature.parameters.values()
+    *known, kwargs = signature.parameters.values()
     options = inspect.signature(layer.options_class.__init__).parameters.values()
     own = [one.replace(kind=one.KEYWORD_ONLY) for one in options if one.name != "self"]
-    return signature.replace(parameters=[*parameters, *own, kwargs])
+    return signature.replace(parameters=[*known, *own, kwargs])
 
 
 def _check_rotary_base(base: Any, key_dim: int, parts: int) -> None:
@@ -608,7 +616,7 @@ class AttentionAxes:
         self._head_axis = rank - 2
 
     def require_single(self, name: str) -> None:
-        """Raises a `ValueError` that names the option if attention runs over several axes."""
+        """Raise a `ValueError` that names the option if attention runs over several axes."""
         if len(self.axes) != 1:
             raise ValueError(
                 f"`{name}` requires a single attention axis, because positions on several axes "
@@ -616,19 +624,19 @@ class AttentionAxes:
             )
 
     def lengths(self, x: Tensor) -> tuple[Any, ...]:
-        """Returns the lengths of the attended axes of `x` (B, d1, …, dn, ...)."""
+        """Return the lengths of the attended axes of `x` (B, d1, …, dn, ...)."""
         shape = ops.shape(x)
         return tuple(shape[axis] for axis in self.axes)
 
     def heads_first(self, x: Tensor) -> Tensor:
-        """(B, d1, …, dn, N, H) → (B, free…, N, T, H)."""
+        """Return (B, d1, …, dn, N, H) → (B, free…, N, T, H)."""
         lengths = self.lengths(x)
         # (B, free…, N, T…, H)
         x = ops.transpose(x, (0, *self.free_axes, self._head_axis, *self.axes, self._head_axis + 1))
         return self._flatten(x, len(self.free_axes) + 2, lengths)
 
     def heads_last(self, x: Tensor, lengths: tuple[Any, ...]) -> Tensor:
-        """(B, free…, N, T, H) → (B, d1, …, dn, N, H); `lengths` are those of the attended axes."""
+        """Move heads: (B, free…, N, T, H) → (B, d1, …, dn, N, H); `lengths` of the attended axes."""
         start = len(self.free_axes) + 2
         if len(lengths) > 1:
             shape = ops.shape(x)
@@ -638,17 +646,17 @@ class AttentionAxes:
         return ops.transpose(x, tuple(now.index(axis) for axis in range(len(now))))
 
     def target_mask(self, mask: Tensor | None) -> Tensor | None:
-        """Moves a mask of queries: (B, d1, …, dn) → (B, free…, 1, T, 1)."""
+        """Move a mask of queries: (B, d1, …, dn) → (B, free…, 1, T, 1)."""
         return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -1))
 
     def source_mask(self, mask: Tensor | None) -> Tensor | None:
-        """Moves a mask of keys: (B, d1, …, dn) → (B, free…, 1, 1, S)."""
+        """Move a mask of keys: (B, d1, …, dn) → (B, free…, 1, 1, S)."""
         return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -2))
 
     def pair_mask(
         self, mask: Tensor | None, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
     ) -> Tensor | None:
-        """Flattens an attention mask: (…, [N,] T…, S…) → (…, N or 1, T, S).
+        """Flatten an attention mask: (…, [N,] T…, S…) → (…, N or 1, T, S).
 
         As in Keras, missing axes are inserted before T.
         """
@@ -663,10 +671,8 @@ class AttentionAxes:
         mask = ops.logical_and(mask, ops.ones((*target_lengths, *source_lengths), dtype="bool"))
         return self._flatten_pairs(mask, target_lengths, source_lengths)
 
-    def pair_bias(
-        self, bias: Tensor | None, query: Tensor, value: Tensor, num_heads: int
-    ) -> Tensor | None:
-        """Flattens a bias that broadcasts to the scores: (…, T…, S…) → (B, free…, N, T, S).
+    def pair_bias(self, bias: Tensor, query: Tensor, value: Tensor, num_heads: int) -> Tensor:
+        """Flatten a bias that broadcasts to the scores: (…, T…, S…) → (B, free…, N, T, S).
 
         Axes that it lacks or shares get length 1.
 
@@ -674,8 +680,6 @@ class AttentionAxes:
         """
         shape = self.scores_shape(query.shape, value.shape, num_heads)
         bias = as_score_bias(bias, shape, "attention_bias")
-        if bias is None:
-            return None
         bias = ops.expand_dims(bias, tuple(range(len(shape) - len(bias.shape))))
         if len(self.axes) == 1:
             return bias
@@ -691,7 +695,7 @@ class AttentionAxes:
         mask: Tensor | None,
         is_causal: bool,
     ) -> Tensor | None:
-        """Returns which queries are real and attend to something, (B, d1, …, dn); None = all.
+        """Return which queries are real and attend to something, (B, d1, …, dn); None = all.
 
         Args:
             query: (B, d1, …, dn, features).
@@ -710,7 +714,7 @@ class AttentionAxes:
         return rows
 
     def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...], is_causal: bool) -> Tensor:
-        """Returns which queries may attend to a key in any head, (B, d1, …, dn).
+        """Return which queries may attend to a key in any head, (B, d1, …, dn).
 
         `mask` is (B, free…, N, T, S), where axes may have length 1.
         """
@@ -733,7 +737,7 @@ class AttentionAxes:
         return ops.transpose(rows, tuple(now.index(axis) for axis in range(len(now))))
 
     def scores_shape(self, query_shape: Shape, value_shape: Shape, num_heads: int) -> Shape:
-        """The shape of the scores: (B, free…, N, T…, S…)."""
+        """Return the shape of the scores: (B, free…, N, T…, S…)."""
         free = (query_shape[axis] for axis in (0, *self.free_axes))
         targets = (query_shape[axis] for axis in self.axes)
         return (*free, num_heads, *targets, *(value_shape[axis] for axis in self.axes))
@@ -741,7 +745,7 @@ class AttentionAxes:
     def unflatten_scores(
         self, scores: Tensor, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
     ) -> Tensor:
-        """(B, free…, N, T, S) → (B, free…, N, T…, S…)."""
+        """Return (B, free…, N, T, S) → (B, free…, N, T…, S…)."""
         if len(self.axes) == 1:
             return scores
         return ops.reshape(scores, (*ops.shape(scores)[:-2], *target_lengths, *source_lengths))
@@ -819,7 +823,7 @@ class KnownInputs:
         key: Tensor | None,
         *masks: Tensor | None,
     ) -> "KnownInputs":
-        """Looks only if the bias hides pairs; otherwise all positions count as finite."""
+        """Look only if the bias hides pairs; otherwise all positions count as finite."""
 
         def look(pairs: Tensor | None) -> list[Tensor]:
             inputs = cls(query, value, key, *masks, look=pairs is not None)
@@ -837,7 +841,7 @@ class KnownInputs:
         return inputs
 
     def project(self, layer: Any) -> list[Tensor]:
-        """Returns heads of queries, keys and values; zeros where a projection has overflowed."""
+        """Return heads of queries, keys and values; zeros where a projection has overflowed."""
         heads = [layer.project_query(self.query), *layer.project(self.value, self.key)]
         # Only these are narrow enough for finite numbers to become infinite in a projection.
         if self.finite is None or layer.compute_dtype != "float16":
@@ -853,7 +857,7 @@ class KnownInputs:
     def rows(
         self, axes: AttentionAxes, pairs: Tensor | None, is_causal: bool, bias: Tensor | None
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Returns which queries are unknown, and which are real and see anything, (B, T, ...).
+        """Return which queries are unknown, and which are real and see anything, (B, T, ...).
 
         A query is unknown if it was not finite, or sees a source that was not. None instead: none
         is unknown, or all see something.
@@ -885,10 +889,10 @@ class KnownInputs:
             all_rows = ops.ones_like(queries)
             return ops.logical_or(queries, hit), combine_masks(rows_with_output(pairs), all_rows)
 
-        return with_hidden_pairs(rows, pairs, bias)
+        return rows(pairs) if bias is None else with_hidden_pairs(rows, pairs, bias)
 
     def anywhere(self, axes: AttentionAxes, rows: Tensor | None) -> Tensor | None:
-        """Returns all queries for which one of the rows beside them is chosen, (B, T, ...)."""
+        """Return all queries for which one of the rows beside them is chosen, (B, T, ...)."""
         if rows is None:
             return None
         chosen = combine_masks(rows, self._masks[0])
@@ -900,7 +904,7 @@ def _product(lengths: tuple[Any, ...]) -> Any:
 
 
 def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
-    """Returns `dense(x)` for x (B, T, ...), with correct bias axes and the batch size of x.
+    """Return `dense(x)` for x (B, T, ...), with correct bias axes and the batch size of x.
 
     All positions are passed as those of one example: TensorFlow would multiply the examples one by
     one, and sum a gradient of the kernel for each.
@@ -951,11 +955,11 @@ class ProjectionInitializer(keras.initializers.Initializer):
         self.input_axes = input_axes
 
     def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
-        """Returns a tensor of `shape`."""
+        """Return a tensor of `shape`."""
         matrix = (math.prod(shape[: self.input_axes]), math.prod(shape[self.input_axes :]))
         return ops.reshape(self.initializer(matrix, dtype=dtype), shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor's arguments."""
+        """Return the constructor's arguments."""
         initializer = keras.initializers.serialize(self.initializer)
         return {"initializer": initializer, "input_axes": self.input_axes}

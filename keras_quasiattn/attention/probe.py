@@ -36,7 +36,7 @@ class AttentionMap(NamedTuple):
 
 
 def attention_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
-    """Returns all built layers that can return attention scores, by path, `layer` included.
+    """Return all built layers that can return attention scores, by path, `layer` included.
 
     Layers whose scores are those of layers inside them, such as Transformer blocks, are left out.
 
@@ -65,7 +65,7 @@ def _layers_inside(layer: keras.Layer) -> list[keras.Layer]:
 
 
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
-    """Calls a layer or model; returns its output and what every attention layer in it computed.
+    """Call a layer or model; return its output and what every attention layer in it computed.
 
     The output is that of a plain call, to rounding. `keras.layers.MultiHeadAttention` and its
     subclasses are seen too, so that a model can be compared with its copy from `swap_attention`.
@@ -97,7 +97,7 @@ def with_owners(
     lengths: Mapping[str, int],
     measured: Iterable[AttentionMap] | None = None,
 ) -> list[AttentionMap]:
-    """Returns the maps with the owner of each axis: the sequence that has the axis's length.
+    """Return the maps with the owner of each axis: the sequence that has the axis's length.
 
     If two sequences have that length, rows belong to the first and columns to the last. A call in
     which all lengths differ leaves no doubt; its maps can be given as `measured`.
@@ -133,7 +133,7 @@ def with_owners(
 
 @contextlib.contextmanager
 def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
-    """Collects what the attention layers of a built layer or model compute in the `with` block.
+    """Collect what the attention layers of a built layer or model compute in the `with` block.
 
     It works on every backend, eagerly and while a `tf.function` is traced (the matrices are then
     tensors of that graph). Two threads must not watch the same layer at once.
@@ -147,7 +147,7 @@ def watching(layer: keras.Layer) -> Iterator[list[AttentionMap]]:
 
 @contextlib.contextmanager
 def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterator[None]:
-    """Makes `layer.call` append what it records to `maps` within the `with` block."""
+    """Make `layer.call` append what it records to `maps` within the `with` block."""
     call: Callable[..., Any] = layer.call
     keeps_record = not isinstance(layer, keras.layers.MultiHeadAttention) or isinstance(
         layer, MultiHeadQuasiAttention
@@ -173,7 +173,7 @@ def _watched(path: str, layer: keras.Layer, maps: list[AttentionMap]) -> Iterato
 def _call_and_record(
     layer: keras.layers.MultiHeadAttention, call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Calls Keras' own attention layer, records its weights, and returns what was asked for."""
+    """Call Keras' own attention layer, records its weights, and return what was asked for."""
     bound = inspect.signature(call).bind(*args, **kwargs)
     given = bound.arguments
     wanted = given.get("return_attention_scores", False)
@@ -195,7 +195,7 @@ def _visible(
     lengths: tuple[tuple[Any, ...], tuple[Any, ...]],
     given: Mapping[str, Any],
 ) -> Tensor | None:
-    """Returns which pairs the masks of a call to Keras' layer show, or None for all."""
+    """Return which pairs the masks of a call to Keras' layer show, or None for all."""
     masks = {
         name: None if given.get(name) is None else keras.ops.cast(given[name], "bool")
         for name in ("query_mask", "value_mask", "key_mask", "attention_mask")
@@ -212,7 +212,7 @@ def _visible(
 
 
 def temperatures(layer: keras.Layer) -> dict[str, Tensor]:
-    """Returns learned α and β and the current τ of gates of every attention layer, by "path/name".
+    """Return learned α and β and the current τ of gates of every attention layer, by "path/name".
 
     Each α or β is a vector, with one number per head if it is learned per head; τ is a scalar.
     """

@@ -22,7 +22,7 @@ _BISECTIONS_OF_WEIGHT = {"float32": 40, "float64": 68}
 
 
 def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Projects each row of scores onto the probability simplex; many weights are exactly 0.
+    """Project each row of scores onto the probability simplex; many weights are exactly 0.
 
     p = argmin over distributions p of ‖p − z‖²  =  max(z − τ, 0), with τ such that p sums to 1
 
@@ -93,7 +93,7 @@ def sparsemax_attention(
 
 
 def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) -> Tensor:
-    """Returns factor · (x − highest visible entry) of x (..., S), from −2 to 0, masked entries −2.
+    """Return factor · (x − highest visible entry) of x (..., S), from −2 to 0, masked entries −2.
 
     Sparse weights depend on differences only, and are 0 for entries that are 1 below the highest.
     An entry below −2 thus does not matter. The difference is taken before the product, whose
@@ -164,7 +164,7 @@ def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
 def _weights(
     x: Tensor, mask: Tensor | None, power: float | Tensor, threshold: Tensor, is_convex: bool
 ) -> Tensor:
-    """The weights from τ (..., 1), to which the last rounding and the gradients are added."""
+    """Return the weights from τ (..., 1), with its last rounding and its gradients."""
     fixed = ops.stop_gradient(x)
     fixed_power = power if isinstance(power, (int, float)) else ops.stop_gradient(power)
     # One more step, which is differentiated. As its slope is held fixed, it has the gradients of τ

@@ -35,7 +35,7 @@ class Swap:
     holders: tuple[str, ...] = ()
 
     def applies_to(self, layer: keras.layers.Layer) -> bool:
-        """Whether this is Keras' attention of heads, or one of this package under another name."""
+        """Return whether this is Keras' multi-head attention, or another one of this package."""
         known = (
             keras.layers.MultiHeadAttention,
             keras.layers.GroupQueryAttention,
@@ -44,11 +44,11 @@ class Swap:
         return type(layer) in known and type(layer) is not ATTENTIONS[self.attention]
 
     def chooses(self, layer: keras.layers.Layer) -> bool:
-        """Whether this is a block or model whose configuration names its attention."""
+        """Return whether this is a block or model whose configuration names its attention."""
         return layer.get_config().keys() >= _CHOICE
 
     def copy(self, layer: keras.layers.Layer) -> keras.layers.Layer:
-        """Makes the layer anew from its configuration, not built, with all its attention swapped.
+        """Make the layer anew from its configuration, not built, with all its attention swapped.
 
         Attention that a layer of another package holds as an attribute, or in a list, tuple or
         dictionary that is one, is swapped as soon as that layer assigns it.
@@ -65,7 +65,7 @@ class Swap:
         return self.make_block(type(layer), keras.saving.serialize_keras_object(layer))
 
     def make_block(self, kind: type[Any], serialized: dict[str, Any]) -> keras.layers.Layer:
-        """Makes a layer of a subclass of `kind` that swaps the attention assigned to it."""
+        """Make a layer of a subclass of `kind` that swaps the attention assigned to it."""
 
         @functools.wraps(kind.build)
         def build(layer: Any, *args: Any, **kwargs: Any) -> None:
@@ -82,7 +82,7 @@ class Swap:
         return super(SwappedLayer, made).from_config(serialized["config"])  # type: ignore[misc]
 
     def assigned(self, value: Any) -> Any:
-        """Returns what a block holds instead of a layer that it assigns."""
+        """Return what a block holds instead of a layer that it assigns."""
         if self.applies_to(value):
             made = self._attention_layer(value)
             if value.built:
@@ -99,7 +99,7 @@ class Swap:
         return ATTENTIONS[self.attention](**{**config, **self.options})
 
     def _choice(self, config: dict[str, Any]) -> dict[str, Any]:
-        """Returns the constructor arguments of a block that choose this attention."""
+        """Return the constructor arguments of a block that choose this attention."""
         attention = config["attention"]
         if isinstance(attention, dict):
             layer = keras.saving.deserialize_keras_object(attention)
@@ -125,7 +125,7 @@ class SwappedLayer(QuantizedParts):
         super().__setattr__(name, self._assigned(value))
 
     def _assigned(self, value: Any) -> Any:
-        """Returns `value` with its attention swapped: itself where it has none."""
+        """Return `value` with its attention swapped: itself where it has none."""
         if isinstance(value, keras.layers.Layer):
             # A layer that is assigned twice is swapped once. Keras would track an attribute.
             known = self.__dict__.setdefault("_swapped", {})
@@ -139,7 +139,7 @@ class SwappedLayer(QuantizedParts):
         return type(value)(zip(value, made, strict=True) if isinstance(value, dict) else made)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the layer's configuration as it was before the swap, and the swap."""
+        """Return the layer's configuration as it was before the swap, and the swap."""
         config = dict(self._serialized["config"])
         if "trainable" in config:
             config["trainable"] = self.trainable  # type: ignore[attr-defined]
@@ -150,17 +150,17 @@ class SwappedLayer(QuantizedParts):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Makes the layer again, with the attention that it was given."""
+        """Make the layer again, with the attention that it was given."""
         swap = Swap(config["attention"], config["options"], tuple(config["holders"]))
         original = keras.saving.deserialize_keras_object(config["layer"])  # for its class
         return swap.make_block(type(original), config["layer"])
 
 
 def original_class(layer: keras.layers.Layer) -> type[Any]:
-    """Returns the class of a layer, without the swap of its copy."""
+    """Return the class of a layer, without the swap of its copy."""
     return type(layer).__bases__[1] if isinstance(layer, SwappedLayer) else type(layer)
 
 
 def holder_name(layer: keras.layers.Layer) -> str:
-    """Returns the name under which the layer's own class is saved."""
+    """Return the name under which the layer's own class is saved."""
     return keras.saving.get_registered_name(original_class(layer))

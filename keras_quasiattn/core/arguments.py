@@ -7,14 +7,14 @@ Tensor = Any
 
 
 def check_positive_integer(value: Any, name: str) -> int:
-    """Returns `value`; raises a `ValueError` naming `name` unless it is a positive integer."""
+    """Return `value`; raise a `ValueError` naming `name` unless it is a positive integer."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
     return value
 
 
 def check_number(value: Any, name: str, *others: str | None) -> Any:
-    """Returns `value`; raises a `ValueError` unless it is a number or one of `others`."""
+    """Return `value`; raise a `ValueError` unless it is a number or one of `others`."""
     is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not is_number and value not in others:
         expected = " or ".join(["a number", *map(repr, others)])
@@ -23,14 +23,14 @@ def check_number(value: Any, name: str, *others: str | None) -> Any:
 
 
 def check_rate(value: Any, name: str) -> float:
-    """Returns `value`; raises a `ValueError` naming `name` unless it is a number in [0, 1)."""
+    """Return `value`; raise a `ValueError` naming `name` unless it is a number in [0, 1)."""
     if not isinstance(value, (int, float)) or not 0 <= value < 1:
         raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
     return value
 
 
 def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
-    """Returns the width D of `shape` (B, L, D).
+    """Return the width D of `shape` (B, L, D).
 
     Raises a `ValueError` naming `name` if the rank is not 3 or the width is unknown.
     """
@@ -44,7 +44,7 @@ def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
 
 
 def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> None:
-    """Checks the input shapes of a multi-head layer.
+    """Check the input shapes of a multi-head layer.
 
     Raises a `ValueError` naming the first input whose features are unknown, whose rank is below 3,
     or whose rank differs from that of "query". `shapes` has "query" first; None stands for an

@@ -39,7 +39,7 @@ DISTANCE_IMPLEMENTATIONS = ("auto", "reference", "blockwise")
 def pairwise_l1(
     x: Tensor, y: Tensor, weights: Tensor | None = None, *, implementation: str = "auto"
 ) -> Tensor:
-    """L1 distance of every row of `x` to every row of `y`.
+    """Return the L1 distance of every row of `x` to every row of `y`.
 
     D[t, s] = Σ_f weights[f] · |x[t, f] − y[s, f]|
 
@@ -99,7 +99,7 @@ def pairwise_l1(
 
 
 def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
-    """The distances without a (T, S, D) tensor, forward or backward.
+    """Return the distances without a (T, S, D) tensor, forward or backward.
 
     Args:
         x: (..., T, D) in the dtype of the computation.
@@ -148,7 +148,7 @@ FEATURES_AT_ONCE = 4
 
 
 def pad_features(x: Tensor) -> Tensor:
-    """`x` with zero features appended up to whole steps; they add |0 − 0| to a distance."""
+    """Return `x` with zero features appended up to whole steps; they add |0 − 0| to a distance."""
     features = x.shape[-1]
     step = min(STEP, max(1, features))
     return pad_axis(x, 2, step * tile_count(features, step))
@@ -180,7 +180,7 @@ def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor
 
 
 def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
-    """The same sum in fewer, larger operations: fast without XLA.
+    """Return the same sum in fewer, larger operations: fast without XLA.
 
     Args:
         x: (F, B, T).
@@ -232,7 +232,7 @@ def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
 
 
 def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
-    """The sums for x and for y in fewer, larger operations: fast without XLA, slow under it.
+    """Return the sums for x and for y in fewer, larger operations: fast without XLA, slow under it.
 
     Args:
         x: (B, T, F), with F from `pad_features`.
@@ -300,11 +300,11 @@ class DistanceTiles:
         return ops.sum(x if self.weights is None else x * self.weights, axis=2, keepdims=True)
 
     def _by_feature(self, x: Tensor) -> Tensor:
-        """(B, L, F) as `maxima_by_feature` or `sum_of_maxima` takes it."""
+        """Return (B, L, F) as `maxima_by_feature` or `sum_of_maxima` takes it."""
         return ops.transpose(x, (2, 0, 1) if runs_op_by_op() else (0, 2, 1))
 
     def tile(self, index: Any) -> Tensor:
-        """Distances (B, T, size) to the keys of tile `index`."""
+        """Return the distances (B, T, size) to the keys of tile `index`."""
         y = take(self.y, index, self.size)
         if l1_distances is not None and self.weights is None:
             return l1_distances(self.x, y)
@@ -316,7 +316,7 @@ class DistanceTiles:
         return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
 
     def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        """Gradients of Σ upstream · distance without weights: x (B, T, F), keys (B, size, F).
+        """Return the gradients of Σ upstream · distance, unweighted: x (B, T, F), keys (B, size, F).
 
         Args:
             index: number of the tile.
@@ -334,7 +334,7 @@ class DistanceTiles:
         return x_gradient[..., : self.features], y_gradient[..., : self.features]
 
     def gradient(self, upstream: Tensor, source: Any) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Gradients of Σ upstream · distance for x, the first `source` keys and the weights.
+        """Return the gradients of Σ upstream · distance: x, the first `source` keys, the weights.
 
         The gradient of the weights needs no extra pass over the tiles, because
         Σ_ts G·|x − y| = Σ_t x·(Σ_s G·sign(x − y)) + Σ_s y·(Σ_t G·sign(y − x)).

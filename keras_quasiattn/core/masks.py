@@ -17,7 +17,7 @@ PAIRS = "`attention_mask` of a multi-head layer or a Transformer block"
 
 
 def check_mask(mask: Tensor | None, name: str) -> None:
-    """Raises a `ValueError` naming `name` unless `mask` is None, boolean, or a 0/1 integer tensor.
+    """Raise a `ValueError` naming `name` unless `mask` is None, boolean, or a 0/1 integer tensor.
 
     A float mask is refused because two opposite conventions exist for it (1 keeps, or -1e9
     removes), and a wrong guess would silently invert the mask.
@@ -35,7 +35,7 @@ def check_mask(mask: Tensor | None, name: str) -> None:
 
 
 def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
-    """Returns `mask` as a boolean tensor (None stays None).
+    """Return `mask` as a boolean tensor (None stays None).
 
     Args:
         mask: None, or a boolean or 0/1 integer tensor of any shape; True or 1 = attend.
@@ -49,7 +49,7 @@ def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
 
 
 def combine_masks(*masks: Tensor | None) -> Tensor | None:
-    """The logical AND of all masks that are not None; None if all are. Shapes broadcast."""
+    """Return the logical AND of all masks that are not None; None if all are. Shapes broadcast."""
     combined = None
     for mask in masks:
         if mask is not None:
@@ -58,13 +58,13 @@ def combine_masks(*masks: Tensor | None) -> Tensor | None:
 
 
 def causal_mask(target_length: Any, source_length: Any) -> Tensor:
-    """The (T, S) mask in which query i attends to keys 0 … i."""
+    """Return the (T, S) mask in which query i attends to keys 0 … i."""
     rows, columns = _positions(target_length, source_length)
     return ops.less_equal(columns, rows)
 
 
 def sliding_window_mask(target_length: Any, source_length: Any, window: int) -> Tensor:
-    """The (T, S) mask in which query i attends to keys at most `window - 1` positions away."""
+    """Return the (T, S) mask in which queries see keys at most `window - 1` positions away."""
     rows, columns = _positions(target_length, source_length)
     return ops.less(ops.abs(rows - columns), window)
 
@@ -76,7 +76,7 @@ def _positions(target_length: Any, source_length: Any) -> tuple[Tensor, Tensor]:
 
 
 def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
-    """The mask of pairs whose positions are both real, from masks (..., T) and (..., S).
+    """Return the mask of pairs whose positions are both real, from masks (..., T) and (..., S).
 
     Returns:
         A mask that broadcasts to (..., T, S), or None if both masks are.
@@ -87,7 +87,7 @@ def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
 
 
 def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:
-    """`x` with exact zeros where `mask` is False, even in place of NaN and infinity.
+    """Return `x` with exact zeros where `mask` is False, even in place of NaN and infinity.
 
     Args:
         x: tensor.
@@ -97,18 +97,18 @@ def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
-    """`x` (B, L, ..., D) with exact zeros at positions where `mask` (B, L, ...) is False."""
+    """Return `x` (B, L, ..., D) with exact zeros at positions where `mask` (B, L, ...) is False."""
     return x if mask is None else zero_masked(x, ops.expand_dims(mask, -1))
 
 
 def visible_count(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """How many keys each query of `scores` (..., T, S) sees, (..., T, 1); 1 where it sees none."""
+    """Return how many keys each query of `scores` (..., T, S) sees, at least 1: (..., T, 1)."""
     count = ops.sum(zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True)
     return ops.where(count > 0, count, ops.ones_like(count))
 
 
 def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> Tensor:
-    """Mean of `x` over `axis`, of the elements where `mask` is True; 0 where there is none.
+    """Return the mean over `axis` of the elements of `x` where `mask` is True; 0 for none.
 
     Reduced axes stay, with length 1. `mask` broadcasts to the shape of `x`.
     """
@@ -122,7 +122,7 @@ def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> 
 
 
 def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
-    """The maximum of `x` over `axis`; `lowest` where the axis is empty.
+    """Return the maximum of `x` over `axis`; `lowest` where the axis is empty.
 
     `keras.ops.max` fails on empty tensors on TensorFlow, and returns another shape on PyTorch.
     """
@@ -145,7 +145,7 @@ def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
-    """`x` and one tensor per role, all with zeros at masked positions.
+    """Return `x` and one tensor per role, all with zeros at masked positions.
 
     Args:
         name: the name of `x`, for error messages.
@@ -165,7 +165,7 @@ def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> 
 def prepare_cross_attention(
     u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
-    """Checks the arguments of an op that attends from `u` to `v`.
+    """Check the arguments of an op that attends from `u` to `v`.
 
     Returns:
         u; v and values with zeros at masked positions; and the mask as (..., 1, S).
@@ -181,7 +181,7 @@ def prepare_cross_attention(
 
 
 def finite_positions(x: Tensor) -> Tensor:
-    """True at the positions (B, L, ...) of `x` (B, L, ..., D) without NaN and infinity.
+    """Return True at the positions (B, L, ...) of `x` (B, L, ..., D) without NaN and infinity.
 
     Uses only operations that every runtime has.
     """
@@ -194,7 +194,7 @@ def finite_positions(x: Tensor) -> Tensor:
 
 
 def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
-    """`x` with NaN in the chosen rows.
+    """Return `x` with NaN in the chosen rows.
 
     A sum, not a choice: the gradient passes through it, so a loss that depends on an unknown row
     has a gradient of NaN, and any other has the gradient of the known rows.
@@ -209,7 +209,7 @@ def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
 
 
 def on_finite_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function(x)`, which maps each row of `x` (B, T, D) by itself, as if no other row had NaN.
+    """Apply `function`, which maps each row of `x` (B, T, D) by itself, and keep NaN in its row.
 
     A row with NaN or infinity gives NaN. Without this it would also make the gradients of the
     weights of `function` NaN, even if the loss does not depend on it.
@@ -219,7 +219,7 @@ def on_finite_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
 
 
 def check_sequence_mask(mask: Any, name: str, x: Tensor | None, pairs: str = PAIRS) -> None:
-    """Checks a mask that says which positions are real.
+    """Check a mask that says which positions are real.
 
     Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
     axes of `x` (B, L, ..., features) before the last, or (B, L) if there is no `x`. An axis may
@@ -246,7 +246,7 @@ def sequence_mask(
     *,
     reads_implicit: bool = False,
 ) -> Tensor | None:
-    """Returns `mask` as a boolean tensor, or None, after `check_sequence_mask`.
+    """Return `mask` as a boolean tensor, or None, after `check_sequence_mask`.
 
     With `reads_implicit`, a mask of None is the one that Keras attached to `x`. Keras itself passes
     it only to calls with one tensor and an argument `mask`, or with several and `<argument>_mask`.
@@ -260,7 +260,7 @@ def sequence_mask(
 def check_attention_mask(
     mask: Any, name: str, scores_shape: tuple[Any, ...], positions: str, axes: int = 1
 ) -> None:
-    """Checks a mask that says which query attends to which key.
+    """Check a mask that says which query attends to which key.
 
     Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
     last axes of `scores_shape` (B, ..., N, T…, S…) and none or some of the first. An axis may have

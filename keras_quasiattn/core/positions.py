@@ -11,7 +11,7 @@ Tensor = Any
 
 
 def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor:
-    """A bias that falls linearly with the distance of query and key, at a rate of its own per head.
+    """Return a bias that falls linearly with the distance of query and key, at a rate per head.
 
     bias[n, t, s] = −m_n · |t − s|;  m_n = 2^(−8·(n + 1)/N)
 
@@ -99,7 +99,7 @@ def relative_buckets(
 
 
 def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: int = -2) -> Tensor:
-    """Turns every position's features by angles that grow with the position (RoPE).
+    """Turn every position's features by angles that grow with the position (RoPE).
 
     (x_i, x_{i+H/2}) → (x_i·cos a − x_{i+H/2}·sin a, x_{i+H/2}·cos a + x_i·sin a),
     a = position · base^(−2·i/H)

@@ -21,7 +21,7 @@ class QuantizedParts:
     """
 
     def save_own_variables(self, store: Any) -> None:
-        """Stores the layer's own weights, and how its sublayers are quantized."""
+        """Store the layer's own weights, and how its sublayers are quantized."""
         super().save_own_variables(store)  # type: ignore[misc]
         quantized = {
             number: keras.saving.serialize_keras_object(self._repeatable(part))
@@ -32,7 +32,7 @@ class QuantizedParts:
             store[_STORED_AS] = np.frombuffer(json.dumps(quantized).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
-        """Quantizes the sublayers as they were, and loads the layer's own weights."""
+        """Quantize the sublayers as they were, and loads the layer's own weights."""
         own = {name: store[name] for name in store.keys()}  # noqa: SIM118 - not a dict
         stored = own.pop(_STORED_AS, None)
         if stored is not None:
@@ -45,7 +45,7 @@ class QuantizedParts:
         super().load_own_variables(own)  # type: ignore[misc]
 
     def _repeatable(self, part: keras.layers.Layer) -> Any:
-        """Returns the configuration by which `part` was quantized."""
+        """Return the configuration by which `part` was quantized."""
         if _mode(part) not in _MODES:
             raise ValueError(
                 f"{type(self).__name__} can be saved with sublayers quantized to "
@@ -61,5 +61,5 @@ def _parts(layer: Any) -> list[keras.layers.Layer]:
 
 
 def _mode(part: keras.layers.Layer) -> str | None:
-    """Returns how the weights of a layer without sublayers are quantized, if they are."""
+    """Return how the weights of a layer without sublayers are quantized, if they are."""
     return part.quantization_mode if getattr(part, "_is_quantized", False) else None

@@ -10,7 +10,7 @@ Tensor = Any
 
 
 def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
-    """Pads sequences of unequal length; returns the batch and the mask that the layers take.
+    """Pad sequences of unequal length; return the batch and the mask that the layers take.
 
     padded[b, t] = x_b[t] and mask[b, t] = True for t < length of x_b, sequence b;  else 0 and False
 

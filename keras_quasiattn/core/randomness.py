@@ -29,7 +29,7 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
-    """One int32 key for each of `batch_size` independent (T, S) patterns, shape (batch_size,).
+    """Return an int32 key for each of `batch_size` independent (T, S) patterns, (batch_size,).
 
     Args:
         seed: two integers, as `keras.random.SeedGenerator.next()` gives them.
@@ -43,7 +43,7 @@ def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
 
 
 def random_bits(keys: Tensor, rows: Tensor, columns: Tensor, count: int) -> Tensor:
-    """Integers of `count` random bits, int32 (batch_size, t, s).
+    """Return integers of `count` random bits, int32 (batch_size, t, s).
 
     `keys`, `rows` and `columns` are those of `dropout_keep`.
     """
@@ -53,7 +53,7 @@ def random_bits(keys: Tensor, rows: Tensor, columns: Tensor, count: int) -> Tens
 
 
 def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Tensor:
-    """Which weights to keep: True with probability 1 - `rate`, a function of key, row and column.
+    """Return which weights to keep: True with probability 1 − `rate`, by key, row and column.
 
     Args:
         keys: int32, (batch_size,), from `dropout_keys`.
@@ -68,7 +68,7 @@ def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Te
 
 
 def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
-    """`weights` (..., T, S) with a fraction `rate` of them 0 and the rest divided by 1 − `rate`."""
+    """Set a fraction `rate` of `weights` (..., T, S) to 0, and divide the rest by 1 − `rate`."""
     if not rate:
         return weights
     shape = ops.shape(weights)
@@ -80,7 +80,7 @@ def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
 
 
 def uniform_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 1) -> Tensor:
-    """Uniform float32 draws in [2⁻²⁴, 1 − 2⁻²⁴], never 0 or 1, where a logarithm would be infinite.
+    """Return uniform float32 draws in [2⁻²⁴, 1 − 2⁻²⁴]: the logarithm of 0 would be infinite.
 
     Args:
         seed: two integers, as `keras.random.SeedGenerator.next()` gives them.
@@ -101,7 +101,7 @@ def uniform_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 1) -> Tenso
 
 
 def gumbel_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 2) -> Tensor:
-    """Gumbel(0, 1) draws in float32, (..., S, draws), between −2.9 and 16.7.
+    """Return Gumbel(0, 1) draws in float32, (..., S, draws), between −2.9 and 16.7.
 
     The arguments are those of `uniform_noise`.
     """

@@ -34,7 +34,7 @@ active: ContextVar[Recording | None] = ContextVar("attention_recording", default
 
 @contextlib.contextmanager
 def recording() -> Iterator[Recording]:
-    """Collects the matrices that ops compute in the `with` block, by name.
+    """Collect the matrices that ops compute in the `with` block, by name.
 
     Names are, for example, "similarity", "gate" and "weights", or "gates". Ops that otherwise
     compute a matrix tile by tile compute it whole, in T·S memory per head; outputs do not change. A
@@ -59,7 +59,7 @@ def recording() -> Iterator[Recording]:
 
 @contextlib.contextmanager
 def recording_of(sequence: str) -> Iterator[None]:
-    """Adds the name of a sequence, such as "first", to all that ops record in the `with` block.
+    """Add the name of a sequence, such as "first", to all that ops record in the `with` block.
 
     "weights" becomes "weights_first". Without an active recording the block does nothing.
     """
@@ -73,19 +73,19 @@ def recording_of(sequence: str) -> Iterator[None]:
 
 
 def is_recording() -> bool:
-    """Whether a recording is active, so that ops must compute whole matrices."""
+    """Return whether a recording is active, so that ops must compute whole matrices."""
     return active.get() is not None
 
 
 def record(name: str, values: Tensor, visible: Tensor | None, label: str) -> None:
-    """Adds a matrix to the active recording, if any, replacing one of the same name."""
+    """Add a matrix to the active recording, if any, replacing one of the same name."""
     found = active.get()
     if found is not None:
         found[name] = Recorded(values, visible, label)
 
 
 def mark_visible(visible: Tensor | None) -> None:
-    """Hides pairs of all matrices recorded so far; `visible` broadcasts to them, False = hidden."""
+    """Hide pairs of all matrices recorded so far; `visible` broadcasts to them, False = hidden."""
     found = active.get()
     if found is not None and visible is not None:
         for name, one in found.items():

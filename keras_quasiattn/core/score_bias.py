@@ -16,8 +16,8 @@ Tensor = Any
 LOWEST_SCORE = -1e4  # below it, a finite bias is a mask for a softmax
 
 
-def as_score_bias(bias: Tensor | None, shape: tuple[Any, ...], name: str = "bias") -> Tensor | None:
-    """Returns `bias` as a tensor of two or more axes (None stays None).
+def as_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str = "bias") -> Tensor:
+    """Return `bias` as a tensor of two or more axes.
 
     Args:
         bias: floats that broadcast to `shape`.
@@ -27,17 +27,13 @@ def as_score_bias(bias: Tensor | None, shape: tuple[Any, ...], name: str = "bias
     Raises:
         ValueError: `bias` holds booleans or integers, or has another shape.
     """
-    if bias is None:
-        return None
     bias = ops.convert_to_tensor(bias)
     check_score_bias(bias, shape, name)
     return ops.expand_dims(bias, tuple(range(2 - len(bias.shape)))) if len(bias.shape) < 2 else bias
 
 
-def check_score_bias(bias: Tensor | None, shape: tuple[Any, ...], name: str) -> None:
-    """Raises a `ValueError` naming `name` unless `bias` is None or floats that fit `shape`."""
-    if bias is None:
-        return
+def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:
+    """Raise a `ValueError` naming `name` unless `bias` holds floats that broadcast to `shape`."""
     bias = bias if hasattr(bias, "dtype") else ops.convert_to_tensor(bias)
     dtype = keras.backend.standardize_dtype(bias.dtype)
     if "float" not in dtype:
@@ -54,12 +50,12 @@ def check_score_bias(bias: Tensor | None, shape: tuple[Any, ...], name: str) -> 
         )
 
 
-def check_not_low(bias: Tensor | None, mask: Tensor | None) -> None:
-    """Raises a `ValueError` for a finite bias that was meant to hide a pair, if it can be read.
+def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
+    """Raise a `ValueError` for a finite bias that was meant to hide a pair, if it can be read.
 
     For weights that a low score does not delete. In a graph, nothing is checked.
     """
-    content = None if bias is None else known_content(bias)
+    content = known_content(bias)
     if content is None or not (low := np.isfinite(content) & (content < LOWEST_SCORE)).any():
         return
     visible = True if mask is None else known_content(mask)
@@ -71,21 +67,19 @@ def check_not_low(bias: Tensor | None, mask: Tensor | None) -> None:
         )
 
 
-def hide_where_infinite(mask: Tensor | None, bias: Tensor | None) -> Tensor | None:
-    """`mask` without the pairs at which the bias is −∞: what an additive mask hides.
+def hide_where_infinite(mask: Tensor | None, bias: Tensor) -> Tensor:
+    """Return `mask` without the pairs at which the bias is −∞: what an additive mask hides.
 
-    The mask thus decides for every mechanism, also for those that a low score does not delete, and
+    The mask thus decides for every attention, also for those that a low score does not delete, and
     a row that is −∞ everywhere is an empty row.
     """
-    if bias is None:
-        return mask
     return combine_masks(mask, ops.not_equal(bias, ops.cast(-math.inf, bias.dtype)))
 
 
 def with_hidden_pairs(
-    compute: Callable[[Tensor | None], Any], mask: Tensor | None, bias: Tensor | None
+    compute: Callable[[Tensor | None], Any], mask: Tensor | None, bias: Tensor
 ) -> Any:
-    """`compute(mask)`, with a mask that also hides the pairs at which the bias is −∞.
+    """Return `compute(mask)`, with a mask that also hides the pairs at which the bias is −∞.
 
     A bias mostly hides nothing, and a mask of its size costs up to half the time of a softmax.
     Where a branch at run time is cheap, the bias is therefore looked through first.
@@ -93,10 +87,8 @@ def with_hidden_pairs(
     Args:
         compute: takes the mask, or None; both ways return tensors of the same shapes.
         mask: boolean, broadcasts to (..., T, S), or None.
-        bias: floats, broadcasts to (..., T, S), or None.
+        bias: floats, broadcasts to (..., T, S).
     """
-    if bias is None:
-        return compute(mask)
 
     def hiding() -> Any:
         return compute(hide_where_infinite(mask, bias))
@@ -108,11 +100,9 @@ def with_hidden_pairs(
     return ops.cond(hides, hiding, lambda: compute(mask))
 
 
-def add_score_bias(scores: Tensor, bias: Tensor | None, mask: Tensor | None) -> Tensor:
-    """`scores` (..., T, S) plus `bias`; where the mask is False, the bias is neither used nor read.
+def add_score_bias(scores: Tensor, bias: Tensor, mask: Tensor | None) -> Tensor:
+    """Add `bias` to `scores` (..., T, S); where the mask is False, it is neither used nor read.
 
     NaN and infinity at a masked pair thus reach neither the output nor a gradient.
     """
-    if bias is None:
-        return scores
     return scores + zero_masked(ops.cast(bias, scores.dtype), mask)

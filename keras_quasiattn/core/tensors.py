@@ -9,14 +9,14 @@ Tensor = Any
 
 
 def check_choice(value: Any, choices: Any, name: str) -> None:
-    """Raises a `ValueError` unless `value` is one of `choices`."""
+    """Raise a `ValueError` unless `value` is one of `choices`."""
     if value not in tuple(choices):
         expected = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"`{name}` must be one of {expected}. Received: {name}={value!r}")
 
 
 def check_rank(x: Tensor, name: str) -> None:
-    """Raises a `ValueError` unless `x` is (..., length, features)."""
+    """Raise a `ValueError` unless `x` is (..., length, features)."""
     if len(x.shape) < 2:
         raise ValueError(
             f"`{name}` must have shape (..., length, features). Received shape {tuple(x.shape)}."
@@ -24,7 +24,7 @@ def check_rank(x: Tensor, name: str) -> None:
 
 
 def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
-    """Raises a `ValueError` unless both are (..., length, D) with the same D."""
+    """Raise a `ValueError` unless both are (..., length, D) with the same D."""
     check_rank(x, x_name)
     check_rank(y, y_name)
     if None not in (x.shape[-1], y.shape[-1]) and x.shape[-1] != y.shape[-1]:
@@ -37,7 +37,7 @@ def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
 def check_lengths(
     key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value"
 ) -> None:
-    """Raises a `ValueError` unless `value` has the length of `key`."""
+    """Raise a `ValueError` unless `value` has the length of `key`."""
     if len(value.shape) < 2 or (
         None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
     ):
@@ -49,7 +49,7 @@ def check_lengths(
 
 
 def check_dropout(rate: float, seed: Tensor | None) -> None:
-    """Raises a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
+    """Raise a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
     if not 0 <= rate < 1:
         raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
     if rate and seed is None:
@@ -61,25 +61,25 @@ def check_dropout(rate: float, seed: Tensor | None) -> None:
 
 
 def compute_dtype(*tensors: Tensor) -> str:
-    """The dtype for distances, sums and means: float64 if all inputs are, otherwise float32."""
+    """Return the dtype to compute in: float64 if all inputs are float64, otherwise float32."""
     dtypes = [keras.backend.standardize_dtype(tensor.dtype) for tensor in tensors]
     return "float64" if all(dtype == "float64" for dtype in dtypes) else "float32"
 
 
 def as_dtype(value: Any, dtype: str) -> Tensor:
-    """A number or tensor as a tensor of `dtype`; numbers are never rounded to float32 first."""
+    """Return a number or tensor as a tensor of `dtype`, without rounding to float32 first."""
     if isinstance(value, (int, float)):
         return ops.convert_to_tensor(value, dtype=dtype)
     return ops.cast(value, dtype)
 
 
 def weighted_sum(equation: str, weights: Tensor, value: Tensor) -> Tensor:
-    """An einsum computed in the dtype of the weights and returned in that of the values."""
+    """Return an einsum computed in the dtype of the weights and returned in that of the values."""
     return ops.cast(ops.einsum(equation, weights, ops.cast(value, weights.dtype)), value.dtype)
 
 
 def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
-    """E = scale · query · keyᵀ, (..., T, S), in float32 for 16-bit inputs."""
+    """Return E = scale · query · keyᵀ, (..., T, S), in float32 for 16-bit inputs."""
     dtype = compute_dtype(query, key)
     query = ops.cast(query, dtype) * as_dtype(scale, dtype)
     # einsum, not matmul: on JAX and PyTorch `ops.matmul` rounds float64 to float32.
@@ -102,7 +102,7 @@ def project(x: Tensor, kernel: Tensor) -> Tensor:
 
 
 def per_position(x: Tensor, kernel: Any) -> Tensor:
-    """Returns x·kernel, a number for each position of each head, in the kernel's dtype.
+    """Return x·kernel, a number for each position of each head, in the kernel's dtype.
 
     Args:
         x: heads (..., N, L, H) with a kernel (H, N), a column for each; or (..., L, H) with (H,).

@@ -19,7 +19,7 @@ MAX_QUERIES_FOR_WIDE_TILES = (
 
 
 def keys_per_tile(target: Any, source: Any) -> Any:
-    """How many keys a tile should have, for `target` queries and `source` keys.
+    """Return how many keys a tile should have, for `target` queries and `source` keys.
 
     The number also depends on whether a compiler fuses operations (`runs_op_by_op`). Where it does
     not, a length may be known only at run time, and the number too. The tiles are then as equal as
@@ -37,22 +37,22 @@ def keys_per_tile(target: Any, source: Any) -> Any:
 
 
 def sizes_are_symbolic(*tensors: Tensor) -> bool:
-    """Whether a size is a name, not a number: so JAX traces shapes that Keras does not know."""
+    """Return whether a size is a name: so JAX traces shapes that Keras does not know."""
     return any(not isinstance(size, int | None) for x in tensors for size in x.shape)
 
 
 def at_least_one(number: Any) -> Any:
-    """The larger of 1 and an integer, which may be a tensor."""
+    """Return the larger of 1 and an integer, which may be a tensor."""
     return max(1, number) if isinstance(number, int) else ops.maximum(1, number)
 
 
 def tile_count(length: Any, size: Any) -> Any:
-    """How many tiles of `size` cover `length`; at least 1, so that a loop always runs once."""
+    """Return how many tiles of `size` cover `length`, at least 1: a loop always runs once."""
     return at_least_one((length + size - 1) // size)
 
 
 def pad_axis(x: Tensor, axis: int, length: Any) -> Tensor:
-    """`x` padded at the end of `axis` to `length`, with zeros or False."""
+    """Return `x` padded at the end of `axis` to `length`, with zeros or False."""
     shape = list(ops.shape(x))
     missing = length - shape[axis]
     if isinstance(missing, int) and missing == 0:
@@ -74,7 +74,7 @@ def take_columns(x: Tensor, index: Any, size: int) -> Tensor:
 
 
 def empty_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
-    """A buffer for `count` tiles of one shape: `put` writes a tile, `joined` assembles them.
+    """Return a buffer for `count` tiles of one shape: `put` writes a tile, `joined` assembles them.
 
     Each tile is one flat row, so that a tile is written by its index on the first axis. To write
     into the middle of an axis, Keras on TensorFlow needs an XLA operation, which a stock server may
@@ -84,7 +84,7 @@ def empty_tiles(count: Any, shape: tuple[Any, Any, Any], dtype: Any) -> Tensor:
 
 
 def put(tiles: Tensor, index: Any, tile: Tensor) -> Tensor:
-    """The buffer `tiles` with tile number `index` replaced by `tile`."""
+    """Return the buffer `tiles` with tile number `index` replaced by `tile`."""
     flat = ops.concatenate([ops.reshape(tile, (-1,)), ops.zeros((1,), dtype=tile.dtype)], axis=0)
     flat = ops.expand_dims(flat, 0)
     if runs_op_by_op():
@@ -102,7 +102,7 @@ def joined(tiles: Tensor, shape: tuple[Any, Any, Any], axis: int) -> Tensor:
 
 
 def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
-    """The leading lengths to which all tensors (..., rows, columns) broadcast."""
+    """Return the leading lengths to which all tensors (..., rows, columns) broadcast."""
     rank = max(len(tensor.shape) - 2 for tensor in tensors)
     lead: list[Any] = []
     for axis in range(-rank - 2, -2):
@@ -121,7 +121,7 @@ def broadcast_leading(tensors: list[Tensor]) -> tuple[Any, ...]:
 
 
 def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -> Tensor:
-    """`x`, which broadcasts to (*lead, rows, columns), as (B, rows, columns)."""
+    """Return `x`, which broadcasts to (*lead, rows, columns), as (B, rows, columns)."""
     shape = (*lead, rows, columns)
     # A length known only at run time is a tensor and must not be compared.
     if not all(isinstance(length, int) for length in shape) or tuple(x.shape) != shape:
@@ -132,7 +132,7 @@ def flatten_leading(x: Tensor, lead: tuple[Any, ...], rows: Any, columns: Any) -
 
 
 def leading_size(lead: tuple[Any, ...]) -> Any:
-    """The product of the leading lengths; an integer if all are known."""
+    """Return the product of the leading lengths; an integer if all are known."""
     size = 1
     for length in lead:
         size = size * length
@@ -145,7 +145,7 @@ Call = Callable[..., tuple[Tensor, ...]]
 def rematerialize_in_turn(
     calls: Sequence[Call], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """Runs calls so that only one has its intermediate tensors in memory, forward and backward.
+    """Run calls so that only one has its intermediate tensors in memory, forward and backward.
 
     Each call keeps only its inputs and outputs; its gradient recomputes the rest. A TensorFlow
     graph runs every operation whose inputs are ready and would recompute all calls at once, so

@@ -90,5 +90,5 @@ class AlignmentAttention(OneWayAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """Applies a softmax over v to the dot products."""
+        """Apply a softmax over v to the dot products."""
         return alignment_attention(u, v, values, mask_v, return_scores=return_scores)

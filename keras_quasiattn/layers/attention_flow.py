@@ -32,7 +32,7 @@ def attention_flow(
     mask_v: Tensor | None = None,
     return_scores: bool = False,
 ) -> tuple[Tensor, ...]:
-    """Attends from each position of u to v, and pools the positions of u that match v best.
+    """Attend from each position of u to v, and pools the positions of u that match v best.
 
     E = u · vᵀ;  ũ = softmax over S of E, times values_v;
     h = softmax over T of (max over S of E), times values_u
@@ -131,7 +131,7 @@ class AttentionFlow(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates w."""
+        """Create w."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
         self.kernel = self.add_weight(
@@ -141,7 +141,7 @@ class AttentionFlow(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the passage joined with the attended question and passage vectors."""
+        """Return the passage joined with the attended question and passage vectors."""
         of_a, of_b, of_both = ops.split(ops.convert_to_tensor(self.kernel), 3)
         # E as one matrix product: [p·w₁; 1; p ⊙ w₃]·[1; q·w₂; q]ᵀ, (B, T, D + 2)·(B, D + 2, S).
         one_a, one_b = ops.ones_like(a[..., :1]), ops.ones_like(b[..., :1])
@@ -153,16 +153,16 @@ class AttentionFlow(PairAttention):
         return (output, weights) if options["return_scores"] else output
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of the passage."""
+        """Return the mask of the passage."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, 4·features)."""
+        """Return (B, T, 4·features)."""
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
         return (*inputs_shape[0][:-1], 4 * width)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),

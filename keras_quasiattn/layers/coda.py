@@ -112,7 +112,7 @@ class CoDA(PairAttention):
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates the projections, and α and β if they are learned."""
+        """Create the projections, and α and β if they are learned."""
         check_pair(inputs_shape)
         self._units = self.units or cast(int, inputs_shape[0][-1])
         self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
@@ -139,7 +139,7 @@ class CoDA(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """Returns [a', b'], and M if it is requested."""
+        """Return [a', b'], and M if it is requested."""
         separate = not self.share_projections
         outputs = self._options.pair(
             self.similarity_projection(a),  # (B, T, units)
@@ -156,7 +156,7 @@ class CoDA(PairAttention):
         return list(outputs)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("units", "use_bias", "share_projections")
         return {
             **super().get_config(),

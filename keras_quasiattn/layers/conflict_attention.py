@@ -64,7 +64,7 @@ class ConflictAttention(OneWayAttention):
         self.difference = difference
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates the projections and W_s."""
+        """Create the projections and W_s."""
         super().build(inputs_shape)
         # No autocast: scores are computed in float32 or higher precision under every policy.
         self.score_kernel = self.add_weight(
@@ -77,14 +77,14 @@ class ConflictAttention(OneWayAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """Applies a softmax over v to the weighted differences."""
+        """Apply a softmax over v to the weighted differences."""
         kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)  # (units,)
         return conflict_attention(
             u, v, kernel, values, mask_v, difference=self.difference, return_scores=return_scores
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "difference": self.difference}
 
 
@@ -140,14 +140,14 @@ class AttentionConflict(OneWayAttention):
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Builds both attention layers."""
+        """Build both attention layers."""
         self.alignment.build(inputs_shape)
         self.conflict.build(inputs_shape)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns [u; v^A; v^C], and both weight matrices if they are requested."""
+        """Return [u; v^A; v^C], and both weight matrices if they are requested."""
         scored = options["return_scores"]
         results = [
             layer([a, b], mask=[mask_a, mask_b], return_attention_scores=scored)
@@ -159,10 +159,10 @@ class AttentionConflict(OneWayAttention):
         return (keras.ops.concatenate([a, *outputs], axis=-1), *weights)
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, features of u + 2·features of v)."""
+        """Return (B, T, features of u + 2·features of v)."""
         u, v = (check_sequence(shape, f"inputs[{i}]") for i, shape in enumerate(inputs_shape))
         return (*inputs_shape[0][:-1], u + 2 * v)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "difference": self.conflict.difference}

@@ -96,7 +96,7 @@ class DecomposableAttention(PairAttention):
         return self._attention.pair_score_count
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Builds F and creates the learned weights of the attention mechanism."""
+        """Build F and creates the learned weights of the attention mechanism."""
         check_pair(inputs_shape)
         self.network.build(inputs_shape[0])
         self._learned = self._attention.make_weights(self, self.units)
@@ -104,7 +104,7 @@ class DecomposableAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """Returns β and α, and the weights if they are requested."""
+        """Return β and α, and the weights if they are requested."""
         network_a, network_b = (self.network(x, training=options["training"]) for x in (a, b))
         return list(
             self._attention.pair(
@@ -120,7 +120,7 @@ class DecomposableAttention(PairAttention):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("units", "num_layers", "dropout", "attention")
         return {
             **super().get_config(),

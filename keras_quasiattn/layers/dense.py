@@ -33,7 +33,7 @@ class Dense(keras.layers.Dense):
         return tanh(x) if self.activation is keras.activations.tanh else self.activation(x)
 
     def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
-        """Quantizes like Keras' layer, which rejects subclasses unless `type_check=False`."""
+        """Quantize like Keras' layer, which rejects subclasses unless `type_check=False`."""
         super().quantize(mode, type_check=False, config=config)
 
 
@@ -84,7 +84,7 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Creates the dropouts and dense layers."""
+        """Create the dropouts and dense layers."""
         self.dropouts, self.denses = [], []
         for index in range(self.num_layers):
             options = {"dtype": self.dtype_policy, "name": f"dropout_{index}"}
@@ -98,13 +98,13 @@ class DenseStack(QuantizedParts, keras.layers.Layer):
             inputs_shape = self.denses[-1].compute_output_shape(inputs_shape)
 
     def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
-        """Applies the network; see the class."""
+        """Apply the network; see the class."""
         for dropout, dense in zip(self.dropouts, self.denses, strict=True):
             inputs = dense(dropout(inputs, training=training))
         return inputs
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("units", "num_layers", "dropout")
         return {
             **super().get_config(),

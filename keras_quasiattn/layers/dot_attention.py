@@ -77,7 +77,7 @@ class DotAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates W and the learned weights of the attention mechanism."""
+        """Create W and the learned weights of the attention mechanism."""
         check_pair(inputs_shape, same_features=False)
         self.key_projection = Dense(
             inputs_shape[0][-1],
@@ -90,7 +90,7 @@ class DotAttention(PairAttention):
         self._learned = self._attention.make_weights(self, cast(int, inputs_shape[0][-1]))
 
     def project(self, v: Tensor) -> Tensor:
-        """Returns the keys k (B, S, D) of v (B, S, features)."""
+        """Return the keys k (B, S, D) of v (B, S, features)."""
         return self.key_projection(v)
 
     def pool(
@@ -104,7 +104,7 @@ class DotAttention(PairAttention):
         training: bool | None = None,
         return_scores: bool = False,
     ) -> Any:
-        """Attends from u (B, T, D) to the keys k and values v; returns (B, T, features).
+        """Attend from u (B, T, D) to the keys k and values v; return (B, T, features).
 
         With `return_scores` it returns that and w (B, T, S). `mask_u` matters only to weights that
         depend on other queries; it hides no row of the output.
@@ -123,7 +123,7 @@ class DotAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the output with masked rows of u set to 0, and the weights if requested."""
+        """Return the output with masked rows of u set to 0, and the weights if requested."""
         results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
         mark_visible(None if mask_a is None else mask_a[..., None])
         if not options["return_scores"]:
@@ -131,15 +131,15 @@ class DotAttention(PairAttention):
         return tuple(zero_padding(x, mask_a) for x in results)
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of u."""
+        """Return the mask of u."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, features of v)."""
+        """Return (B, T, features of v)."""
         return (*inputs_shape[0][:-1], inputs_shape[1][-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "attention": self.attention,

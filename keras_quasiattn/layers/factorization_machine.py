@@ -13,7 +13,7 @@ Tensor = Any
 
 
 def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Tensor) -> Tensor:
-    """One score per feature vector: a linear term plus a term for every pair of features.
+    """Return one score per feature vector: a linear term plus a term for every pair of features.
 
     y = w₀ + Σ_j w_j·z_j + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
 
@@ -124,14 +124,14 @@ class FactorizationMachine(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Creates w₀, w and V."""
+        """Create w₀, w and V."""
         width = check_sequence(inputs_shape, "inputs")
         self._weights = add_factorization_weights(
             self, width, self.factors, self.factors_initializer
         )
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Computes y at every position; see the class."""
+        """Compute y at every position; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
         z = zero_padding(ops.cast(inputs, self.compute_dtype), mask)
         # (B, T, features) to (B, T), then (B, T, 1)
@@ -139,16 +139,16 @@ class FactorizationMachine(keras.layers.Layer):
         return zero_padding(numbers, mask)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 1)."""
+        """Return (B, T, 1)."""
         return (*inputs_shape[:-1], 1)
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Returns a symbolic output (B, T, 1)."""
+        """Return a symbolic output (B, T, 1)."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "factors": self.factors,
@@ -157,7 +157,7 @@ class FactorizationMachine(keras.layers.Layer):
 
 
 def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
-    """Returns the given initializer of V, or the default if it is None."""
+    """Return the given initializer of V, or the default if it is None."""
     return (
         keras.initializers.RandomNormal(stddev=0.1)
         if given is None
@@ -168,7 +168,7 @@ def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
 def add_factorization_weights(
     layer: keras.layers.Layer, width: int, factors: int, initializer: Any, prefix: str = ""
 ) -> FactorizationWeights:
-    """Adds the weights of a factorization machine over `width` features to `layer`."""
+    """Add the weights of a factorization machine over `width` features to `layer`."""
     shapes = {"bias": (), "weights": (width,), "factors": (width, factors)}
     made = {
         name: layer.add_weight(

@@ -80,7 +80,7 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         self.normalize_first = normalize_first
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Creates the layer norm, both dense layers and both dropouts."""
+        """Create the layer norm, both dense layers and both dropouts."""
         width = check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         self.norm = LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
@@ -112,7 +112,7 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         isolate_rows: bool = False,
     ) -> Tensor:
-        """Applies the layer; see the class."""
+        """Apply the layer; see the class."""
         check_sequence_mask(mask, "mask", inputs)
         if isolate_rows:
             return on_finite_rows(partial(self._apply, training=training), inputs)
@@ -132,16 +132,16 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         isolate_rows: bool = False,
     ) -> Any:
-        """Returns a symbolic output with the shape of the inputs."""
+        """Return a symbolic output with the shape of the inputs."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of the inputs."""
+        """Return the shape of the inputs."""
         return tuple(inputs_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

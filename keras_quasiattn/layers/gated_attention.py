@@ -120,13 +120,13 @@ def open_positions_attention(
 
 
 def encode_sequence(inputs: Tensor, encode: Callable[[Tensor], Tensor], window: int) -> Tensor:
-    """The states of all positions: (B, T, E) → (B, T, D); see `open_positions_attention`."""
+    """Return the states of all positions: (B, T, E) → (B, T, D); see `open_positions_attention`."""
     beyond = window // 2
     return encode(ops.pad(inputs, ((0, 0), (beyond, beyond), (0, 0))))
 
 
 def _windows(inputs: Tensor, index: Tensor, window: int) -> Tensor:
-    """The inputs around some positions of all B·T: (B, T, E) and (K,) → (K, window, E)."""
+    """Return the inputs around some positions of all B·T: (B, T, E) and (K,) → (K, window, E)."""
     length, width = ops.shape(inputs)[1:]
     offsets = ops.arange(window, dtype="int32") - window // 2
     index = ops.expand_dims(index, 1)  # (K, 1)
@@ -206,7 +206,7 @@ class GateNetwork(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Creates the hidden layers and the output layer."""
+        """Create the hidden layers and the output layer."""
         check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         hidden_shape: Shape = (*inputs_shape[:-1], self.units)
@@ -232,7 +232,7 @@ class GateNetwork(QuantizedParts, keras.layers.Layer):
         self.logit.build(hidden_shape)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Returns one logit per position, (B, T, 1)."""
+        """Return one logit per position, (B, T, 1)."""
         mask = sequence_mask(mask, "mask", inputs)
         if self.network == "bilstm":
             hidden = run_recurrent(self.hidden, inputs, mask)  # (B, T, 2·units)
@@ -243,16 +243,16 @@ class GateNetwork(QuantizedParts, keras.layers.Layer):
         return self.logit(hidden)  # (B, T, 1)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 1)."""
+        """Return (B, T, 1)."""
         return (*inputs_shape[:-1], 1)
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Returns symbolic logits (B, T, 1)."""
+        """Return symbolic logits (B, T, 1)."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "network": self.network, "units": self.units}
 
 
@@ -397,7 +397,7 @@ class GatedAttention(AttentionPooling):
         self.implementation = implementation
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:
-        """Creates w and builds the auxiliary network."""
+        """Create w and builds the auxiliary network."""
         check_sequence(inputs_shape, "inputs")
         if self.convolution is not None and not self.convolution.built:
             self.convolution.build(inputs_shape)
@@ -424,7 +424,7 @@ class GatedAttention(AttentionPooling):
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
-        """Pools `inputs` (B, T, D) through the gates; see the class."""
+        """Pool `inputs` (B, T, D) through the gates; see the class."""
         candidates = {
             "mask": mask,
             "inputs_mask": inputs_mask,
@@ -467,7 +467,7 @@ class GatedAttention(AttentionPooling):
         )
 
     def _encode(self, x: Tensor) -> Tensor:
-        """The convolution: (N, L, E) to (N, L − window + 1, D)."""
+        """Return the convolution: (N, L, E) to (N, L − window + 1, D)."""
         layer: Any = self.convolution
         if x.shape[1] != layer.kernel_size[0]:
             return layer(x)
@@ -479,7 +479,7 @@ class GatedAttention(AttentionPooling):
         return ops.expand_dims(layer.activation(states), 1)
 
     def _logits(self, words: Tensor, mask: Tensor | None) -> Tensor:
-        """Returns the logits of the auxiliary network, (B, T)."""
+        """Return the logits of the auxiliary network, (B, T)."""
         takes_mask = "mask" in inspect.signature(self.gate_network.call).parameters
         logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
         # (B, T, 1) or (B, T) to (B, T)
@@ -488,7 +488,7 @@ class GatedAttention(AttentionPooling):
     def compute_output_shape(
         self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
     ) -> Shape:
-        """(B, D)."""
+        """Return (B, D)."""
         return super().compute_output_shape(self._states_shape(inputs_shape))
 
     def _states_shape(self, inputs_shape: Shape) -> Shape:
@@ -506,7 +506,7 @@ class GatedAttention(AttentionPooling):
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
     ) -> Any:
-        """Returns the symbolic output (B, D), gates (B, T) and weights (B, T)."""
+        """Return the symbolic output (B, D), gates (B, T) and weights (B, T)."""
         masks = {"inputs_mask": inputs_mask, "gate_inputs_mask": gate_inputs_mask}
         _check_masks(inputs, gate_inputs, mask=mask, **masks)
         spec = super().compute_output_spec(inputs, None, return_attention_scores)
@@ -516,7 +516,7 @@ class GatedAttention(AttentionPooling):
         return output, keras.KerasTensor(weights.shape, dtype=self.compute_dtype), weights
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         convolution = keras.saving.serialize_keras_object(self.convolution)
         if convolution:
             # Keras would build it before this layer, and leave this layer's name out of its path.
@@ -533,7 +533,7 @@ class GatedAttention(AttentionPooling):
 
 
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
-    """Returns the layer; raises a `ValueError` unless it gives a state for each odd window."""
+    """Return the layer; raise a `ValueError` unless it gives a state for each odd window."""
     wanted = {"padding": "valid", "strides": (1,), "dilation_rate": (1,), "groups": 1}
     if not isinstance(convolution, keras.layers.Conv1D):
         raise ValueError(

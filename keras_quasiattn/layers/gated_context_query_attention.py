@@ -95,7 +95,7 @@ class GatedContextQueryAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates W_in, W_mem, W_g and the learned weights of the attention mechanism."""
+        """Create W_in, W_mem, W_g and the learned weights of the attention mechanism."""
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
         self.context_projection = self._dense(
@@ -124,7 +124,7 @@ class GatedContextQueryAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the gated output, and the weights if they are requested."""
+        """Return the gated output, and the weights if they are requested."""
         training, scored = options["training"], options["return_scores"]
         query = self.query_projection(self.input_dropout(b, training=training))  # (B, S, units)
         context = self.context_projection(self.input_dropout(a, training=training))
@@ -147,16 +147,16 @@ class GatedContextQueryAttention(PairAttention):
         return (output, *weights) if scored else output
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of the context."""
+        """Return the mask of the context."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, features of p + features of q)."""
+        """Return (B, T, features of p + features of q)."""
         p, q = (check_sequence(shape, f"inputs[{i}]") for i, shape in enumerate(inputs_shape))
         return (*inputs_shape[0][:-1], p + q)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "units": self.units,

@@ -174,7 +174,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Builds F and creates d."""
+        """Build F and creates d."""
         check_sequence(inputs_shape, "inputs")
         self.network.build(inputs_shape)
         size = 2 * self.max_distance + 3 if self.signed else self.max_distance + 2
@@ -190,7 +190,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attends within `inputs`; see the class."""
+        """Attend within `inputs`; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
         x = zero_padding(ops.cast(inputs, self.compute_dtype), mask)  # Keras does not cast integers
         attended, scores = intra_attention(
@@ -205,7 +205,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         return (output, scores) if return_attention_scores else output
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 2·D)."""
+        """Return (B, T, 2·D)."""
         return (*inputs_shape[:-1], 2 * check_sequence(inputs_shape, "inputs"))
 
     def compute_output_spec(
@@ -215,7 +215,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Returns the symbolic output (B, T, 2·D), and weights (B, T, T)."""
+        """Return the symbolic output (B, T, 2·D), and weights (B, T, T)."""
         check_sequence_mask(mask, "mask", inputs)
         shape = tuple(inputs.shape)
         output = keras.KerasTensor(self.compute_output_shape(shape), dtype=self.compute_dtype)
@@ -224,7 +224,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         return output, keras.KerasTensor((*shape[:2], shape[1]), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("units", "num_layers", "dropout", "max_distance", "signed")
         return {
             **super().get_config(),

@@ -35,7 +35,7 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns what `call` returns.
+        """Return what `call` returns.
 
         Args:
             a: (B, T, features).
@@ -53,7 +53,7 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Attends within the pair `inputs`; see the class."""
+        """Attend within the pair `inputs`; see the class."""
         masks = _checked_masks(inputs, mask)
         masks = [as_boolean_mask(one, f"mask[{index}]") for index, one in enumerate(masks)]
         a, b = (  # (B, T, features), (B, S, features)
@@ -66,7 +66,7 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
             )
 
     def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
-        """Adds a weight (D, …) used to compute scores; both stay float32 under 16-bit policies."""
+        """Add a weight (D, …) used to compute scores; both stay float32 under 16-bit policies."""
         return self.add_weight(
             shape=shape,
             initializer=ProjectionInitializer(self.kernel_initializer.clone(), input_axes=1),
@@ -75,11 +75,11 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
         )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the masks of the inputs."""
+        """Return the masks of the inputs."""
         return mask
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """Returns the shapes of the inputs."""
+        """Return the shapes of the inputs."""
         return [tuple(shape) for shape in inputs_shape]
 
     def compute_output_spec(
@@ -89,7 +89,7 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Returns symbolic outputs, and weights (B, T, S)."""
+        """Return symbolic outputs, and weights (B, T, S)."""
         _checked_masks(inputs, mask)
         a, b = (tuple(x.shape) for x in inputs)
         outputs = self.compute_output_shape([a, b])
@@ -104,7 +104,7 @@ class PairAttention(QuantizedParts, keras.layers.Layer):
 
 
 def check_pair(shapes: Any, same_features: bool = True) -> None:
-    """Raises a `ValueError` unless `shapes` are two shapes (B, length, features).
+    """Raise a `ValueError` unless `shapes` are two shapes (B, length, features).
 
     The numbers of features must be known and, with `same_features`, equal.
     """
@@ -122,7 +122,7 @@ def check_pair(shapes: Any, same_features: bool = True) -> None:
 
 
 def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
-    """The masks of two inputs; a `ValueError` unless there are two of each, and they fit.
+    """Return the masks of two inputs; a `ValueError` unless there are two of each, and they fit.
 
     The widths of the inputs are left to the projections.
     """
@@ -162,11 +162,11 @@ class OneWayAttention(PairAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """Attends from projected u to projected v: (B, T, V), or that and the weights (B, T, S)."""
+        """Attend from projected u to projected v: (B, T, V), or that and the weights (B, T, S)."""
         raise NotImplementedError
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates the projections."""
+        """Create the projections."""
         check_pair(inputs_shape, same_features=False)
         units = self.units or inputs_shape[0][-1]
         self.u_projection, self.v_projection = (
@@ -179,7 +179,7 @@ class OneWayAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the weighted sums of v, with masked rows of u set to 0."""
+        """Return the weighted sums of v, with masked rows of u set to 0."""
         scored = options["return_scores"]
         results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
         mark_visible(None if mask_a is None else keras.ops.expand_dims(mask_a, -1))
@@ -187,13 +187,13 @@ class OneWayAttention(PairAttention):
         return cleared if scored else cleared[0]
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of u."""
+        """Return the mask of u."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, features of v)."""
+        """Return (B, T, features of v)."""
         return (*inputs_shape[0][:-1], inputs_shape[1][-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "units": self.units}

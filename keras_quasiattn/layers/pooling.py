@@ -49,7 +49,7 @@ def soft_attention(
     gates: Tensor | None = None,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Pools a sequence with weights computed from its own states.
+    """Pool a sequence with weights computed from its own states.
 
     e_t = kernelᵀ·tanh(h_t);  α = softmax(e) over the positions that `mask` shows;  r = Σ_t α_t·h_t
 
@@ -98,7 +98,7 @@ def local_attention(
     window: int = 10,
     return_scores: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Pools the part of a sequence around a position given for each example.
+    """Pool the part of a sequence around a position given for each example.
 
     p = S·center;  α_s = softmax(e)_s over real positions s with |s − p| ≤ D, times
     exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
@@ -157,7 +157,7 @@ def _pooled(weights: Tensor, states: Tensor, return_scores: bool) -> Tensor | tu
 
 
 def check_states(states: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
-    """Both as tensors; raises a `ValueError` unless they are (B, T, D) and (D,)."""
+    """Return both as tensors; raise a `ValueError` unless they are (B, T, D) and (D,)."""
     states, kernel = ops.convert_to_tensor(states), ops.convert_to_tensor(kernel)
     check_rank(states, "states")
     if len(states.shape) != 3 or tuple(kernel.shape) != (states.shape[-1],):
@@ -190,11 +190,11 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
-        """Returns the pooled states (B, D), or those and the weights (B, T)."""
+        """Return the pooled states (B, D), or those and the weights (B, T)."""
         raise NotImplementedError
 
     def build(self, inputs_shape: Shape) -> None:
-        """Creates w; raises a `ValueError` unless the inputs are (B, T, D)."""
+        """Create w; raise a `ValueError` unless the inputs are (B, T, D)."""
         width = check_sequence(inputs_shape, "inputs")
         # No autocast: scores are computed in float32 or higher precision under every policy.
         self.kernel = self.add_weight(
@@ -204,7 +204,7 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Pools `inputs` (B, T, D); see the class."""
+        """Pool `inputs` (B, T, D); see the class."""
         mask = sequence_mask(mask, "mask", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         result = self.pool(zero_padding(inputs, mask), mask, return_attention_scores)
@@ -219,21 +219,21 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
         return ops.squeeze(ops.convert_to_tensor(self.kernel), 1)  # (D, 1) to (D,)
 
     def finish(self, context: Tensor) -> Tensor:
-        """Turns the pooled states into the layer's output."""
+        """Turn the pooled states into the layer's output."""
         return tanh(context) if self.final_tanh else context
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        """Returns None: the output has no positions to mask."""
+        """Return None: the output has no positions to mask."""
         return None
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, D)."""
+        """Return (B, D)."""
         return (inputs_shape[0], inputs_shape[-1])
 
     def compute_output_spec(
         self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
     ) -> Any:
-        """Returns the symbolic output (B, D), and weights (B, T)."""
+        """Return the symbolic output (B, D), and weights (B, T)."""
         check_sequence_mask(mask, "mask", inputs)
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
@@ -243,7 +243,7 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
         return output, keras.KerasTensor(inputs.shape[:2], dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "final_tanh": self.final_tanh,
@@ -297,7 +297,7 @@ class SoftAttention(AttentionPooling):
         super().__init__(final_tanh=final_tanh, kernel_initializer=kernel_initializer, **kwargs)
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
-        """Pools all real positions by soft attention."""
+        """Pool all real positions by soft attention."""
         return soft_attention(states, self.score_kernel, mask, return_scores=return_scores)
 
 
@@ -356,7 +356,7 @@ class LocalAttention(AttentionPooling):
         self.window = check_positive_integer(window, "window")
 
     def build(self, inputs_shape: Shape) -> None:
-        """Creates w, W and v."""
+        """Create w, W and v."""
         super().build(inputs_shape)
         width: Any = inputs_shape[-1]
         self.hidden = self._dense(width, "hidden", "tanh", inputs_shape)
@@ -375,7 +375,7 @@ class LocalAttention(AttentionPooling):
         return dense
 
     def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
-        """Applies local attention around the position predicted from the last real state."""
+        """Apply local attention around the position predicted from the last real state."""
         last = self._last_state(states, mask)  # (B, D)
         # (B, 1). At least float32: p is a position, and 16 bits cannot resolve long texts.
         center = ops.sigmoid(ops.cast(self.center(self.hidden(last)), self._center_dtype))
@@ -393,7 +393,7 @@ class LocalAttention(AttentionPooling):
         return "float64" if self.compute_dtype == "float64" else "float32"
 
     def _last_state(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        """Returns the state at the last real position, (B, D); zeros if there is none."""
+        """Return the state at the last real position, (B, D); zeros if there is none."""
         real = ops.ones_like(states[..., 0], dtype="int32")
         if mask is not None:
             real = ops.cast(mask, "int32")
@@ -403,7 +403,7 @@ class LocalAttention(AttentionPooling):
         return ops.einsum("bt,btd->bd", ops.cast(is_last, states.dtype), states)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "window": self.window}
 
 
@@ -446,7 +446,7 @@ class MaskedPooling(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Checks the shape of the inputs; there are no weights."""
+        """Check the shape of the inputs; there are no weights."""
         if len(inputs_shape) != 3:
             raise ValueError(
                 "`inputs` must have shape (batch, length, features). "
@@ -454,7 +454,7 @@ class MaskedPooling(keras.layers.Layer):
             )
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Pools `inputs` (B, L, features) to (B, features)."""
+        """Pool `inputs` (B, L, features) to (B, features)."""
         mask = sequence_mask(mask, "mask", inputs)
         inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
         if self.mode == "max":
@@ -482,18 +482,18 @@ class MaskedPooling(keras.layers.Layer):
         return maximum(pooled, floor)
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
-        """Returns None: the output has no positions left to mask."""
+        """Return None: the output has no positions left to mask."""
         return None
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """Returns (B, features)."""
+        """Return (B, features)."""
         return (inputs_shape[0], inputs_shape[-1])
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Returns the symbolic output (B, features)."""
+        """Return the symbolic output (B, features)."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "mode": self.mode}

@@ -57,7 +57,7 @@ class TimingSignal(keras.layers.Layer):
         self.max_timescale = max_timescale
 
     def call(self, inputs: Tensor, start_index: Any = 0) -> Tensor:
-        """Adds the signal; see the class."""
+        """Add the signal; see the class."""
         length, width = ops.shape(inputs)[1], inputs.shape[-1]
         half = width // 2
         # float32 throughout: float16 cannot tell positions above 2048 apart.
@@ -73,11 +73,11 @@ class TimingSignal(keras.layers.Layer):
         return inputs + ops.cast(ops.expand_dims(signal, 0), inputs.dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of the inputs."""
+        """Return the shape of the inputs."""
         return tuple(inputs_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "max_timescale": self.max_timescale}
 
 
@@ -117,7 +117,7 @@ class StepSignal(keras.layers.Layer):
         self.num_steps = check_positive_integer(num_steps, "num_steps")
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Makes the table (num_steps, D)."""
+        """Make the table (num_steps, D)."""
         width = check_sequence(inputs_shape, "inputs")
         self.table = self.add_weight(
             name="table",
@@ -126,17 +126,17 @@ class StepSignal(keras.layers.Layer):
         )
 
     def call(self, inputs: Tensor, step: int) -> Tensor:
-        """Adds the vector of `step`; see the class."""
+        """Add the vector of `step`; see the class."""
         if not 0 <= step < self.num_steps:
             raise ValueError(f"`step` must be in [0, {self.num_steps}). Received: step={step!r}")
         return inputs + self.table[step] * inputs.shape[-1] ** 0.5
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of the inputs."""
+        """Return the shape of the inputs."""
         return tuple(inputs_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "num_steps": self.num_steps}
 
 
@@ -212,7 +212,7 @@ class RelativePositionBias(keras.layers.Layer):
             )
 
     def build(self, query_shape: Any = None, key_shape: Any = None) -> None:
-        """Makes the table; the shapes do not matter."""
+        """Make the table; the shapes do not matter."""
         self.table = self.add_weight(
             shape=(self.num_buckets, self.num_heads),
             initializer="zeros",
@@ -221,7 +221,7 @@ class RelativePositionBias(keras.layers.Layer):
         )
 
     def call(self, query: Any, key: Any = None) -> Tensor:
-        """Returns the bias; see the class."""
+        """Return the bias; see the class."""
         target, source = _length(query), _length(query if key is None else key)
         # One value per offset, −T … S − 1, of which each pair takes its own.
         offsets = ops.arange(target + source, dtype="int32") - target
@@ -234,10 +234,10 @@ class RelativePositionBias(keras.layers.Layer):
         return ops.cast(bias, self.compute_dtype)
 
     def compute_mask(self, *args: Any, **kwargs: Any) -> None:
-        """Returns None: the bias has no positions of its own to mask."""
+        """Return None: the bias has no positions of its own to mask."""
 
     def compute_output_spec(self, query: Any, key: Any = None) -> Any:
-        """Returns the symbolic bias (N, T, S)."""
+        """Return the symbolic bias (N, T, S)."""
         lengths = (
             one if isinstance(one, int) else one.shape[1]
             for one in (query, query if key is None else key)
@@ -245,7 +245,7 @@ class RelativePositionBias(keras.layers.Layer):
         return keras.KerasTensor((self.num_heads, *lengths), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("num_heads", "num_buckets", "max_distance", "bidirectional")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 

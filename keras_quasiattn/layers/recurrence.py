@@ -27,7 +27,7 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
     """
 
     def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
-        """Returns a tensor of `shape`."""
+        """Return a tensor of `shape`."""
         dtype = keras.backend.standardize_dtype(dtype)
         drawn = super().__call__(
             shape, dtype=dtype if dtype in ("float32", "float64") else "float32"
@@ -36,7 +36,7 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
 
 
 def with_one_real_position(mask: Tensor) -> Tensor:
-    """Returns `mask` (B, T) with the first position of fully masked rows set to True.
+    """Return `mask` (B, T) with the first position of fully masked rows set to True.
 
     cuDNN rejects rows without real positions. The caller must discard what is computed at the added
     positions.
@@ -50,7 +50,7 @@ def with_one_real_position(mask: Tensor) -> Tensor:
 
 
 def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers.Bidirectional:
-    """Wraps a recurrent layer in Keras' `Bidirectional`, safely also while a model is loaded.
+    """Wrap a recurrent layer in Keras' `Bidirectional`, safely also while a model is loaded.
 
     Keras copies `recurrent` through its configuration. While it loads a model, it takes everything
     serialized at one memory address for one object. If `recurrent` were freed, the next layer
@@ -73,7 +73,7 @@ def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers
 def run_recurrent(
     recurrent: keras.layers.Layer, inputs: Tensor, mask: Tensor | None, training: bool | None = None
 ) -> Tensor:
-    """Runs a recurrent layer that returns sequences: states (B, T, units), 0 at masked positions.
+    """Run a recurrent layer that returns sequences: states (B, T, units), 0 at masked positions.
 
     Masked positions are skipped, as if they were deleted. B and T may be 0, which Keras' own layers
     reject, and rows may be fully masked, which cuDNN rejects.
@@ -144,7 +144,7 @@ class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Creates the dropout and the GRUs of both directions."""
+        """Create the dropout and the GRUs of both directions."""
         width = check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         self.input_dropout = keras.layers.Dropout(
@@ -166,7 +166,7 @@ class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
     def call(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Tensor:
-        """Returns the states of both directions; see the class."""
+        """Return the states of both directions; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
         x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
         # (B, T, D) to (B, T, 2·units)
@@ -175,16 +175,16 @@ class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
         )
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 2·units)."""
+        """Return (B, T, 2·units)."""
         return (*inputs_shape[:-1], 2 * self.units)
 
     def compute_output_spec(
         self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
     ) -> Any:
-        """Returns symbolic states (B, T, 2·units)."""
+        """Return symbolic states (B, T, 2·units)."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "units": self.units, "dropout": self.dropout}

@@ -65,7 +65,7 @@ class AttentiveSpanPointer(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates the kernels and score vectors of the tanh layers, and the GRU cell."""
+        """Create the kernels and score vectors of the tanh layers, and the GRU cell."""
         check_pair(inputs_shape, same_features=False)
         passage, question = (shape[-1] for shape in inputs_shape)
         self._kernels = {
@@ -101,13 +101,13 @@ class AttentiveSpanPointer(PairAttention):
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Tensor:
-        """Computes the logits; see the class."""
+        """Compute the logits; see the class."""
         return super().call(inputs, mask, training)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the logits of start and end, (B, T, 2)."""
+        """Return the logits of start and end, (B, T, 2)."""
 
         def multiply(x: Tensor, kernel: Any) -> Tensor:
             return project(x, keras.ops.convert_to_tensor(kernel))
@@ -126,17 +126,17 @@ class AttentiveSpanPointer(PairAttention):
         return zero_padding(keras.ops.cast(logits, a.dtype), mask_a)
 
     def _score(self, x: Tensor, name: str) -> Tensor:
-        """Scores (B, L, units) with one of the score vectors: (B, L), at least float32."""
+        """Score (B, L, units) with one of the score vectors: (B, L), at least float32."""
         return position_scores(
             x, keras.ops.squeeze(keras.ops.convert_to_tensor(self._scores[name]), 1)
         )
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of the passage."""
+        """Return the mask of the passage."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, 2)."""
+        """Return (B, T, 2)."""
         return (*inputs_shape[0][:-1], 2)
 
     def compute_output_spec(  # type: ignore[override]
@@ -145,11 +145,11 @@ class AttentiveSpanPointer(PairAttention):
         mask: list[Tensor | None] | None = None,
         training: bool | None = None,
     ) -> Any:
-        """Returns symbolic logits (B, T, 2)."""
+        """Return symbolic logits (B, T, 2)."""
         return super().compute_output_spec(inputs, mask, training)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "units": self.units,
@@ -158,7 +158,7 @@ class AttentiveSpanPointer(PairAttention):
 
 
 def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-    """Pools values (B, L, V) to (B, V), weighted by the softmax of the scores (B, L)."""
+    """Pool values (B, L, V) to (B, V), weighted by the softmax of the scores (B, L)."""
     # Attention with a single query: scores and mask are (B, 1, L).
     rows = None if mask is None else keras.ops.expand_dims(mask, 1)
     return keras.ops.squeeze(attend(keras.ops.expand_dims(scores, 1), values, rows), 1)
@@ -207,7 +207,7 @@ class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Makes both recurrent layers and both logit projections."""
+        """Make both recurrent layers and both logit projections."""
         check_sequence(inputs_shape, "inputs")
         dtype, states = self.dtype_policy, (*inputs_shape[:-1], 2 * self.units)
         self.start_recurrent = BidirectionalGRU(self.units, dtype=dtype, name="start_recurrent")
@@ -221,7 +221,7 @@ class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
         self.end_logit.build(states)
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Returns the logits; see the class."""
+        """Return the logits; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
         start = self.start_recurrent(inputs, mask=mask)  # (B, T, 2·units)
         end = self.end_recurrent(start, mask=mask)  # (B, T, 2·units)
@@ -230,14 +230,14 @@ class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
         return zero_padding(logits, mask)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """Returns (B, T, 2)."""
+        """Return (B, T, 2)."""
         return (*inputs_shape[:-1], 2)
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Returns symbolic logits (B, T, 2)."""
+        """Return symbolic logits (B, T, 2)."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "units": self.units}

@@ -109,7 +109,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_shape: tuple[int | None, ...],
         encoder_shape: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Makes the attentions with their norms, and the feed-forward net."""
+        """Make the attentions with their norms, and the feed-forward net."""
         check_sequence(decoder_shape, "decoder")
         self.self_attention_norm, self.self_attention, self.self_attention_dropout = (
             self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
@@ -136,7 +136,7 @@ class TransformerDecoder(TransformerBlock):
         encoder_attention_mask: Tensor | None = None,
         use_causal_mask: bool = True,
     ) -> Any:
-        """Applies the block; see the class."""
+        """Apply the block; see the class."""
         pair_masks = self._check_call(
             decoder,
             encoder,
@@ -187,7 +187,7 @@ class TransformerDecoder(TransformerBlock):
         encoder_mask: Tensor | None = None,
         batch_size: Any = None,
     ) -> dict[str, Any]:
-        """Makes the cache with which `step` computes up to `length` positions.
+        """Make the cache with which `step` computes up to `length` positions.
 
         The layer must be built. Every tensor of the cache has the batch first.
 
@@ -222,7 +222,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes the output at one position, without dropout.
+        """Compute the output at one position, without dropout.
 
         Args:
             decoder: (B, 1, D), the input at position `index`.
@@ -246,7 +246,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes the outputs at the first positions in one pass, without dropout.
+        """Compute the outputs at the first positions in one pass, without dropout.
 
         Args:
             decoder: (B, P, D), the inputs at positions 0 … P − 1.
@@ -282,7 +282,7 @@ class TransformerDecoder(TransformerBlock):
         return self.feed_forward(x, training=False), new_cache
 
     def _check_encoder(self, encoder: Tensor | None, **masks: Tensor | None) -> None:
-        """Raises a `ValueError` unless `encoder` is what the block was built for."""
+        """Raise a `ValueError` unless `encoder` is what the block was built for."""
         if encoder is None:
             given = [name for name, mask in masks.items() if mask is not None]
             if given:
@@ -307,7 +307,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_attention_mask: Any,
         encoder_attention_mask: Any,
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Returns both attention masks as boolean tensors; a `ValueError` if arguments clash."""
+        """Return both attention masks as boolean tensors; a `ValueError` if arguments clash."""
         self._check_encoder(
             encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
         )
@@ -336,7 +336,7 @@ class TransformerDecoder(TransformerBlock):
         encoder_attention_mask: Tensor | None = None,
         use_causal_mask: bool = True,
     ) -> Any:
-        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T or S)."""
+        """Return the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T or S)."""
         self._check_call(
             decoder,
             encoder,
@@ -360,5 +360,5 @@ class TransformerDecoder(TransformerBlock):
         decoder_shape: tuple[int | None, ...],
         encoder_shape: tuple[int | None, ...] | None = None,
     ) -> tuple[int | None, ...]:
-        """Returns the shape of `decoder`."""
+        """Return the shape of `decoder`."""
         return tuple(decoder_shape)

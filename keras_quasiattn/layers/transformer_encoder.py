@@ -86,7 +86,7 @@ class TransformerEncoder(TransformerBlock):
     """
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Makes the attention, the norm and the feed-forward net."""
+        """Make the attention, the norm and the feed-forward net."""
         self.attention_norm, self.attention, self.attention_dropout = self._make_attention_sublayer(
             "attention", inputs_shape, inputs_shape
         )
@@ -101,7 +101,7 @@ class TransformerEncoder(TransformerBlock):
         use_causal_mask: bool = False,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Applies the block; see the class."""
+        """Apply the block; see the class."""
         self._check_masks(inputs, mask, attention_mask)
         mask = sequence_mask(mask, "mask", inputs, reads_implicit=True)
         attention_mask = as_boolean_mask(attention_mask, "attention_mask")
@@ -135,7 +135,7 @@ class TransformerEncoder(TransformerBlock):
         use_causal_mask: bool = False,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T)."""
+        """Return the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T)."""
         self._check_masks(inputs, mask, attention_mask)
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
@@ -145,5 +145,5 @@ class TransformerEncoder(TransformerBlock):
         return output, scores_spec(self.attention, inputs, inputs)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of the inputs."""
+        """Return the shape of the inputs."""
         return tuple(inputs_shape)

@@ -15,9 +15,9 @@ from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_
 from keras_quasiattn.attention.coda.composition import Composition
 from keras_quasiattn.attention.coda.pairs import Pairs
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core import recording
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, sides
 from keras_quasiattn.core.randomness import drop_weights
-from keras_quasiattn.core.recording import is_recording
 from keras_quasiattn.core.score_bias import as_score_bias, check_not_low, with_hidden_pairs
 from keras_quasiattn.core.tensors import (
     check_choice,
@@ -31,7 +31,7 @@ Temperature = float | Literal["learned"]
 
 
 def check_temperature(value: Temperature, name: str) -> Temperature:
-    """Returns `value` if it is a finite number ≥ 0 or "learned".
+    """Return `value` if it is a finite number ≥ 0 or "learned".
 
     Otherwise it raises a `ValueError` that names the argument.
     """
@@ -46,7 +46,7 @@ def check_temperature(value: Temperature, name: str) -> Temperature:
 
 
 def scaling_factor(scaling: str, features: int, paper: float) -> float:
-    """Returns the factor of the similarity E and of the distance N.
+    """Return the factor of the similarity E and of the distance N.
 
     "mean": 1/features, which makes E a mean product and N a mean difference of features. For every
     number of features, tanh then starts where it is steep, and a sigmoid gate of unit normals at
@@ -59,7 +59,7 @@ def scaling_factor(scaling: str, features: int, paper: float) -> float:
 def temperature_weights(
     layer: keras.layers.Layer, shape: tuple[int, ...], **values: Temperature
 ) -> dict[str, Any]:
-    """Adds a weight for each of the named values that is "learned".
+    """Add a weight for each of the named values that is "learned".
 
     The weights have `shape`, start at 1 and are constrained to ≥ 0. Under 16-bit policies they stay
     float32: there are few of them, and their update steps are small.
@@ -78,7 +78,7 @@ def temperature_weights(
 
 
 def temperature(value: Temperature, weight: Any | None, scale: float) -> Any:
-    """Returns `scale` times the number, or times the weight if the temperature is learned."""
+    """Return `scale` times the number, or times the weight if the temperature is learned."""
     return scale * cast(float, value) if weight is None else scale * weight
 
 
@@ -180,12 +180,11 @@ def coda_attention(
     check_lengths(key, value)
     check_dropout(dropout, dropout_seed)
     leading = (None,) * (max(len(query.shape), len(key.shape)) - 2)
-    bias = as_score_bias(bias, (*leading, query.shape[-2], key.shape[-2]))
     mask = as_boolean_mask(mask, "mask")
-    seen = None
-    if is_causal and bias is not None:
-        seen = causal_mask(ops.shape(query)[-2], ops.shape(key)[-2])
-    check_not_low(bias, combine_masks(mask, seen))
+    if bias is not None:
+        bias = as_score_bias(bias, (*leading, query.shape[-2], key.shape[-2]))
+        seen = causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]) if is_causal else None
+        check_not_low(bias, combine_masks(mask, seen))
 
     def sums(mask: Tensor | None) -> tuple[Tensor, ...]:
         pairs = Pairs(
@@ -206,7 +205,7 @@ def coda_attention(
         return _sums(pairs, value, return_scores=return_scores, implementation=implementation)
 
     with training_call(training):
-        results = with_hidden_pairs(sums, mask, bias)
+        results = sums(mask) if bias is None else with_hidden_pairs(sums, mask, bias)
     return results if return_scores else results[0]
 
 
@@ -303,7 +302,7 @@ def _sums(
     return_scores: bool,
     implementation: str,
 ) -> tuple[Tensor, ...]:
-    """M · value; then Mᵀ · other_value if it is given; then M if `return_scores`."""
+    """Return M · value; then Mᵀ · other_value if it is given; then M if `return_scores`."""
     if return_scores and implementation == "compiled":
         raise ValueError(
             "`implementation='compiled'` cannot return scores. Use `implementation='auto'`, "
@@ -311,11 +310,13 @@ def _sums(
         )
 
     def compute(implementation: str) -> tuple[Tensor, ...]:
-        if implementation != "reference" and not return_scores and not is_recording():
+        if implementation != "reference" and not return_scores and recording.active.get() is None:
             return blockwise_sums(pairs, value, other_value, compiled=implementation == "compiled")
         # The whole matrix (..., T, S), also for a recording.
         weights = pairs.weights("reference" if implementation == "reference" else "blockwise")
-        kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)
+        kept = weights
+        if pairs.dropout:
+            kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)
         sums = [weighted_sum("...ts,...sv->...tv", kept, value)]  # (..., T, V)
         if other_value is not None:
             sums.append(weighted_sum("...ts,...tv->...sv", kept, other_value))  # (..., S, V)

@@ -26,7 +26,7 @@ Tensor = Any
 def blockwise_sums(
     pairs: Pairs, value: Tensor, other_value: Tensor | None = None, *, compiled: bool = False
 ) -> tuple[Tensor, ...]:
-    """M · value, and Mᵀ · other_value if it is given, in memory linear in T and S.
+    """Return M · value, and Mᵀ · other_value if it is given, in memory linear in T and S.
 
     The exception is a factor `alpha` or `beta` that varies along S: it is broadcast to (..., T, S).
 
@@ -105,7 +105,7 @@ def _at_least_matrix(x: Tensor) -> Tensor:
 def _tiled_bias(
     bias: Tensor, lead: tuple[Any, ...], target: Any, source: Any
 ) -> tuple[Tensor, tuple[Any, ...]]:
-    """The bias as (L, T or 1, S or 1), and the leading lengths whose product is L.
+    """Return the bias as (L, T or 1, S or 1), and the leading lengths whose product is L.
 
     There are as many as in `lead`. An axis that is known to have length 1 keeps it, so that no
     bias of all batches is made from one that they share.
@@ -129,7 +129,7 @@ def _masks(
     source: Any,
     is_causal: bool,
 ) -> TileMasks:
-    """The `TileMasks`; a mask that is the same for all queries or keys stays one row or column."""
+    """Return the `TileMasks`; a mask shared by all queries or keys stays one row or column."""
     full = None
     if mask is not None:
         if mask.shape[-2] == 1:
@@ -161,7 +161,7 @@ def _offsets(
     composition: Composition,
     per_query: bool,
 ) -> dict[str, Tensor]:
-    """The means of E and N to subtract, (B, T, 1) each, from extra passes over the tiles."""
+    """Return the means of E and N to subtract, (B, T, 1) each, from extra passes over the tiles."""
     masks = weights.masks
     batch, dtype = ops.shape(tensors["value"])[0], tensors["value"].dtype
     ones = ops.ones((batch, masks.source, 1), dtype=dtype)
@@ -210,7 +210,7 @@ def _mean_position(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _visible_keys(masks: TileMasks, batch: Any, dtype: str) -> Tensor:
-    """How many keys each query attends to, (B, T, 1)."""
+    """Return how many keys each query attends to, (B, T, 1)."""
     start = ops.zeros((batch, masks.target, 1), dtype=dtype)
 
     def add(index: Any, total: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import in_training_call
+from keras_quasiattn.core import recording
 from keras_quasiattn.core.backend import runs_op_by_op
-from keras_quasiattn.core.recording import is_recording
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.core.tiling import sizes_are_symbolic
 
@@ -37,7 +37,7 @@ def compute_by_choice(
     beta: float | Tensor,
     has_bias: bool = False,
 ) -> Any:
-    """Calls `compute` with the name of an implementation; "auto" chooses one.
+    """Call `compute` with the name of an implementation; "auto" chooses one.
 
     In a TensorFlow graph with unknown sizes, "auto" chooses when the graph runs; under XLA or while
     recording, it takes the implementation for many pairs.
@@ -79,7 +79,7 @@ def compute_by_choice(
     if None not in (query.shape[-2], key.shape[-2], *query.shape[counted]):
         return compute("reference" if pairs(query.shape, key.shape) <= limit else for_many)
     # What one branch of `ops.cond` records cannot be used outside of it.
-    if is_recording() or not runs_op_by_op():
+    if recording.active.get() is not None or not runs_op_by_op():
         return compute(for_many)
     # As floats: the number of pairs may overflow 32-bit integers.
     shapes = ([ops.cast(size, "float32") for size in ops.shape(x)] for x in (query, key))
@@ -95,7 +95,7 @@ def _may_call_python() -> bool:
 
 
 def _obstacle(factors_along_keys: bool, has_bias: bool) -> str | None:
-    """Why compiled loops cannot run here, as the rest of an error message, or None if they can."""
+    """Return why compiled loops cannot run here, to complete an error message; None if they can."""
     if keras.backend.backend() != "tensorflow":
         return (
             "works with the TensorFlow backend only. "

@@ -91,12 +91,12 @@ class Composition:
         return f"{self.similarity}(E)", f"{'2·' if self.doubles_gate else ''}{self.gate}(N)"
 
     def factors(self, similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor]:
-        """The two factors of M from E and N, centred already if they must be; all of one shape."""
+        """Return the two factors of M from E and N of one shape, already centred if they must be."""
         gate = GATES[self.gate](negative_distance)
         return SIMILARITIES[self.similarity](similarity), 2 * gate if self.doubles_gate else gate
 
     def weights(self, similarity: Tensor, negative_distance: Tensor) -> Tensor:
-        """M from E and N, which are as in `factors`."""
+        """Return M from E and N, which are as in `factors`."""
         similarity, gate = self.factors(similarity, negative_distance)
         return similarity * gate
 
@@ -117,11 +117,11 @@ class WeightRule:
 
     @classmethod
     def of(cls, composition: Composition) -> "WeightRule":
-        """The rule of `composition`, for E and N that are already centred."""
+        """Return the rule of `composition`, for E and N that are already centred."""
         return cls(composition.similarity, composition.gate, 2 if composition.doubles_gate else 1)
 
     def weights(self, similarity: Tensor | None, negative_distance: Tensor | None) -> Tensor:
-        """M from E and N; pass None for what the rule does not use."""
+        """Return M from E and N; pass None for what the rule does not use."""
         return self._product(
             _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
         )
@@ -129,7 +129,7 @@ class WeightRule:
     def derivatives(
         self, similarity: Tensor | None, negative_distance: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """dM/dE and dM/dN; None for what the rule does not use."""
+        """Return dM/dE and dM/dN; None for what the rule does not use."""
         left, right = _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
         by_similarity = by_negative_distance = None
         if self.similarity:

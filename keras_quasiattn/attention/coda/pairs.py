@@ -6,6 +6,7 @@ from typing import Any
 from keras import ops
 
 from keras_quasiattn.attention.coda.composition import Composition
+from keras_quasiattn.core import recording
 from keras_quasiattn.core.l1 import pairwise_l1
 from keras_quasiattn.core.masks import (
     causal_mask,
@@ -14,7 +15,6 @@ from keras_quasiattn.core.masks import (
     pair_mask,
     zero_masked,
 )
-from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.score_bias import add_score_bias
 from keras_quasiattn.core.tensors import as_dtype, dot_products
 
@@ -60,7 +60,7 @@ class Pairs:
     dropout_seed: Tensor | None = None
 
     def weights(self, distances: str = "reference") -> Tensor:
-        """M = similarity(E) ⊙ gate(N) before dropout, 0 where masked (CoDA paper, eqs. 1–6).
+        """Return M = similarity(E) ⊙ gate(N) before dropout, 0 where masked (CoDA paper, eqs. 1–6).
 
         Args:
             distances: the `implementation` of `pairwise_l1`.
@@ -76,7 +76,8 @@ class Pairs:
         seen = causal_mask(*ops.shape(products)[-2:]) if self.is_causal else None
         mask = combine_masks(self.mask, pair_mask(self.row_mask, self.key_mask), seen)
         similarity = as_dtype(self.alpha, products.dtype) * products
-        similarity = add_score_bias(similarity, self.bias, mask)  # E
+        if self.bias is not None:
+            similarity = add_score_bias(similarity, self.bias, mask)  # E
         # Means are (..., T, 1) per query, or (..., 1, 1).
         mean_axis = -1 if self.mean_per_query else (-2, -1)
         if self.composition.center_similarity:
@@ -86,8 +87,9 @@ class Pairs:
 
         similarity, gate = self.composition.factors(similarity, negative_distance)
         weights = zero_masked(similarity * gate, mask)
-        similarity_label, gate_label = self.composition.labels
-        record("similarity", similarity, mask, similarity_label)
-        record("gate", gate, mask, gate_label)
-        record("weights", weights, mask, "M")
+        if recording.active.get() is not None:
+            similarity_label, gate_label = self.composition.labels
+            recording.record("similarity", similarity, mask, similarity_label)
+            recording.record("gate", gate, mask, gate_label)
+            recording.record("weights", weights, mask, "M")
         return weights

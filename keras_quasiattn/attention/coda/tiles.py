@@ -72,7 +72,7 @@ class TileMasks:
         return isinstance(self.source, int) and self.source == self.padded_source
 
     def tile(self, index: Any) -> Tensor | None:
-        """The mask of tile `index`, which broadcasts to (B, T, size), or None."""
+        """Return the mask of tile `index`, which broadcasts to (B, T, size), or None."""
         masks = [self.row_mask]
         start = index * self.size
         if self.key_mask is not None:
@@ -114,7 +114,7 @@ class TiledWeights:
     bias_lead: tuple[Any, ...] = ()
 
     def drop(self, x: Tensor, index: Any) -> Tensor:
-        """Dropout of tile `index`; the backward pass recomputes its pattern from the positions."""
+        """Return the dropout of tile `index`; the backward pass computes it again from the positions."""
         if not self.dropout:
             return x
         rows = ops.arange(self.masks.target, dtype="int32")
@@ -157,20 +157,20 @@ class Tiles:
             )
 
     def key_axis(self, name: str) -> int | None:
-        """The axis of keys in a tensor; None if it has only queries or is the same for all keys."""
+        """Return the axis of keys in a tensor; None if it has none or is the same for all keys."""
         if name in KEY_SIDE:
             return 1
         return 2 if name in OF_PAIRS and self.tensors[name].shape[2] != 1 else None
 
     def part(self, name: str, index: Any) -> Tensor:
-        """The part of a tensor in tile `index`: (B, size, ·), (B, T, size), or all of (B, T, ·)."""
+        """Return the part of a tensor in tile `index`: (B, size, ·), (B, T, size) or (B, T, ·)."""
         axis, tensor = self.key_axis(name), self.tensors[name]
         if axis is None:
             return tensor
         return (take if axis == 1 else take_columns)(tensor, index, self.masks.size)
 
     def tile(self, index: Any) -> Tile:
-        """What the weights of tile `index` depend on."""
+        """Return what the weights of tile `index` depend on."""
         products = similarity = distance = negative_distance = None
         mask = self.masks.tile(index)
         if self.weights.rule.similarity:
@@ -190,13 +190,13 @@ class Tiles:
         return Tile(products, similarity, distance, negative_distance, mask)
 
     def _bias(self, index: Any) -> Tensor:
-        """The bias of tile `index`, (B, T or 1, size or 1)."""
+        """Return the bias of tile `index`, (B, T or 1, size or 1)."""
         part, lead = self.part("bias", index), self.weights.bias_lead
         size = ops.shape(part)[1:]
         return flatten_leading(ops.reshape(part, (*lead, *size)), self.masks.lead, *size)
 
     def bias_gradient(self, by_similarity: Tensor) -> Tensor:
-        """The gradient of a tile's bias from that of E (B, T, size): summed where it is shared."""
+        """Return the gradient of a tile's bias from E's (B, T, size): summed where it is shared."""
         lead, size = self.weights.bias_lead, ops.shape(by_similarity)[1:]
         own = (*lead, *self.tensors["bias"].shape[1:])
         shared = tuple(axis for axis, n in enumerate(own) if isinstance(n, int) and n == 1)
@@ -205,13 +205,13 @@ class Tiles:
         return ops.reshape(total, (leading_size(lead), *ops.shape(total)[-2:]))
 
     def weigh(self, tile: Tile, index: Any) -> Tensor:
-        """M of tile `index`, (B, T, size), after masks and dropout."""
+        """Return M of tile `index`, (B, T, size), after masks and dropout."""
         weights = self.weights.rule.weights(tile.similarity, tile.negative_distance)
         return self.weights.drop(zero_masked(weights, tile.mask), index)
 
 
 def tiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
-    """M · value, and Mᵀ · other_value if it is given, without the whole of M.
+    """Return M · value, and Mᵀ · other_value if it is given, without the whole of M.
 
     Args:
         weights: how M is composed.
@@ -285,7 +285,7 @@ def _sums(tiles: Tiles) -> list[Tensor]:
 def _gradients(
     tiles: Tiles, upstream: Tensor, other_upstream: Tensor | None = None
 ) -> dict[str, Tensor]:
-    """Gradients of all tensors.
+    """Return the gradients of all tensors.
 
     A tensor with a key axis gets its gradient tile by tile; any other gets the sum over the tiles.
     """
@@ -321,7 +321,7 @@ def _gradients(
 def _tile_gradients(
     tiles: Tiles, index: Any, upstream: Tensor, other_upstream: Tensor | None
 ) -> dict[str, Tensor]:
-    """What tile `index` adds to each gradient, from upstreams (B, T, V) and (B, size, W)."""
+    """Return what tile `index` adds to each gradient, from upstreams (B, T, V) and (B, size, W)."""
     tile, rule = tiles.tile(index), tiles.weights.rule
     weights = tiles.weigh(tile, index)
     parts = {"value": ops.einsum("bts,btv->bsv", weights, upstream)}
@@ -347,7 +347,7 @@ def _tile_gradients(
 def _similarity_gradients(
     tiles: Tiles, index: Any, tile: Tile, by_similarity: Tensor
 ) -> dict[str, Tensor]:
-    """Gradients of the tensors in E = α · query · keyᵀ + bias − offset, from the gradient of E."""
+    """Return the gradients of the tensors in E = α · query · keyᵀ + bias − offset, from E's."""
     # (B, T, 1) for offsets, (B, T, 1 or size) for factors, (B, T, D) and (B, size, D).
     parts, by_products = {}, by_similarity
     if "similarity_offset" in tiles.tensors:
@@ -365,7 +365,7 @@ def _similarity_gradients(
 def _distance_gradients(
     tiles: Tiles, index: Any, tile: Tile, by_negative_distance: Tensor
 ) -> dict[str, Tensor]:
-    """Gradients of the tensors in N = −β · distance − offset, from the gradient of N."""
+    """Return the gradients of the tensors in N = −β · distance − offset, from the gradient of N."""
     parts = {"beta": _of_factor(tiles, "beta", -by_negative_distance * tile.distance)}
     if "distance_offset" in tiles.tensors:
         parts["distance_offset"] = -ops.sum(by_negative_distance, axis=2, keepdims=True)
@@ -377,5 +377,5 @@ def _distance_gradients(
 
 
 def _of_factor(tiles: Tiles, name: str, gradient: Tensor) -> Tensor:
-    """A factor's gradient from one per pair, summed if the factor is the same for all keys."""
+    """Return a factor's gradient from one per pair, summed if all keys share the factor."""
     return gradient if tiles.key_axis(name) else ops.sum(gradient, axis=2, keepdims=True)

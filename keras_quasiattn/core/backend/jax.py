@@ -37,7 +37,7 @@ def absolute(x: Tensor) -> Tensor:
 
 
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
-    """The sum total + Σ_n x[n]."""
+    """Return the sum total + Σ_n x[n]."""
     return total + x.sum(axis=0)
 
 
@@ -47,7 +47,7 @@ def runs_op_by_op() -> bool:
 
 
 def known_content(x: Tensor) -> np.ndarray | None:
-    """The array of a tensor on the CPU that is not traced."""
+    """Return the array of a tensor on the CPU that is not traced."""
     return None if isinstance(x, Tracer) or default_backend() != "cpu" else np.asarray(x)
 
 
@@ -57,12 +57,12 @@ def may_branch(x: Tensor) -> bool:
 
 
 def needs_static_shapes(x: Tensor) -> bool:
-    """Whether `x` is being traced, by `jit` or for a gradient."""
+    """Return whether `x` is being traced, by `jit` or for a gradient."""
     return isinstance(x, Tracer)
 
 
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """The outputs of each call; JAX schedules them itself."""
+    """Return the outputs of each call; JAX schedules them itself."""
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]

@@ -19,7 +19,7 @@ WithGradient = tuple[tuple[Tensor, ...], Callable[..., tuple[Tensor, ...]]]
 
 
 def runs_op_by_op() -> bool:
-    """True in eager mode, and in graphs that are not marked for XLA.
+    """Return True in eager mode, and in graphs that are not marked for XLA.
 
     `tf.function(jit_compile=True)` marks the graph around the one it traces with an XLA context.
     TensorFlow has no public name for this mark, so missing attributes are tolerated. If the mark is
@@ -35,12 +35,12 @@ def runs_op_by_op() -> bool:
 
 
 def known_content(x: Tensor) -> np.ndarray | None:
-    """The array of an eager tensor on the CPU."""
+    """Return the array of an eager tensor on the CPU."""
     return x.numpy() if tf.is_tensor(x) and hasattr(x, "numpy") and not has_accelerator() else None
 
 
 def may_branch(x: Tensor) -> bool:
-    """True unless XLA compiles the surrounding graph: it fuses what the branch would save."""
+    """Return True unless XLA compiles the graph: it fuses what the branch would save."""
     return runs_op_by_op()
 
 
@@ -53,7 +53,7 @@ _STEPS_OF_KERAS = {
 
 
 def may_call_python(training: bool) -> bool:
-    """Whether operations may call Python: eagerly, in training steps, and in steps of Keras.
+    """Return whether operations may call Python: eagerly, in training steps, and in steps of Keras.
 
     These graphs are neither exported nor sent to another machine, unless the distribution strategy
     has other machines; any other graph may be.
@@ -66,7 +66,7 @@ def may_call_python(training: bool) -> bool:
 
 
 def _in_step_of_keras() -> bool:
-    """Whether `fit`, `evaluate` or `predict` is tracing, with no other `tf.function` in between.
+    """Return whether `fit`, `evaluate` or `predict` is tracing, and no `tf.function` inside it.
 
     Another function keeps what was traced, and may be exported later.
     """
@@ -79,12 +79,12 @@ def _in_step_of_keras() -> bool:
 
 
 def has_accelerator() -> bool:
-    """Whether TensorFlow has a GPU or TPU on which it may place operations."""
+    """Return whether TensorFlow has a GPU or TPU on which it may place operations."""
     return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
 
 
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
-    """The sum total + Σ_n x[n], N known; `tf.reduce_sum` takes twice as long."""
+    """Return the sum total + Σ_n x[n], N known; `tf.reduce_sum` takes twice as long."""
     return tf.add_n([total, *tf.unstack(x)])
 
 
@@ -99,12 +99,12 @@ def loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) ->
 
 
 def needs_static_shapes(x: Tensor) -> bool:
-    """Whether the surrounding code is traced for XLA, which has no kernels for sorted segments."""
+    """Return whether XLA compiles the graph: it has no kernels for sorted segments."""
     return not runs_op_by_op()
 
 
 def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
-    """Sums of rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment.
+    """Sum of rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment.
 
     TensorFlow's sorted reductions are twice as fast as the unsorted ones that Keras calls.
     """
@@ -112,7 +112,7 @@ def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
 
 
 def segment_max(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
-    """Maxima of rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment."""
+    """Return the maxima of rows of `data` (K, ...) by ascending `segment_ids` (K,), 0 for none."""
     return _with_all_segments(tf.math.segment_max(data, segment_ids), num_segments)
 
 
@@ -125,7 +125,7 @@ def _with_all_segments(reduced: Tensor, num_segments: Any) -> Tensor:
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """The outputs of each call; each starts when the one before has ended, and so do the gradients.
+    """Return the outputs of calls that run one after the other, forward and backward.
 
     A token passes from call to call, and its gradient passes back.
     """
@@ -139,7 +139,7 @@ def in_turn(
 
 @tf.custom_gradient
 def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
-    """The inputs wait for the token; backward, its gradient waits for theirs."""
+    """Make the inputs wait for the token; backward, its gradient waits for theirs."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (*_after(upstreams, upstream), *upstreams)
@@ -149,7 +149,7 @@ def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
 
 @tf.custom_gradient
 def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
-    """The token waits for the outputs; backward, their gradients wait for the token's."""
+    """Make the token wait for the outputs; backward, their gradients wait for the token's."""
 
     def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
         return (upstream, *_after([upstream], *upstreams))

@@ -22,7 +22,7 @@ Tensor = Any
 
 
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
-    """The sum total + Σ_n x[n]."""
+    """Return the sum total + Σ_n x[n]."""
     return total + x.sum(dim=0)
 
 
@@ -32,7 +32,7 @@ def l1_distances(x: Tensor, y: Tensor) -> Tensor:
 
 
 def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor]:
-    """The gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
+    """Return the gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
 
     The kernel is that of `torch.cdist`'s own derivative. PyTorch's public ways to it would compute
     the distances again.
@@ -57,7 +57,7 @@ def runs_op_by_op() -> bool:
 
 
 def known_content(x: Tensor) -> np.ndarray | None:
-    """The array of a tensor on the CPU that is not traced."""
+    """Return the array of a tensor on the CPU that is not traced."""
     if not may_branch(x):
         return None
     x = x.detach()
@@ -65,7 +65,7 @@ def known_content(x: Tensor) -> np.ndarray | None:
 
 
 def may_branch(x: Tensor) -> bool:
-    """Whether the content can be read without waiting for a device, and is not being traced."""
+    """Return whether the content can be read without waiting for a device or a trace."""
     return x.device.type == "cpu" and not torch.compiler.is_compiling()
 
 
@@ -75,13 +75,13 @@ def needs_static_shapes(x: Tensor) -> bool:
 
 
 def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
-    """Sums of the rows of `data` (K, ...) by `segment_ids` (K,); 0 for a segment without rows."""
+    """Sum of the rows of `data` (K, ...) by `segment_ids` (K,); 0 for a segment without rows."""
     zeros = torch.zeros((num_segments, *data.shape[1:]), dtype=data.dtype, device=data.device)
     return zeros.index_add(0, segment_ids, data)
 
 
 def segment_max(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
-    """Maxima of `data` (K,) by `segment_ids` (K,); −∞ for an empty segment."""
+    """Return the maxima of `data` (K,) by `segment_ids` (K,); −∞ for an empty segment."""
     lowest = torch.full((num_segments,), -torch.inf, dtype=data.dtype, device=data.device)
     return lowest.scatter_reduce(0, segment_ids.long(), data, "amax")
 
@@ -89,5 +89,5 @@ def segment_max(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
 def in_turn(
     calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
 ) -> list[tuple[Tensor, ...]]:
-    """The outputs of each call; PyTorch runs calls in order, and their gradients in reverse."""
+    """Return the outputs of the calls; PyTorch runs them in order, and gradients in reverse."""
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]

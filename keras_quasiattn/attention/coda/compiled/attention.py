@@ -42,7 +42,7 @@ def _is_masked(p: Any) -> bool:
 
 @njit(**LOOP)
 def _allow(p: Any, b: int, t: int, s: int, allowed: Any) -> None:
-    """Sets `allowed` (8 · width,) to 1 for the pairs of the block at (t, s) that attend, else 0."""
+    """Set `allowed` (8 · width,) to 1 for the pairs of the block at (t, s) that attend, else 0."""
     rows, columns = min(BLOCK_ROWS, p.beta.shape[1] - t), min(p.width, p.value.shape[1] - s)
     for r in range(BLOCK_ROWS):
         row = r < rows and (p.row_mask.shape[0] == 0 or p.row_mask[b, t + r])
@@ -86,7 +86,7 @@ def _affine(x: Any, sign: Any, factors: Any, offsets: Any, out: Any) -> None:
 def _affine_gradient(
     slope: Any, x: Any, sign: Any, factors: Any, d_factors: Any, d_offsets: Any
 ) -> None:
-    """The gradient of `_affine`.
+    """Return the gradient of `_affine`.
 
     Turns `slope` from the gradient of its result into the gradient of x, and writes the gradients
     of factors and offsets to `d_factors` and `d_offsets`.
@@ -102,7 +102,7 @@ def _affine_gradient(
 
 @njit(**LOOP)
 def _compose(p: Any, space: Any) -> None:
-    """Fills the work of `space` for one block.
+    """Fill the work of `space` for one block.
 
     work[0, 1] = E, N; work[2, 3] = dot products, distances; work[4, 5] = f(E), g(N).
     """
@@ -120,7 +120,7 @@ def _compose(p: Any, space: Any) -> None:
 
 @njit(nogil=True, cache=True)
 def forward(p: Any, first: int, step: int, out: Any, out_other: Any) -> None:
-    """Writes M · value to `out` (B, T, V) and Mᵀ · other_value to `out_other` (B · chunks, S, W).
+    """Write M · value to `out` (B, T, V) and Mᵀ · other_value to `out_other` (B · chunks, S, W).
 
     Computes every `step`-th of the B · chunks pieces, starting with `first`.
     """
@@ -177,7 +177,7 @@ class Gradients(NamedTuple):
 
 @njit(nogil=True, cache=True)
 def backward(p: Any, first: int, step: int, g: Any, g_other: Any, d: Any) -> None:
-    """Writes the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to `d`.
+    """Write the gradients of Σ g · (M · value) + Σ g_other · (Mᵀ · other_value) to `d`.
 
     `d` has an array for each of the first ten fields of `Problem`. The first axis of those for key,
     distance_key and value is B · chunks: one sum per piece.

@@ -82,7 +82,7 @@ class Space(NamedTuple):
 
 @njit(cache=True)
 def buffer(rows: int, x: Any) -> Any:
-    """Zeros for `rows` rows of x (B, length, features), in whole vectors."""
+    """Return zeros for `rows` rows of x (B, length, features), in whole vectors."""
     return np.zeros((rows, -(-x.shape[2] // LANES) * LANES), x.dtype)
 
 
@@ -137,7 +137,7 @@ def space(p: Any) -> Any:
 
 @njit(**LOOP)
 def load(x: Any, start: int, out: Any) -> None:
-    """Copies x (length, features) from row `start` on to `out`, and zeros beyond its end."""
+    """Copy x (length, features) from row `start` on to `out`, and zeros beyond its end."""
     for i in range(out.shape[0]):
         if start + i < x.shape[0]:
             for f in range(x.shape[1]):
@@ -148,7 +148,7 @@ def load(x: Any, start: int, out: Any) -> None:
 
 @njit(**LOOP)
 def load_rows(p: Any, b: int, t: int, rows: Any) -> None:
-    """Copies the rows of a block from row t on."""
+    """Copy the rows of a block from row t on."""
     load(p.query[b], t, rows.query)
     if not p.compares_same:
         load(p.distance_query[b], t, rows.distance_query)
@@ -161,7 +161,7 @@ def load_rows(p: Any, b: int, t: int, rows: Any) -> None:
 
 @njit(**LOOP)
 def load_columns(p: Any, b: int, s: int, columns: Any, keys: Any) -> None:
-    """Copies the columns of a block from column s on, with zeros where the key is masked.
+    """Copy the columns of a block from column s on, with zeros where the key is masked.
 
     `keys` becomes the same with features first, except the values.
     """
@@ -181,7 +181,7 @@ def load_columns(p: Any, b: int, s: int, columns: Any, keys: Any) -> None:
 
 @njit(**LOOP)
 def store(x: Any, start: int, adds: bool, out: Any) -> None:
-    """Copies x without its padding to `out` (length, features) from row `start` on, or adds it."""
+    """Copy x without its padding to `out` (length, features) from row `start` on, or adds it."""
     for i in range(min(x.shape[0], out.shape[0] - start)):
         if adds:
             for f in range(out.shape[1]):

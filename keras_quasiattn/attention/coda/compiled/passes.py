@@ -55,7 +55,7 @@ def _workers() -> ThreadPoolExecutor:
 
 
 def _on_all_cores(loop: Callable[..., None], problem: Problem, *arguments: Any) -> None:
-    """Runs `loop` once per core, each on a share of the pieces; compiled code releases the GIL."""
+    """Run `loop` once per core, each on a share of the pieces; compiled code releases the GIL."""
     pieces = problem.value.shape[0] * problem.chunks
     count = max(1, min(_cores(), pieces))
     others = [
@@ -106,7 +106,7 @@ class Passes:
         )
 
     def _nothing(self, name: str) -> Array:
-        """An unused array: no features."""
+        """Return an unused array: no features."""
         length = self.source if name in _OF_COLUMNS else self.target
         return np.zeros((self.batch, length, 0), self.dtype)
 
@@ -144,7 +144,7 @@ class Passes:
         return x.reshape(self.batch, self.chunks, *x.shape[1:]).sum(1)
 
     def forward(self) -> list[Array]:
-        """M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given."""
+        """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given."""
         features = [self.problem.value.shape[2], self.problem.other_value.shape[2]]
         shapes: list[tuple[int, ...]] = [
             (self.batch, self.target, features[0]),
@@ -155,7 +155,7 @@ class Passes:
         return [out, self._whole_sum(out_other, "value")] if features[1] else [out]
 
     def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
-        """Gradients of `names`, from the gradients of the results of `forward`."""
+        """Return the gradients of `names`, from the gradients of the results of `forward`."""
         g, g_other = (*upstreams, self._nothing("value"))[:2]
         gradients = tuple(_empty([self._result_shape(name) for name in GIVEN], self.dtype))
         _on_all_cores(_LOOPS.backward, self.problem, _read_only(g), _read_only(g_other), gradients)
@@ -164,14 +164,14 @@ class Passes:
 
 
 def _read_only(x: Array) -> Array:
-    """A read-only array; with one array type for all inputs, Numba compiles each loop once."""
+    """Return a read-only array: with one array type, Numba compiles each loop once."""
     x = np.ascontiguousarray(x).view()
     x.flags.writeable = False
     return x
 
 
 def _empty(shapes: list[tuple[int, ...]], dtype: Any) -> list[Array]:
-    """Arrays in one block of memory, aligned so that TensorFlow uses them without a copy."""
+    """Return arrays in one block of memory, aligned so that TensorFlow uses them without a copy."""
     itemsize = np.dtype(dtype).itemsize
     lanes = _ALIGNMENT // itemsize
     sizes = [_whole(math.prod(shape), lanes) for shape in shapes]

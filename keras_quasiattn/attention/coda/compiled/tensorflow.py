@@ -92,7 +92,7 @@ _handle: Tensor | None = None
 
 
 def _forbid_export() -> None:
-    """Makes it an error to save a graph that calls compiled loops, which only this process has.
+    """Make it an error to save a graph that calls compiled loops, which only this process has.
 
     The graph captures a resource that no object tracks. TensorFlow refuses to save such a graph,
     and its error names the resource.

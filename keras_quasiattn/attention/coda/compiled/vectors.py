@@ -50,7 +50,7 @@ class _Matrix:
         self.builder.store(value, self._address(row, column, self.vector), align=self.bytes)
 
     def broadcast(self, row: Any, column: Any) -> Any:
-        """A vector whose lanes are all the same element."""
+        """Return a vector whose lanes are all the same element."""
         element = self.builder.load(self._address(row, column, self.scalar), align=self.bytes)
         nothing = ir.Constant(self.vector, ir.Undefined)
         one = self.builder.insert_element(nothing, element, ir.Constant(ir.IntType(32), 0))
@@ -66,7 +66,7 @@ class _Matrix:
 
 
 def _column_tiles(builder: Any, sums: _Matrix, tile: Callable[[list[Any]], None]) -> None:
-    """Calls `tile` with the first column of each of `VECTORS` vectors, then of one at a time."""
+    """Call `tile` with the first column of each of `VECTORS` vectors, then of one at a time."""
 
     def columns(start: Any, count: int) -> list[Any]:
         return [builder.add(start, ir.Constant(sums.index, i * sums.lanes)) for i in range(count)]
@@ -92,7 +92,7 @@ Term = Callable[[Any, _Matrix, Any, Any, Any], Any]
 
 
 def _sums(term: Term, meaning: str, *, adds: bool = False, scale: float = 1.0) -> Any:
-    """A compiled function (x, y, sums) that puts `meaning` into `sums`, or adds it to them.
+    """Return a compiled function (x, y, sums) that puts `meaning` into `sums`, or adds it to them.
 
     `term` adds `scale` times a term of x[r, f] and y[f, c] to a sum.
     """
@@ -159,7 +159,7 @@ distances = _sums(_half_difference, "sums[r, c] = Σ_f |x[r, f] − y[f, c]|.", 
 def _signs(
     typing_context: Any, factors: Any, x: Any, y: Any, of_x: Any, of_y: Any
 ) -> tuple[Any, Any]:
-    """Both gradients of an L1 distance in one pass, 0 at ties.
+    """Return both gradients of an L1 distance in one pass, 0 at ties.
 
     of_x[r, f] += Σ_s factors[r, s] · sign(x[r, f] − y[s, f]); of_y[s, f] −= Σ_r of the same terms.
     """
