@@ -170,7 +170,7 @@ class Differential(Attention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """Count the second weight times λ and its subtraction, 1, besides D for both products and V."""
+        """Count λ times the second weight and its subtraction, 1, besides D and V."""
         return super().operations(queries, keys, features, value_features + 1, heads)
 
 

@@ -104,7 +104,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Show the options of the attention among the arguments of the layer."""
         super().__init_subclass__(**kwargs)
-        if "__init__" not in vars(cls):
+        if "options_class" in vars(cls) and "__init__" not in vars(cls):
 
             def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
                 super(cls, self).__init__(*args, **kwargs)
@@ -570,7 +570,8 @@ def _signature_with_options(layer: type[MultiHeadQuasiAttention]) -> inspect.Sig
     *known, kwargs = signature.parameters.values()
     options = inspect.signature(layer.options_class.__init__).parameters.values()
     own = [one.replace(kind=one.KEYWORD_ONLY) for one in options if one.name != "self"]
-    return signature.replace(parameters=[*known, *own, kwargs])
+    inherited = [one for one in known if one.name not in {option.name for option in own}]
+    return signature.replace(parameters=[*inherited, *own, kwargs])
 
 
 def _check_rotary_base(base: Any, key_dim: int, parts: int) -> None:
@@ -636,7 +637,7 @@ class AttentionAxes:
         return self._flatten(x, len(self.free_axes) + 2, lengths)
 
     def heads_last(self, x: Tensor, lengths: tuple[Any, ...]) -> Tensor:
-        """Move heads: (B, free…, N, T, H) → (B, d1, …, dn, N, H); `lengths` of the attended axes."""
+        """Move heads: (B, free…, N, T, H) → (B, d1, …, dn, N, H), for attended `lengths`."""
         start = len(self.free_axes) + 2
         if len(lengths) > 1:
             shape = ops.shape(x)

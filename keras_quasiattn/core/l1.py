@@ -316,7 +316,7 @@ class DistanceTiles:
         return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
 
     def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the gradients of Σ upstream · distance, unweighted: x (B, T, F), keys (B, size, F).
+        """Return the gradients of Σ upstream · distance for x (B, T, F) and keys (B, size, F).
 
         Args:
             index: number of the tile.

@@ -91,7 +91,7 @@ class Composition:
         return f"{self.similarity}(E)", f"{'2·' if self.doubles_gate else ''}{self.gate}(N)"
 
     def factors(self, similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the two factors of M from E and N of one shape, already centred if they must be."""
+        """Return the factors of M from E and N of one shape, already centred if they must be."""
         gate = GATES[self.gate](negative_distance)
         return SIMILARITIES[self.similarity](similarity), 2 * gate if self.doubles_gate else gate
 

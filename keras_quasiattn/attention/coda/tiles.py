@@ -114,7 +114,7 @@ class TiledWeights:
     bias_lead: tuple[Any, ...] = ()
 
     def drop(self, x: Tensor, index: Any) -> Tensor:
-        """Return the dropout of tile `index`; the backward pass computes it again from the positions."""
+        """Drop weights of tile `index`; the backward pass finds the same from the positions."""
         if not self.dropout:
             return x
         rows = ops.arange(self.masks.target, dtype="int32")
