@@ -226,7 +226,7 @@ def test_public_functions_document_every_argument(symbol):
     else:
         arguments = inspect.signature(symbol.__init__).parameters.keys()
         arguments -= {"self", "args", "kwargs"}
-        if "**arguments: those of " in symbol.__doc__:
+        if "**arguments: as for " in symbol.__doc__:
             arguments -= inspect.signature(MultiHeadQuasiAttention.__init__).parameters.keys()
     for argument in arguments:
         assert re.search(rf"^\s+(?:\*\*)?{argument}: ", symbol.__doc__, re.MULTILINE), argument

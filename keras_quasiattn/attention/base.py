@@ -61,13 +61,13 @@ class Attention:
     follow from one matrix of scores is a `ScoreAttention`, which is shorter.
 
     Attributes:
-        counts_pairs: whether it counts pairs, so that those of masked queries must be hidden
+        counts_pairs: whether it counts pairs, so that pairs of masked queries must be hidden
             although no weight depends on them.
         needs_one_projection: whether both sequences need the same projection, because features are
             subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
-        score_parts: into how many equal parts, each with scores of its own, the features of a head
-            fall; positions rotate each by itself.
+        score_parts: number of equal parts into which the features of a head fall, each with
+            separate scores; positions rotate each part by itself.
         cross_attention_options: options for queries that arrive one after another while all keys
             are known; they stop queries from affecting each other.
         search_space: the values of each option that a search of hyperparameters tries.
@@ -123,7 +123,7 @@ class Attention:
             value: (..., S, V).
             mask: boolean, broadcasts to (..., T, S), or None.
             learned: what `make_weights` returned.
-            scale: factor of the dot products, if the attention has no factors of its own.
+            scale: factor of the dot products, unless the attention defines its own.
             **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores` and `bias`, as for
                 every attention in `ops`.
 

@@ -1,6 +1,6 @@
 """Incremental attention, one query at a time, with a cache of earlier positions.
 
-The first queries, those of a prompt, can be read at once (`read_into_cache`).
+The queries of a prompt can be read at once (`read_into_cache`).
 
 For `keras.layers.MultiHeadAttention` and the subclasses in this package the cache holds the
 projected keys and values. Other layers are called on all positions so far, and the row of the

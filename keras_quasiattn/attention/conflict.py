@@ -115,7 +115,7 @@ def multi_head_conflict_attention(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Multi-head attention in which some heads score by dot product and the others by conflict.
 
-    The first N − C heads are those of `ops.softmax_attention`. The last C heads have the scores
+    The first N − C heads are as in `ops.softmax_attention`. The last C heads have the scores
     a[i, j] = W_s · |tanh(query_i) − tanh(key_j)|, or another `difference` of
     `ops.conflict_attention`. A bias is added to the scores of all heads.
 
@@ -123,7 +123,7 @@ def multi_head_conflict_attention(
         query: (..., N, T, D).
         key: (..., N, S, D).
         value: (..., N, S, V).
-        score_kernels: (D, C), W_s of each conflict head; C ≤ N. Or (D,): all scores are those of
+        score_kernels: (D, C), W_s of each conflict head; C ≤ N. Or (D,): all scores belong to
             one conflict head, and no tensor has an axis N.
         mask: boolean (or 0/1 integer) that broadcasts to (..., N, T, S); True = attend.
         scale: factor of the dot products, usually 1/√D; W_s scales the conflict heads instead.
@@ -175,7 +175,7 @@ def multi_head_conflict_attention(
 def _scores_of_heads(
     query: Tensor, key: Tensor, score_kernels: Tensor, scale: float, difference: str
 ) -> Tensor:
-    """Dot products and conflict scores (..., N, T, S), or those of one W_s, (..., T, S)."""
+    """Dot products and conflict scores (..., N, T, S), or the scores of one W_s, (..., T, S)."""
     dtype = compute_dtype(query, key)
 
     def conflict(query: Tensor, key: Tensor, score_kernel: Tensor) -> Tensor:
@@ -229,7 +229,7 @@ def _broadcast_rows(x: Tensor, u: Tensor, difference: str) -> Tensor:
 class Conflict(Attention):
     """Some heads score by dot products, the others by the difference of query and key.
 
-    The options are those of `layers.MultiHeadConflict`. Layers over two sequences have one head, so
+    The options are as for `layers.MultiHeadConflict`. Layers over two sequences have one head, so
     all their scores are conflict scores.
     """
 
@@ -295,9 +295,9 @@ class Conflict(Attention):
 @register_attention("conflict")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadConflict(MultiHeadQuasiAttention):
-    """`keras.layers.MultiHeadAttention` with conflict heads beside its dot-product heads.
+    """`keras.layers.MultiHeadAttention` with conflict heads and dot-product heads.
 
-    A dot-product head: weights = softmax(q·kᵀ/√H). A conflict head, with a kernel W_s of its own:
+    A dot-product head: weights = softmax(q·kᵀ/√H). A conflict head, with its own kernel W_s:
     weights = softmax(a), a[i, j] = W_s·|tanh(q_i) − tanh(k_j)|. The conflict heads come last. Over
     all heads, output = (weights·v)·W_o.
 
@@ -308,7 +308,7 @@ class MultiHeadConflict(MultiHeadQuasiAttention):
         conflict_heads: how many of the heads are conflict heads, at least 1.
         difference: as in `layers.ConflictAttention`. With "signed", each conflict head gives every
             query the same weights.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

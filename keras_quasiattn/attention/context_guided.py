@@ -182,7 +182,7 @@ class MultiHeadContextGuided(MultiHeadQuasiAttention):
 
     Args:
         alpha: α, the size of the quasi-attention. Defaults to 1.0.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

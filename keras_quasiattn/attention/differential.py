@@ -71,7 +71,7 @@ def differential_attention(
     half = (query.shape[-1] + 1) // 2
     if half == query.shape[-1]:
         raise ValueError(
-            "`query` must have at least 2 features, because each half has weights of its own. "
+            "`query` must have at least 2 features, because each half has its own weights. "
             f"Received: query.shape={tuple(query.shape)}"
         )
     other = query.shape[-1] - half
@@ -152,7 +152,7 @@ class Differential(Attention):
         scale: float = 1.0,
         **options: Any,
     ) -> Any:
-        """Compute λ, and attend; each half of the features has a scale of its own."""
+        """Compute λ, and attend; each half of the features is scaled by its own size."""
         first, second = (
             ops.exp(ops.sum(learned[f"query_{part}"] * learned[f"key_{part}"])) for part in (1, 2)
         )
@@ -197,7 +197,7 @@ class MultiHeadDifferential(MultiHeadQuasiAttention):
     Args:
         depth: the number of the layer in its stack, counted from 1; λ starts near λ₀. Transformers
             in `models` set it. Defaults to 1.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

@@ -32,7 +32,7 @@ def entmax(
     p = max((α − 1)·z − τ, 0)^(1/(α − 1)), with τ such that p sums to 1
 
     τ is found by bisection and then Newton's method, to the precision of the floats. The gradients
-    are those of the exact solution, that of α too. A masked score has weight exactly 0, whatever it
+    are exact, for α too. A masked score has weight exactly 0, whatever it
     holds. By its definition a row sums to 1; a row without visible keys is all zeros here, as in
     every attention of this package. A row with NaN at a visible score is NaN there, whatever α is.
     Computed in float32 for 16-bit inputs.
@@ -181,7 +181,7 @@ class MultiHeadEntmax(MultiHeadQuasiAttention):
         alpha: α: 1 (softmax), or from 1.01; 2 is a sparsemax, and what is above is sparser still
             and takes longer. "learned" means 1 + sigmoid(a) with a trainable a for each head, from
             1.5 at the start. Defaults to 1.5, which is faster than other values between 1 and 2.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

@@ -316,7 +316,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
 class Gated(GateOptions, ScoreAttention):
     """Weights are the softmax of dot products with the keys whose gates are open.
 
-    The options are those of `layers.MultiHeadGated`. Layers over two sequences have one gate for
+    The options are as for `layers.MultiHeadGated`. Layers over two sequences have one gate for
     each position that is attended to. Where two sequences attend to each other, one net gives the
     gates of both, and each direction counts as a training call. For `operations`, `keys` is the
     number of open keys; the net that opens them is left out.
@@ -398,7 +398,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
     Gumbel-softmax draws at temperature τ. Otherwise they are binary, and a query whose visible keys
     are all closed opens the visible key with the highest p.
 
-    Constructor, call arguments, scores, sublayer names, LoRA and quantization are those of
+    Constructor, call arguments, scores, sublayer names, LoRA and quantization are as in
     `layers.MultiHeadSoftmax`. Masks are boolean (or 0/1 integers); a float mask is an
     error. Explicit masks win over implicit ones. A row that is masked or has nothing to attend to
     gives exact zeros.
@@ -416,7 +416,7 @@ class MultiHeadGated(MultiHeadQuasiAttention):
         open_gate_cost: λ ≥ 0.
         inference: "threshold" or "sample".
         threshold: the lowest p that opens a gate under "threshold". Defaults to 0.5.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

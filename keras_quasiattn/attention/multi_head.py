@@ -47,7 +47,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
     """`keras.layers.MultiHeadAttention` with other attention weights; subclasses choose them.
 
     Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and
-    configuration are those of Keras 3.15. There are three more arguments: `num_key_value_heads`,
+    configuration are as in Keras 3.15. There are three more arguments: `num_key_value_heads`,
     `rotary_base` and, in calls, `attention_bias`. Masks must be boolean or 0/1 integers, and an
     explicit `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached to the
     tensor.
@@ -66,7 +66,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         value_dim: size of each head for value. Defaults to `key_dim`.
         dropout: fraction of the weights dropped in training.
         use_bias: whether the projections have biases.
-        output_shape: features of the output. Defaults to those of the query.
+        output_shape: features of the output. Defaults to the features of the query.
         attention_axes: axes to attend over. Defaults to all axes between batch and features.
         sliding_window: if set, a query sees only keys at most `sliding_window - 1` positions away.
         flash_attention: None or False; there is no flash kernel.
@@ -325,7 +325,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         *,
         attention_bias: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attend; arguments and results are those of `keras.layers.MultiHeadAttention`.
+        """Attend, with the arguments and results of `keras.layers.MultiHeadAttention`.
 
         `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S); −∞ hides a
         pair as a mask does, for every attention. Under a 16-bit policy Keras rounds them to 16
@@ -864,7 +864,7 @@ class KnownInputs:
         is unknown, or all see something.
 
         Args:
-            axes: those of the layer.
+            axes: the axes of the layer.
             pairs: boolean (B, ..., N, T, S), or None.
             is_causal: query i sees keys 0 … i only.
             bias: floats that broadcast as `pairs`, or None; −∞ hides a pair.
@@ -893,7 +893,7 @@ class KnownInputs:
         return rows(pairs) if bias is None else with_hidden_pairs(rows, pairs, bias)
 
     def anywhere(self, axes: AttentionAxes, rows: Tensor | None) -> Tensor | None:
-        """Return all queries for which one of the rows beside them is chosen, (B, T, ...)."""
+        """Return all queries of examples in which one of the rows is chosen, (B, T, ...)."""
         if rows is None:
             return None
         chosen = combine_masks(rows, self._masks[0])
@@ -907,8 +907,8 @@ def _product(lengths: tuple[Any, ...]) -> Any:
 def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
     """Return `dense(x)` for x (B, T, ...), with correct bias axes and the batch size of x.
 
-    All positions are passed as those of one example: TensorFlow would multiply the examples one by
-    one, and sum a gradient of the kernel for each.
+    All positions are passed as positions of one example: TensorFlow would multiply the examples
+    one by one, and sum a gradient of the kernel for each.
 
     On TensorFlow `keras.ops.add` (3.15.1) treats an operand with a single axis longer than 1 as a
     bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T instead of N. A

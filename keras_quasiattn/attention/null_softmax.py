@@ -121,7 +121,7 @@ class MultiHeadNullSoftmax(MultiHeadQuasiAttention):
     Args:
         null_score: b. Defaults to 0.0, which adds 1 to the denominator ("softmax off by one").
             "learned" means a trainable b for each head, an attention sink, from 0 at the start.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

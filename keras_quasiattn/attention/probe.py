@@ -38,7 +38,7 @@ class AttentionMap(NamedTuple):
 def attention_layers(layer: keras.Layer) -> dict[str, keras.Layer]:
     """Return all built layers that can return attention scores, by path, `layer` included.
 
-    Layers whose scores are those of layers inside them, such as Transformer blocks, are left out.
+    Layers that return the scores of layers inside them, such as Transformer blocks, are left out.
 
     >>> from keras_quasiattn.models import TextClassifier
     >>> list(attention_layers(TextClassifier(vocabulary_size=9, num_classes=2, units=2)))
@@ -67,7 +67,7 @@ def _layers_inside(layer: keras.Layer) -> list[keras.Layer]:
 def probe(layer: keras.Layer, *args: Any, **kwargs: Any) -> tuple[Any, list[AttentionMap]]:
     """Call a layer or model; return its output and what every attention layer in it computed.
 
-    The output is that of a plain call, to rounding. `keras.layers.MultiHeadAttention` and its
+    The output equals a plain call, to rounding. `keras.layers.MultiHeadAttention` and its
     subclasses are seen too, so that a model can be compared with its copy from `swap_attention`.
     For the rest see `watching`.
 
@@ -97,7 +97,7 @@ def with_owners(
     lengths: Mapping[str, int],
     measured: Iterable[AttentionMap] | None = None,
 ) -> list[AttentionMap]:
-    """Return the maps with the owner of each axis: the sequence that has the axis's length.
+    """Return the maps with the sequence that each axis counts: the one of the same length.
 
     If two sequences have that length, rows belong to the first and columns to the last. A call in
     which all lengths differ leaves no doubt; its maps can be given as `measured`.

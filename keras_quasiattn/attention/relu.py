@@ -78,7 +78,7 @@ class MultiHeadReLU(MultiHeadQuasiAttention):
     `layers.MultiHeadSoftmax`.
 
     Args:
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

@@ -124,7 +124,7 @@ class MultiHeadSigmoid(MultiHeadQuasiAttention):
     Args:
         score_bias: b. Defaults to None, which means −log n for a query that sees n keys; a row of
             weights then sums to about 1 when training begins.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

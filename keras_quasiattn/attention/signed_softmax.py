@@ -97,7 +97,7 @@ class MultiHeadSignedSoftmax(MultiHeadQuasiAttention):
     one below −1e4, a mask for other attentions, is an error, which graphs cannot find.
 
     Args:
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

@@ -97,7 +97,7 @@ def attend(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Softmax of scores (..., T, S) over the keys that a mask shows, then sums of `value`.
 
-    Names, options and results are those of `scored.weighted_values`.
+    Names, options and results are as for `weighted_values`.
     """
     label = f"softmax {name.replace('_', ' of the ')}"
     return weighted_values(scores, value, mask, masked_softmax, label, name=name, **options)
@@ -211,30 +211,7 @@ class MultiHeadSoftmax(MultiHeadQuasiAttention):
     bias of −∞ hides the pair, as a mask does.
 
     Args:
-        num_heads: number of heads N.
-        key_dim: size H of each head for query and key.
-        value_dim: size of each head for value. Defaults to `key_dim`.
-        dropout: fraction of the weights dropped in training.
-        use_bias: whether the projections have biases.
-        output_shape: features of the output. Defaults to those of the query.
-        attention_axes: axes to attend over. Defaults to all axes between batch and features.
-        sliding_window: if set, a query sees only keys at most `sliding_window - 1` positions away.
-        flash_attention: None or False; there is no flash kernel.
-        kernel_initializer: initializer of the projection kernels.
-        bias_initializer: initializer of the projection biases.
-        kernel_regularizer: regularizer of the projection kernels.
-        bias_regularizer: regularizer of the projection biases.
-        activity_regularizer: regularizer of the projections' outputs.
-        kernel_constraint: constraint on the projection kernels.
-        bias_constraint: constraint on the projection biases.
-        use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
-        seed: seed of the dropout.
-        num_key_value_heads: heads G of keys and values, each for N / G heads of queries; divides N.
-            Their projections and caches have G heads. Defaults to N.
-        rotary_base: base of the angles by which positions rotate queries and keys
-            (`ops.rotary_embedding`), such as 10_000.0; `key_dim` is then even. Defaults to None: no
-            rotation.
-        **kwargs: `name`, `dtype` and the like.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

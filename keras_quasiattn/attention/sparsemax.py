@@ -17,7 +17,7 @@ Tensor = Any
 # Enough for the precision of float64 in rows of thousands of keys: powers up to 2, and up to 100,
 # which are steeper.
 _BISECTIONS, _BISECTIONS_IF_STEEP, _NEWTON_STEPS = 4, 8, 6
-# For powers below 1: the bits of a float, and those of the number of keys.
+# For powers below 1: the bits of a float, plus the bits of the number of keys.
 _BISECTIONS_OF_WEIGHT = {"float32": 40, "float64": 68}
 
 
@@ -97,7 +97,7 @@ def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) ->
 
     Sparse weights depend on differences only, and are 0 for entries that are 1 below the highest.
     An entry below −2 thus does not matter. The difference is taken before the product, whose
-    rounding would be that of large scores. A row without visible entries is all zeros.
+    rounding would be as coarse as for large scores. A row without visible entries is all zeros.
     """
     lowest = -math.inf
     if mask is not None:
@@ -218,7 +218,7 @@ class MultiHeadSparsemax(MultiHeadQuasiAttention):
     `layers.MultiHeadSoftmax`.
 
     Args:
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Returns:
         (B, T, features); with `return_attention_scores`, a tuple of that and the weights

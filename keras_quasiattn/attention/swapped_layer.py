@@ -11,7 +11,7 @@ from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 
-# The constructor arguments that all multi-head layers share; the others define one mechanism.
+# The constructor arguments that all multi-head layers share; the others define one attention.
 _INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
 _SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
 # The arguments of `keras.layers.GroupQueryAttention` that have another name in multi-head layers.

@@ -47,7 +47,7 @@ def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> 
     """Check the input shapes of a multi-head layer.
 
     Raises a `ValueError` naming the first input whose features are unknown, whose rank is below 3,
-    or whose rank differs from that of "query". `shapes` has "query" first; None stands for an
+    or whose rank differs from the rank of "query". `shapes` has "query" first; None stands for an
     absent input.
     """
     rank = len(shapes["query"] or ())

@@ -48,7 +48,7 @@ def pairwise_l1(
 
     Args:
         x: (..., T, D).
-        y: (..., S, D); leading dimensions broadcast against those of `x`.
+        y: (..., S, D); leading dimensions broadcast against `x`.
         weights: optional (D,), one factor per feature, of any sign.
         implementation: "reference" makes a (..., T, S, D) tensor of differences. "blockwise"
             computes one tile of keys at a time, forward and backward, and makes no tensor larger
@@ -133,8 +133,8 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
 
         shape = (ops.shape(arguments[0])[0], target, size)
         # Tiles (B, T, size) are joined to (B, T, count · size), then cut to (B, T, S).
-        room = empty_tiles(count, shape, arguments[0].dtype)
-        return joined(loop(0, count, add, room), shape, 2)[..., :source], gradient
+        buffer = empty_tiles(count, shape, arguments[0].dtype)
+        return joined(loop(0, count, add, buffer), shape, 2)[..., :source], gradient
 
     flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
     result = distances(*flat, *([] if weights is None else [weights]))

@@ -58,18 +58,18 @@ def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor
 def relative_buckets(
     offsets: Tensor, num_buckets: int, max_distance: int, bidirectional: bool
 ) -> Tensor:
-    """T5's bucket of each offset, the position of a key less that of a query.
+    """T5's bucket of each offset: position of the key minus position of the query.
 
     Near distances have a bucket each; farther ones share buckets whose width grows as their
     logarithm, up to `max_distance`, beyond which all share the last. With `bidirectional`, keys
     behind a query have the first half of the buckets and keys ahead the second; otherwise keys
-    ahead have that of distance 0.
+    ahead have the bucket of distance 0.
 
     Args:
         offsets: integers of any shape.
         num_buckets: the number of buckets.
         max_distance: the distance at which the last bucket begins.
-        bidirectional: whether keys ahead of a query have buckets of their own.
+        bidirectional: whether keys ahead of a query have separate buckets.
 
     Returns:
         integers in [0, `num_buckets`), of the shape of `offsets`.

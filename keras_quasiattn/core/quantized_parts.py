@@ -16,7 +16,7 @@ class QuantizedParts:
 
     `model.quantize` exchanges the weights of sublayers, of which the configuration of the layer
     around them knows nothing: Keras (3.15) would make them with float weights and refuse the file.
-    So the layer stores beside its own weights how its sublayers are quantized, and quantizes them
+    So the layer also stores how its sublayers are quantized, and quantizes them
     before Keras loads their weights, wherever the layer stands.
     """
 

@@ -45,7 +45,7 @@ def dropout_keys(seed: Tensor, batch_size: Any) -> Tensor:
 def random_bits(keys: Tensor, rows: Tensor, columns: Tensor, count: int) -> Tensor:
     """Return integers of `count` random bits, int32 (batch_size, t, s).
 
-    `keys`, `rows` and `columns` are those of `dropout_keep`.
+    `keys`, `rows` and `columns` are as for `dropout_keep`.
     """
     row_keys = _mix(ops.expand_dims(keys, 1) + ops.expand_dims(rows, 0) * _ROW)  # (batch_size, t)
     bits = _mix(ops.expand_dims(row_keys, 2) + columns * _COLUMN)  # (batch_size, t, s)
@@ -103,6 +103,6 @@ def uniform_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 1) -> Tenso
 def gumbel_noise(seed: Tensor, shape: tuple[Any, ...], draws: int = 2) -> Tensor:
     """Return Gumbel(0, 1) draws in float32, (..., S, draws), between −2.9 and 16.7.
 
-    The arguments are those of `uniform_noise`.
+    The arguments are as for `uniform_noise`.
     """
     return -ops.log(-ops.log(uniform_noise(seed, shape, draws)))

@@ -21,7 +21,7 @@ def as_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str = "bias") -> T
 
     Args:
         bias: floats that broadcast to `shape`.
-        shape: that of the scores, (..., T, S); None stands for an unknown length.
+        shape: shape of the scores, (..., T, S); None stands for an unknown length.
         name: the argument's name, for the error message.
 
     Raises:

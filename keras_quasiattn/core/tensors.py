@@ -74,7 +74,7 @@ def as_dtype(value: Any, dtype: str) -> Tensor:
 
 
 def weighted_sum(equation: str, weights: Tensor, value: Tensor) -> Tensor:
-    """Return an einsum computed in the dtype of the weights and returned in that of the values."""
+    """Compute an einsum in the dtype of the weights; return it in the dtype of the values."""
     return ops.cast(ops.einsum(equation, weights, ops.cast(value, weights.dtype)), value.dtype)
 
 

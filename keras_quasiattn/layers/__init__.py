@@ -7,6 +7,7 @@ from keras_quasiattn.attention.differential import MultiHeadDifferential
 from keras_quasiattn.attention.entmax import MultiHeadEntmax
 from keras_quasiattn.attention.forgetting import MultiHeadForgetting
 from keras_quasiattn.attention.gated import MultiHeadGated
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.null_softmax import MultiHeadNullSoftmax
 from keras_quasiattn.attention.relu import MultiHeadReLU
 from keras_quasiattn.attention.sigmoid import MultiHeadSigmoid
@@ -59,6 +60,7 @@ __all__ = [
     "MultiHeadForgetting",
     "MultiHeadGated",
     "MultiHeadNullSoftmax",
+    "MultiHeadQuasiAttention",
     "MultiHeadReLU",
     "MultiHeadSigmoid",
     "MultiHeadSignedSoftmax",

@@ -19,7 +19,7 @@ class DotAttention(PairAttention):
 
     k = v·W;  w = softmax(u·kᵀ);  output = w·v
 
-    With `attention="coda"` the weights are those of CoDA for u and k. If a mean is subtracted, it
+    With `attention="coda"` the weights are CoDA's for u and k. If a mean is subtracted, it
     is taken within each row of u, so positions of u do not affect each other. Masked positions of v
     get weight exactly 0. Masked rows of u are exactly 0 in the output, and so are all rows if v is
     fully masked. Values at masked positions, NaN included, have no effect. The output keeps the
@@ -29,12 +29,12 @@ class DotAttention(PairAttention):
     repeatedly needs to project it only once.
 
     Args:
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+        attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
+            multi-head layer adds, such as `layers.MultiHeadSigmoid`.
         kernel_initializer: initializer of W. Defaults to "glorot_uniform".
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -77,7 +77,7 @@ class DotAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Create W and the learned weights of the attention mechanism."""
+        """Create W and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
         self.key_projection = Dense(
             inputs_shape[0][-1],

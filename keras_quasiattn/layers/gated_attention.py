@@ -270,7 +270,7 @@ class GatedAttention(AttentionPooling):
     the backward pass. Otherwise they are binary, [p_t ≥ threshold] or seeded samples from
     Bernoulli(p_t), and scores, softmax and sum are computed for the open positions only. If all
     gates of a text are closed, the position with the highest p_t is opened. With all gates open,
-    the result is that of `SoftAttention`.
+    the result equals `SoftAttention`.
 
     With `convolution`, the states are h = convolution(inputs), and these too are computed for the
     open positions only: the network, which reads the inputs, decides before anything else is
@@ -406,13 +406,13 @@ class GatedAttention(AttentionPooling):
         check_sequence(shape, "gate_inputs")
         if not self.gate_network.built:
             self.gate_network.build(shape)
-        told = tuple(self.gate_network.compute_output_shape(shape))
-        if len(told) not in (2, 3) or (len(told) == 3 and told[-1] != 1):
+        found = tuple(self.gate_network.compute_output_shape(shape))
+        if len(found) not in (2, 3) or (len(found) == 3 and found[-1] != 1):
             raise ValueError(
                 "`network` must return one logit per position, with shape (B, T) or (B, T, 1). "
-                f"Received: a network with output shape {told}"
+                f"Received: a network with output shape {found}"
             )
-        self.gates.build(told[:2])
+        self.gates.build(found[:2])
 
     def call(  # type: ignore[override]  # `gate_inputs` comes before the mask
         self,

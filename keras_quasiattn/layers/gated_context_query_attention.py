@@ -20,7 +20,7 @@ class GatedContextQueryAttention(PairAttention):
     a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];
     output = r ⊙ sigmoid(r·W_g)
 
-    With `attention="coda"` the weights are those of CoDA for a and b, c = M·Q, and the rest is
+    With `attention="coda"` the weights are CoDA's for a and b, c = M·Q, and the rest is
     unchanged. If P and Q then have equally many features, W_mem is W_in, because CoDA uses one
     projection F for both. A context may be its own query.
 
@@ -30,12 +30,12 @@ class GatedContextQueryAttention(PairAttention):
 
     Args:
         units: size of a and b.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+        attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
+            multi-head layer adds, such as `layers.MultiHeadSigmoid`.
         dropout: rate in [0, 1) of the dropout before W_g.
         input_dropout: rate in [0, 1) of the dropout before W_in and W_mem. Usually 0 is best with
             "coda": dropping different features of two equal words creates a distance between them.
@@ -95,7 +95,7 @@ class GatedContextQueryAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Create W_in, W_mem, W_g and the learned weights of the attention mechanism."""
+        """Create W_in, W_mem, W_g and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
         self.context_projection = self._dense(

@@ -174,7 +174,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Build F and creates d."""
+        """Build F and create d."""
         check_sequence(inputs_shape, "inputs")
         self.network.build(inputs_shape)
         size = 2 * self.max_distance + 3 if self.signed else self.max_distance + 2

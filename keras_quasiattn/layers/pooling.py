@@ -309,7 +309,7 @@ class LocalAttention(AttentionPooling):
     α_s = softmax(e)_s over |s − p| ≤ D, times exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
 
     S is the number of real positions. h_last is the state at the last of them; it stands in for the
-    decoder state used in the paper. The scores are those of `SoftAttention`, so the two layers
+    decoder state used in the paper. The scores are as in `SoftAttention`, so the two layers
     differ only in where they attend. Masked positions get weight exactly 0, and values there, NaN
     included, have no effect. A sequence with nothing to attend to gives exactly 0. The layer
     consumes the mask: its output has none.

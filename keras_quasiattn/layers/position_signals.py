@@ -234,7 +234,7 @@ class RelativePositionBias(keras.layers.Layer):
         return ops.cast(bias, self.compute_dtype)
 
     def compute_mask(self, *args: Any, **kwargs: Any) -> None:
-        """Return None: the bias has no positions of its own to mask."""
+        """Return None: the bias has no positions to mask."""
 
     def compute_output_spec(self, query: Any, key: Any = None) -> Any:
         """Return the symbolic bias (N, T, S)."""

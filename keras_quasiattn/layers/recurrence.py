@@ -18,7 +18,7 @@ class OrthogonalInitializer(keras.initializers.Orthogonal):
     """`keras.initializers.Orthogonal` for every dtype: 16-bit kernels are drawn in float32.
 
     PyTorch has no QR decomposition in float16 and bfloat16. In float32 and float64 the values are
-    those of Keras. That holds for a global seed too if a layer is given this class instead of an
+    the same as Keras'. That holds for a global seed too if a layer gets this class instead of an
     instance: the layer then creates the instance at the point where it would create Keras' own.
 
     >>> kernel = OrthogonalInitializer(seed=1)((2, 2), dtype="float16")

@@ -30,7 +30,7 @@ class AttentiveSpanPointer(PairAttention):
 
     Args:
         units: size of the tanh layers.
-        kernel_initializer: initializer of every kernel except those of the GRU.
+        kernel_initializer: initializer of every kernel except in the GRU.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
     Call arguments:

@@ -51,13 +51,13 @@ class TransformerDecoder(TransformerBlock):
     while it is causal, the cross-attention by `center_per_query`.
 
     `start_cache` and `step` compute one position at a time, and `prefill` the first ones at once.
-    At real positions, the outputs equal those of one causal call on the whole sequence without
+    At real positions, the outputs equal one causal call on the whole sequence without
     dropout and without attention masks.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of a mechanism or an unbuilt layer, as for `TransformerEncoder`. The block
+        attention: name of an attention or an unbuilt layer, as for `TransformerEncoder`. The block
             makes its attentions from it.
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.
@@ -75,8 +75,8 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
         encoder_mask: mask of `encoder`, (B, S).
         training: whether dropout is on.
-        return_attention_scores: whether to return the weights too: those of the cross-attention if
-            there is one, (B, N, T, S), then those of the self-attention, (B, N, T, T).
+        return_attention_scores: whether to return the weights too: of the cross-attention, if there
+            is one, (B, N, T, S), then of the self-attention, (B, N, T, T).
         decoder_attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T) of
             the self-attention, True = the query of the row attends to the key of the column.
         encoder_attention_mask: the same of the cross-attention, (B, T, S), (T, S) or (B, N, T, S).

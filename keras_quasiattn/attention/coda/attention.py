@@ -50,7 +50,7 @@ def scaling_factor(scaling: str, features: int, paper: float) -> float:
 
     "mean": 1/features, which makes E a mean product and N a mean difference of features. For every
     number of features, tanh then starts where it is steep, and a sigmoid gate of unit normals at
-    2·sigmoid(−1.13) ≈ 0.49. "paper": the factor in the mechanism's own equation. "none": 1.
+    2·sigmoid(−1.13) ≈ 0.49. "paper": the factor in the equation of the paper. "none": 1.
     """
     check_choice(scaling, ("mean", "paper", "none"), "scaling")
     return {"mean": 1 / features, "paper": paper, "none": 1.0}[scaling]
@@ -416,7 +416,10 @@ class CoDAOptions(Attention):
         mask_a: Tensor | None,
         mask_b: Tensor | None,
         *,
-        learned: dict[str, Any],
+        value_a: Tensor,
+        value_b: Tensor,
+        return_scores: bool = False,
+        learned: dict[str, Any] | None = None,
         **options: Any,
     ) -> tuple[Tensor, ...]:
         """Call `ops.coda_pair`: one weight matrix serves both directions."""
@@ -425,7 +428,17 @@ class CoDAOptions(Attention):
                 "`center_per_query` must be False where one weight matrix serves both directions. "
                 "Received: center_per_query=True"
             )
-        return coda_pair(a, b, mask_a, mask_b, **self._matrix(learned), **options)
+        return coda_pair(
+            a,
+            b,
+            mask_a,
+            mask_b,
+            value_a=value_a,
+            value_b=value_b,
+            return_scores=return_scores,
+            **self._matrix(learned or {}),
+            **options,
+        )
 
     def _matrix(self, learned: dict[str, Any]) -> dict[str, Any]:
         """Return the options that define M, with α and β times the scaling factor."""
@@ -495,7 +508,7 @@ class MultiHeadCoDA(MultiHeadQuasiAttention):
             from a decoder to its encoder.
         implementation: "auto" or an implementation of `ops.coda_attention`; it never changes the
             result.
-        **arguments: those of `layers.MultiHeadQuasiAttention`, `num_heads` and `key_dim` first.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
 
     Call arguments:
         query: (B, T, features), or with more axes between batch and features.

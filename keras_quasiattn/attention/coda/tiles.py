@@ -103,8 +103,8 @@ class TiledWeights:
         masks: which pairs attend.
         dropout: fraction of M to drop.
         dropout_keys: (B,) integers, or None.
-        bias_lead: the lengths that the first axis of "bias" merges; each is 1 or that of the masks'
-            `lead`.
+        bias_lead: the lengths that the first axis of "bias" merges; each is 1 or the
+            length in the masks' `lead`.
     """
 
     rule: WeightRule
@@ -138,7 +138,7 @@ class Tile:
 class Tiles:
     """The tensors of one pass, with the key axis padded to whole tiles.
 
-    The arguments are those of `tiled_sums`.
+    The arguments are as for `tiled_sums`.
     """
 
     def __init__(self, weights: TiledWeights, tensors: dict[str, Tensor]) -> None:

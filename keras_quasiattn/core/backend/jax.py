@@ -1,4 +1,4 @@
-"""JAX: its own elementwise functions and sums, because those of Keras round float64 to float32."""
+"""JAX: JAX's elementwise functions and sums, because Keras' versions round float64 to float32."""
 
 import functools
 from collections.abc import Callable, Sequence

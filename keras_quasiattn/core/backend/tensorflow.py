@@ -1,4 +1,4 @@
-"""TensorFlow: how a call or graph will run, and operations that are faster than those of Keras."""
+"""TensorFlow: how a call or graph will run, and operations that are faster than in Keras."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -44,8 +44,8 @@ def may_branch(x: Tensor) -> bool:
     return runs_op_by_op()
 
 
-# What Keras calls the graphs of its own steps in `fit`, `evaluate` and `predict`. It keeps these
-# functions out of whatever is saved or exported.
+# The names that Keras gives to the graphs of its steps in `fit`, `evaluate` and `predict`. It keeps
+# these functions out of whatever is saved or exported.
 _STEPS_OF_KERAS = {
     *("one_step_on_data", "one_step_on_iterator", "one_step_on_data_distributed"),
     *("multi_step_on_data", "multi_step_on_iterator"),

@@ -34,7 +34,7 @@ def l1_distances(x: Tensor, y: Tensor) -> Tensor:
 def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor]:
     """Return the gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
 
-    The kernel is that of `torch.cdist`'s own derivative. PyTorch's public ways to it would compute
+    The kernel is the derivative of `torch.cdist`. PyTorch's public ways to it would compute
     the distances again.
 
     Args:

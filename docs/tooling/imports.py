@@ -1,8 +1,8 @@
-"""Draws which folders of the package import which: `python docs/tooling/rooms.py` writes the SVG.
+"""Draw which folders of the package import which: `python docs/tooling/imports.py` writes the SVG.
 
-A box is a folder or file directly in the package, or with `python docs/tooling/rooms.py ops`,
-directly in `ops`. It stands above everything that it imports, so every arrow points down. Its row
-is the length of the longest chain of imports below it.
+A box is a folder or file directly in the package or, with `python docs/tooling/imports.py
+attention`, directly in `attention`. It stands above everything that it imports, so every arrow
+points down. Its row is the length of the longest chain of imports below it.
 """
 
 import ast
@@ -15,19 +15,19 @@ IMAGES = ROOT / "docs" / "images"
 WIDTH, HEIGHT, GAP_X, GAP_Y = 150, 34, 22, 46
 
 
-def parts(room: Path) -> dict[str, list[Path]]:
+def parts(folder: Path) -> dict[str, list[Path]]:
     """The Python files of each box, by the name of the box."""
     found: dict[str, list[Path]] = {}
-    for path in sorted(room.rglob("*.py")):
-        name = path.relative_to(room).parts[0].removesuffix(".py")
+    for path in sorted(folder.rglob("*.py")):
+        name = path.relative_to(folder).parts[0].removesuffix(".py")
         if not name.startswith("_"):
             found.setdefault(name, []).append(path)
     return found
 
 
-def imports(room: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
+def imports(folder: Path, files: dict[str, list[Path]]) -> dict[str, set[str]]:
     """The other boxes that each box imports from."""
-    prefix = ".".join(room.relative_to(ROOT).parts) + "."
+    prefix = ".".join(folder.relative_to(ROOT).parts) + "."
     found = {}
     for name, paths in files.items():
         modules = {
@@ -57,10 +57,10 @@ def rows_of(edges: dict[str, set[str]]) -> list[list[str]]:
     return [sorted(name for name in edges if depth(name) == row) for row in range(deepest, -1, -1)]
 
 
-def picture(room: Path) -> str:
-    """The drawing of one room as SVG."""
-    files = parts(room)
-    edges = imports(room, files)
+def picture(folder: Path) -> str:
+    """The drawing of one folder as SVG."""
+    files = parts(folder)
+    edges = imports(folder, files)
     rows = rows_of(edges)
     width = max(map(len, rows)) * (WIDTH + GAP_X) + GAP_X
     height = len(rows) * (HEIGHT + GAP_Y)
@@ -96,10 +96,10 @@ def picture(room: Path) -> str:
 
 def main() -> None:
     """Run the command line."""
-    rooms = sys.argv[1:] or [""]
-    for room in rooms:
-        target = IMAGES / f"rooms{'_' if room else ''}{room.replace('/', '_')}.svg"
-        target.write_text(picture(ROOT / "keras_quasiattn" / room), encoding="utf-8")
+    folders = sys.argv[1:] or [""]
+    for folder in folders:
+        target = IMAGES / f"imports{'_' if folder else ''}{folder.replace('/', '_')}.svg"
+        target.write_text(picture(ROOT / "keras_quasiattn" / folder), encoding="utf-8")
         print(target.relative_to(ROOT))
 
 
