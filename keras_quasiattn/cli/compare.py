@@ -13,6 +13,7 @@ from keras_quasiattn.cli.experiments import compare_files
 from keras_quasiattn.cli.layout import TaskCommand
 from keras_quasiattn.cli.task_options import makes_task
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.attention_options import models_with_attention
 
 if TYPE_CHECKING:
     from keras_quasiattn.tasks import Task
@@ -50,9 +51,8 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _model_with_attention(task: Any) -> str:
-    """The task's first model that takes any attention."""
-    options = next(iter(task.presets.values()))
-    return next(one for one in task.models if "attention" in options.for_model(one).model)
+    """Return the task's first model that takes any attention."""
+    return models_with_attention(task)[0]
 
 
 @cli.command(

@@ -61,12 +61,7 @@ def _of_mechanisms(options: Mapping[str, Any]) -> dict[str, list[Any]]:
     A model of any attention has them within `model.attention_options`; another has options of its
     own, which start with the name of its mechanism.
     """
-    space = {
-        f"model.{name}_{option}": list(values)
-        for name, layer in ATTENTIONS.items()
-        for option, values in layer.options_class.search_space.items()
-        if f"model.{name}_{option}" in options
-    }
+    space: dict[str, list[Any]] = {}
     chosen = options.get("model.attention")
     if chosen in ATTENTIONS:
         for option, values in ATTENTIONS[chosen].options_class.search_space.items():
