@@ -93,6 +93,24 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
             that do not fit together.
         TypeError: a subclass overrides `_compute_attention` or the like, which nothing would call.
 
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Example:
+    >>> import dataclasses
+    >>> from keras_quasiattn.attention import ScoreAttention
+    >>> @dataclasses.dataclass
+    ... class Same(ScoreAttention):
+    ...     def weights(self, scores, mask, learned):
+    ...         weights = keras.ops.ones_like(scores) / scores.shape[-1]
+    ...         return weights if mask is None else keras.ops.where(mask, weights, 0.0)
+    >>> class MultiHeadMean(MultiHeadQuasiAttention):
+    ...     options_class = Same
+    >>> x = keras.ops.ones((2, 5, 16))
+    >>> tuple(MultiHeadMean(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
     Attributes:
         options_class: class of the attention; its fields are constructor arguments and read-only
             attributes of the layer.
