@@ -116,7 +116,7 @@ class Forgetting(ScoreAttention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """Return the sum of a pair's gates and its addition, 2, besides D and V."""
+        """Count the sum of a pair's gates and its addition, 2, besides D and V."""
         return super().operations(queries, keys, features, value_features + 2, heads)
 
 

@@ -211,7 +211,7 @@ class GateOptions:
 
 
 class Gates(QuantizedParts, keras.layers.Layer):
-    """Draws gates from logits: soft with Gumbel noise in training, binary otherwise.
+    """Draw gates from logits: soft with Gumbel noise in training, binary otherwise.
 
     When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss,
     averaged over the rows with T > 0 (T = number of visible positions of a row). It reports this

@@ -32,7 +32,7 @@ class QuantizedParts:
             store[_STORED_AS] = np.frombuffer(json.dumps(quantized).encode(), "uint8")
 
     def load_own_variables(self, store: Any) -> None:
-        """Quantize the sublayers as they were, and loads the layer's own weights."""
+        """Quantize the sublayers as they were, and load the layer's own weights."""
         own = {name: store[name] for name in store.keys()}  # noqa: SIM118 - not a dict
         stored = own.pop(_STORED_AS, None)
         if stored is not None:

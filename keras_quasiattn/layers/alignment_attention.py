@@ -52,7 +52,7 @@ def alignment_attention(
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AlignmentAttention(OneWayAttention):
-    """Returns, for every position of u, a weighted sum of the positions of v that match it.
+    """Return, for every position of u, a weighted sum of the positions of v that match it.
 
     a = tanh(u·W_u)·tanh(v·W_v)ᵀ;  w = softmax(a);  output = w·v
 

@@ -15,7 +15,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class ConflictAttention(OneWayAttention):
-    """Returns, for every position of u, a weighted sum of the positions of v that contrast with it.
+    """Return, for every position of u, a weighted sum of the positions of v that contrast with it.
 
     a[i, j] = W_s·|tanh(u_i·W_u) − tanh(v_j·W_v)|;  w = softmax(a);  output = w·v
 

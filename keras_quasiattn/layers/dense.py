@@ -42,7 +42,7 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DenseStack(QuantizedParts, keras.layers.Layer):
-    """Repeats dropout and a dense layer with ReLU `num_layers` times.
+    """Repeat dropout and a dense layer with ReLU `num_layers` times.
 
     Args:
         units: size of every dense layer.

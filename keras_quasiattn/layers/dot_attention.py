@@ -15,7 +15,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DotAttention(PairAttention):
-    """Pools v for every position of u, weighted by dot products of u with projected v.
+    """Pool v for every position of u, weighted by dot products of u with projected v.
 
     k = v·W;  w = softmax(u·kᵀ);  output = w·v
 

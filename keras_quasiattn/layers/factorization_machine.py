@@ -79,7 +79,7 @@ class FactorizationWeights(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class FactorizationMachine(keras.layers.Layer):
-    """Maps the features of every position to one number: a linear score plus pairwise products.
+    """Map the features of every position to one number: a linear score plus pairwise products.
 
     y = w₀ + w·z + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
 

@@ -18,7 +18,7 @@ _TWO = "`inputs` must be a list [a, b] of two tensors of shape (batch, length, f
 
 
 class PairAttention(QuantizedParts, keras.layers.Layer):
-    """Takes [a, b] and returns a new version of each; subclasses implement `attend`.
+    """Take [a, b] and return a new version of each; subclasses implement `attend`.
 
     Values at masked positions are set to 0 before `attend`, and each output keeps the mask of its
     input.
@@ -146,7 +146,7 @@ def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
 
 
 class OneWayAttention(PairAttention):
-    """Takes [u, v]; every position of u attends to v: (B, T, features of v).
+    """Take [u, v]; every position of u attends to v: (B, T, features of v).
 
     The projections are tanh(u·W_u) and tanh(v·W_v); subclasses implement `weigh`.
 

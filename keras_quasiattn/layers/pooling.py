@@ -172,7 +172,7 @@ Shape = tuple[int | None, ...]
 
 
 class AttentionPooling(QuantizedParts, keras.layers.Layer):
-    """Pools (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
+    """Pool (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
 
     Args:
         final_tanh: whether to apply tanh to the pooled vector.
@@ -253,7 +253,7 @@ class AttentionPooling(QuantizedParts, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class SoftAttention(AttentionPooling):
-    """Pools a sequence to a mean of its states, weighted by a softmax of scores of the states.
+    """Pool a sequence to a mean of its states, weighted by a softmax of scores of the states.
 
     e_t = wᵀ·tanh(h_t);  α = softmax(e);  r = Σ_t α_t·h_t
 
@@ -303,7 +303,7 @@ class SoftAttention(AttentionPooling):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class LocalAttention(AttentionPooling):
-    """Pools the part of a sequence around a predicted position (local-p).
+    """Pool the part of a sequence around a predicted position (local-p).
 
     p = S·sigmoid(vᵀ·tanh(W·h_last));  e_s = wᵀ·tanh(h_s);
     α_s = softmax(e)_s over |s − p| ≤ D, times exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
@@ -409,7 +409,7 @@ class LocalAttention(AttentionPooling):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MaskedPooling(keras.layers.Layer):
-    """Pools a sequence over its real positions; a sequence with none gives zeros, not NaN.
+    """Pool a sequence over its real positions; a sequence with none gives zeros, not NaN.
 
     mean: Σ_l mask[l]·x[l] / Σ_l mask[l];  sum: Σ_l mask[l]·x[l];
     max: the largest x[l] with mask[l]

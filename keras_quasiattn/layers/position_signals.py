@@ -15,7 +15,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TimingSignal(keras.layers.Layer):
-    """Adds to every position t a fixed vector of sines and cosines of t.
+    """Add to every position t a fixed vector of sines and cosines of t.
 
     signal[t] = [sin(t·r_0) … sin(t·r_{h−1}), cos(t·r_0) … cos(t·r_{h−1})], h = D // 2,
     r_i = max_timescale^(−i / (h − 1))
@@ -83,7 +83,7 @@ class TimingSignal(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class StepSignal(keras.layers.Layer):
-    """Adds a learned vector for the current step to every position.
+    """Add a learned vector for the current step to every position.
 
     output = x + √D·table[step], table drawn from N(0, 1/D)
 

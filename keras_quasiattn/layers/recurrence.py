@@ -104,7 +104,7 @@ Shape = tuple[int | None, ...]
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
-    """Reads a sequence in both directions.
+    """Read a sequence in both directions.
 
     h_t = [GRU→(x)_t; GRU←(x)_t], where x has passed a dropout that drops a feature at all positions
     or at none

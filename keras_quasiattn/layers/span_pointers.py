@@ -19,7 +19,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentiveSpanPointer(PairAttention):
-    """Computes two logits per passage position: that an answer span starts or ends there.
+    """Compute two logits per passage position: that an answer span starts or ends there.
 
     h₀ = Σ_s softmax_s(v_q·tanh(q_s·W_q))·q_s;  start_t = v·tanh(p_t·W_p + h₀·W_h);
     h₁ = GRU(Σ_t softmax_t(start)·p_t, h₀);  end_t = v·tanh(p_t·W_p + h₁·W_h)
@@ -166,7 +166,7 @@ def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
-    """Gives each position two logits: that the answer span begins there, and that it ends there.
+    """Give each position two logits: that the answer span begins there, and that it ends there.
 
     h = BiGRU(x);  start = h·w_s;  h' = BiGRU(h);  end = h'·w_e
 

@@ -9,7 +9,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TokenEmbedding(keras.layers.ReversibleEmbedding):
-    """Turns token ids into vectors and, with `reverse=True`, vectors into logits by the same table.
+    """Turn token ids into vectors and, with `reverse=True`, vectors into logits by the same table.
 
     vectors = √D·table[ids];  logits = vectors·tableᵀ in float32; table drawn from N(0, 1/D)
 

@@ -456,7 +456,7 @@ class CoDAOptions(Attention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """For each pair: D for E, D for the terms |q − k| of N, 1 for tanh(E) times the gate."""
+        """Count for each pair D for E, D for the terms of N, 1 for tanh(E) times the gate."""
         pairs = heads * queries * keys
         return super().operations(queries, keys, features, value_features, heads) + pairs * (
             features + 1

@@ -104,7 +104,7 @@ def needs_static_shapes(x: Tensor) -> bool:
 
 
 def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
-    """Sum of rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment.
+    """Sum rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment.
 
     TensorFlow's sorted reductions are twice as fast as the unsorted ones that Keras calls.
     """

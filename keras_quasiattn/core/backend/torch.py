@@ -75,7 +75,7 @@ def needs_static_shapes(x: Tensor) -> bool:
 
 
 def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
-    """Sum of the rows of `data` (K, ...) by `segment_ids` (K,); 0 for a segment without rows."""
+    """Sum the rows of `data` (K, ...) by `segment_ids` (K,); 0 for a segment without rows."""
     zeros = torch.zeros((num_segments, *data.shape[1:]), dtype=data.dtype, device=data.device)
     return zeros.index_add(0, segment_ids, data)
 
