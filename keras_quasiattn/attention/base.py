@@ -63,6 +63,8 @@ class Attention:
     Attributes:
         counts_pairs: whether it counts pairs, so that pairs of masked queries must be hidden
             although no weight depends on them.
+        rows_are_independent: whether the weights of a query depend on no other query, so that
+            `attend` may be called for a tile of queries at a time.
         needs_one_projection: whether both sequences need the same projection, because features are
             subtracted from each other.
         pair_score_count: number of weight matrices that `pair` returns.
@@ -74,6 +76,7 @@ class Attention:
     """
 
     counts_pairs: ClassVar[bool] = False
+    rows_are_independent: ClassVar[bool] = True
     needs_one_projection: ClassVar[bool] = False
     pair_score_count: ClassVar[int] = 2
     score_parts: ClassVar[int] = 1
@@ -325,10 +328,12 @@ def weighted_values(
     bias: Tensor | None = None,
     low_scores_delete: bool = True,
     return_scores: bool = False,
+    first_row: Any = 0,
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Sum `value` with the weights that `weigh` makes of scores (..., T, S) + bias.
 
-    An active recording stores the weights under `name`. Unless `low_scores_delete`, a low bias that
+    An active recording stores the weights under `name`. `first_row` is the position of the first
+    query, by which dropout chooses weights. Unless `low_scores_delete`, a low bias that
     is not −∞ is an error.
 
     Returns:
@@ -352,7 +357,7 @@ def weighted_values(
         if not low_scores_delete:
             check_not_low(bias, mask)
         weights = with_hidden_pairs(weights_of, mask, bias)
-    kept = drop_weights(weights, dropout, dropout_seed) if dropout else weights
+    kept = drop_weights(weights, dropout, dropout_seed, first_row) if dropout else weights
     output = weighted_sum("...ts,...sv->...tv", kept, value)
     return (output, ops.cast(weights, value.dtype)) if return_scores else output
 

@@ -324,6 +324,7 @@ class Gated(GateOptions, ScoreAttention):
 
     label = "softmax weights"
     counts_pairs: ClassVar[bool] = True  # for cost and density
+    rows_are_independent: ClassVar[bool] = False  # its gates are drawn once
     # Xue et al. 2019, "Text Classification".
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "temperature": (0.5, 1.0, 1.5, 2.0),

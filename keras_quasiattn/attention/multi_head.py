@@ -1,6 +1,7 @@
 """The multi-head layer that every attention shares: projections, masks, heads, and one hook."""
 
 import dataclasses
+import functools
 import inspect
 import math
 import string
@@ -10,6 +11,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import Attention, training_call
+from keras_quasiattn.attention.by_rows import attend_by_rows, is_large
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
     check_positive_integer,
@@ -246,9 +248,12 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         Returns:
             (B, ..., N, T, V) or, with `return_scores`, that and the weights (B, ..., N, T, S).
         """
-        return self.options.attend(
-            query, key, value, mask, learned=self._learned, scale=self.key_dim**-0.5, **options
-        )
+        options |= {"learned": self._learned, "scale": self.key_dim**-0.5}
+        attend = self.options.attend
+        shown = options["return_scores"] or recording.active.get() is not None
+        if self.options.rows_are_independent and not shown and is_large(query, key):
+            attend = functools.partial(attend_by_rows, attend)
+        return attend(query, key, value, mask, **options)
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
         """Create projections and learned weights; a `ValueError` if shapes do not fit together."""

@@ -67,7 +67,7 @@ def dropout_keep(keys: Tensor, rows: Tensor, columns: Tensor, rate: float) -> Te
     return ops.greater_equal(random_bits(keys, rows, columns, _BITS), round(rate * (1 << _BITS)))
 
 
-def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
+def drop_weights(weights: Tensor, rate: float, seed: Tensor | None, first_row: Any = 0) -> Tensor:
     """Set a fraction `rate` of `weights` (..., T, S) to 0, and divide the rest by 1 − `rate`."""
     if not rate:
         return weights
@@ -75,6 +75,7 @@ def drop_weights(weights: Tensor, rate: float, seed: Tensor | None) -> Tensor:
     flat = ops.reshape(weights, (math.prod(shape[:-2]), *shape[-2:]))  # (B, T, S)
     keys = dropout_keys(seed, ops.shape(flat)[0])
     rows, columns = (ops.arange(length, dtype="int32") for length in shape[-2:])
+    rows = rows + first_row
     keep = dropout_keep(keys, rows, columns, rate)
     return ops.reshape(ops.where(keep, flat / (1 - rate), ops.cast(0, flat.dtype)), shape)
 

@@ -338,6 +338,7 @@ class CoDAOptions(Attention):
     """The arguments of `layers.CoDA` from `alpha` on, with the same meaning; checked here."""
 
     needs_one_projection: ClassVar[bool] = True
+    rows_are_independent: ClassVar[bool] = False  # and it has tiles of its own
     pair_score_count: ClassVar[int] = 1
     # Means over all pairs would make each query depend on the others.
     cross_attention_options: ClassVar[Mapping[str, Any]] = {"center_per_query": True}
@@ -456,7 +457,7 @@ class CoDAOptions(Attention):
     def operations(
         self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
     ) -> int:
-        """Count for each pair D for E, D for the terms of N, 1 for tanh(E) times the gate."""
+        """Count for each pair D for E, D for the terms of N, 1 for the product of both."""
         pairs = heads * queries * keys
         return super().operations(queries, keys, features, value_features, heads) + pairs * (
             features + 1

@@ -11,6 +11,9 @@
   the backend; None where it has none.
 - `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
+- `map_tiles(function, count, tiles, shared)`: function(index, **tile, **shared) for each index, one
+  after the other, stacked; `tiles` have an axis of `count` in front. The backward pass computes
+  each tile again.
 - `may_branch(x)`: whether a branch that the content of `x` decides is cheaper than both ways.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
@@ -37,6 +40,7 @@ l1_distances = getattr(_backend, "l1_distances", None)
 l1_gradients = getattr(_backend, "l1_gradients", None)
 known_content = _backend.known_content
 loop = _backend.loop
+map_tiles = _backend.map_tiles
 may_branch = _backend.may_branch
 maximum = _backend.maximum
 needs_static_shapes = _backend.needs_static_shapes

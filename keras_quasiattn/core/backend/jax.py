@@ -4,6 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax import default_backend
 from jax import numpy as jnp
@@ -66,3 +67,15 @@ def in_turn(
 ) -> list[tuple[Tensor, ...]]:
     """Return the outputs of each call; JAX schedules them itself."""
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]
+
+
+def map_tiles(
+    function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
+) -> Tensor:
+    """Map a function over tiles; `jax.checkpoint` computes each again in the backward pass."""
+
+    def of_tile(given: tuple[Tensor, dict[str, Tensor]]) -> Tensor:
+        index, own = given
+        return function(index, **own, **shared)
+
+    return jax.lax.map(jax.checkpoint(of_tile), (jnp.arange(count), tiles))

@@ -160,3 +160,61 @@ def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
 def _after(first: Sequence[Tensor], *then: Tensor) -> tuple[Tensor, ...]:
     with tf.control_dependencies(list(first)):
         return tuple(tf.identity(one) for one in then)
+
+
+def map_tiles(
+    function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
+) -> Tensor:
+    """Map a function over tiles, one at a time; the backward pass computes each again."""
+    names = (*tiles, *shared)
+
+    def of_tile(index: Tensor, *given: Tensor) -> Tensor:
+        return function(index, **dict(zip(names, given, strict=True)))
+
+    def parts(index: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+        return [
+            tf.gather(x, index) if name in tiles else x
+            for name, x in zip(names, tensors, strict=True)
+        ]
+
+    @tf.custom_gradient
+    def mapped(*tensors: Tensor) -> Any:
+        outputs = tf.map_fn(
+            lambda index: of_tile(index, *parts(index, tensors)),
+            tf.range(count),
+            fn_output_signature=shared["value"].dtype,
+            parallel_iterations=1,
+        )
+
+        def gradient(upstream: Tensor) -> list[Tensor]:
+            def add(index: Tensor, totals: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+                given = parts(index, tensors)
+                with tf.GradientTape() as tape:
+                    tape.watch(given)
+                    output = of_tile(index, *given)
+                found = tape.gradient(
+                    output,
+                    given,
+                    output_gradients=tf.gather(upstream, index),
+                    unconnected_gradients="zero",
+                )
+                return index + 1, [
+                    total.write(index, one) if name in tiles else total + one
+                    for name, total, one in zip(names, totals, found, strict=True)
+                ]
+
+            start = [
+                tf.TensorArray(x.dtype, size=count) if name in tiles else tf.zeros_like(x)
+                for name, x in zip(names, tensors, strict=True)
+            ]
+            _, totals = tf.while_loop(
+                lambda index, _: index < count, add, (0, start), parallel_iterations=1
+            )
+            return [
+                total.stack() if name in tiles else total
+                for name, total in zip(names, totals, strict=True)
+            ]
+
+        return outputs, gradient
+
+    return mapped(*map(tf.identity, (*tiles.values(), *shared.values())))

@@ -12,6 +12,7 @@ import torch
 from keras import ops
 from torch import abs as absolute
 from torch import maximum
+from torch.utils.checkpoint import checkpoint
 
 __all__ = ["absolute", "arctan", "cos", "cumsum", "loop", "maximum", "sin", "tanh"]
 
@@ -91,3 +92,21 @@ def in_turn(
 ) -> list[tuple[Tensor, ...]]:
     """Return the outputs of the calls; PyTorch runs them in order, and gradients in reverse."""
     return [call(*given) for call, given in zip(calls, inputs, strict=True)]
+
+
+def map_tiles(
+    function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
+) -> Tensor:
+    """Map a function over tiles; checkpoints compute each again in the backward pass."""
+
+    def of_tile(index: int, own: dict[str, Tensor]) -> Tensor:
+        return function(index, **own, **shared)
+
+    return torch.stack(
+        [
+            checkpoint(
+                of_tile, index, {name: x[index] for name, x in tiles.items()}, use_reentrant=False
+            )
+            for index in range(count)
+        ]
+    )
