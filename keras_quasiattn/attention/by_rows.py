@@ -11,28 +11,29 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.core.backend import map_tiles
+from keras_quasiattn.core.backend import map_tiles, runs_op_by_op
 from keras_quasiattn.core.masks import combine_masks
-from keras_quasiattn.core.tiling import pad_axis, tile_count
+from keras_quasiattn.core.tiling import at_least_one, pad_axis, sizes_are_symbolic, tile_count
 
 Tensor = Any
 # Matrices of fewer weights, of all heads and examples together, are computed whole: that is faster,
-# and takes at most 128 MiB for each. A batch whose size is unknown counts as so many examples.
-LARGE, UNKNOWN_BATCH = 2**25, 16
+# and takes at most 128 MiB for each.
+LARGE = 2**25
 # Weights of a tile, of all heads and examples together.
-TILE = 2**22
+TILE = 3 * 2**20
 
 
-def is_large(query: Tensor, key: Tensor) -> bool:
-    """Return whether the matrix of weights is large; False where the lengths are not known.
+def may_be_large(query: Tensor, key: Tensor) -> bool:
+    """Return whether the matrix of weights is large, or a graph must find out when it runs.
 
     Args:
         query: (B, ..., T, D).
         key: (B, ..., S, D).
     """
-    batch, *sizes = (*query.shape[:-1], key.shape[-2])
-    known = all(isinstance(size, int) for size in sizes) and isinstance(batch, int | None)
-    return known and math.prod((batch or UNKNOWN_BATCH, *sizes)) > LARGE
+    sizes = (*query.shape[:-1], key.shape[-2])
+    if None in sizes:
+        return runs_op_by_op()  # XLA would compile both ways
+    return not sizes_are_symbolic(query, key) and math.prod(sizes) > LARGE
 
 
 def attend_by_rows(
@@ -49,6 +50,8 @@ def attend_by_rows(
 ) -> Tensor:
     """Return `attend(query, key, value, mask, ...)`, computed by tiles of queries.
 
+    A graph of unknown sizes computes the matrix at once if it turns out not to be large.
+
     Args:
         attend: `Attention.attend` of an attention whose rows are independent.
         query: (..., T, D).
@@ -63,10 +66,37 @@ def attend_by_rows(
     Returns:
         (..., T, V).
     """
+    call = (query, key, value, mask, learned, bias, is_causal, options)
+    sizes = (*ops.shape(query)[:-1], ops.shape(key)[-2])
+    if all(isinstance(size, int) for size in sizes):
+        return _tiled(attend, *call)
+
+    def whole() -> Tensor:
+        biased = {} if bias is None else {"bias": bias}
+        own = {"learned": learned, "is_causal": is_causal, **biased, **options}
+        return attend(query, key, value, mask, **own)
+
+    # As floats: the number of pairs may overflow 32-bit integers.
+    pairs = math.prod(ops.cast(size, "float32") for size in sizes)
+    return ops.cond(pairs > LARGE, lambda: _tiled(attend, *call), whole)
+
+
+def _tiled(
+    attend: Callable[..., Any],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    learned: dict[str, Any],
+    bias: Tensor | None,
+    is_causal: bool,
+    options: dict[str, Any],
+) -> Tensor:
     *lead, length, _ = ops.shape(query)
     source = ops.shape(key)[-2]
-    examples = query.shape[0] or UNKNOWN_BATCH
-    rows = min(max(TILE // math.prod((examples, *lead[1:], source)), 1), length)
+    most = at_least_one(TILE // at_least_one(math.prod((*lead, source))))
+    known = isinstance(most, int) and isinstance(length, int)
+    rows = at_least_one(min(most, length) if known else ops.minimum(most, length))
     count = tile_count(length, rows)
 
     def by_tile(x: Tensor) -> Tensor:

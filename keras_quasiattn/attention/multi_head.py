@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import Attention, training_call
-from keras_quasiattn.attention.by_rows import attend_by_rows, is_large
+from keras_quasiattn.attention.by_rows import attend_by_rows, may_be_large
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
     check_positive_integer,
@@ -251,7 +251,7 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         options |= {"learned": self._learned, "scale": self.key_dim**-0.5}
         attend = self.options.attend
         shown = options["return_scores"] or recording.active.get() is not None
-        if self.options.rows_are_independent and not shown and is_large(query, key):
+        if self.options.rows_are_independent and not shown and may_be_large(query, key):
             attend = functools.partial(attend_by_rows, attend)
         return attend(query, key, value, mask, **options)
 

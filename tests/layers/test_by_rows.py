@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from tools import run_with_gradients, to_numpy
 
-from keras_quasiattn.attention import ATTENTIONS, by_rows, multi_head
+from keras_quasiattn.attention import ATTENTIONS, by_rows
 
 NAMES = [name for name, one in ATTENTIONS.items() if one.options_class.rows_are_independent]
 RANDOM = np.random.default_rng(0)
@@ -98,10 +98,28 @@ def test_weights_learn_as_over_the_whole_matrix(name, tiles):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_only_large_matrices_of_known_lengths_are_tiled(monkeypatch):
+def test_only_large_matrices_are_tiled(monkeypatch):
     monkeypatch.setattr(by_rows, "LARGE", 100)
-    x, long = keras.KerasTensor((None, 2, 3, 4)), keras.KerasTensor((None, 2, 9, 4))
-    assert not by_rows.is_large(keras.KerasTensor((2, 2, 3, 4)), keras.KerasTensor((2, 2, 3, 4)))
-    assert by_rows.is_large(x, long) and by_rows.is_large(long, x)
-    assert not by_rows.is_large(keras.KerasTensor((2, 2, None, 4)), long)
-    assert multi_head.is_large is by_rows.is_large
+    x, long = keras.KerasTensor((2, 2, 3, 4)), keras.KerasTensor((2, 2, 9, 4))
+    assert by_rows.may_be_large(x, long) and by_rows.may_be_large(long, x)
+    assert not by_rows.may_be_large(x, x)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="has graphs of unknown sizes")
+def test_a_graph_of_unknown_lengths_finds_out(tiles):
+    import tensorflow as tf
+
+    layer = made("softmax")
+    expected = with_gradients(layer, {})
+    tiles(rows=4)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 6))] * 2)
+    def run(query, value):
+        with tf.GradientTape() as tape:
+            tape.watch([query, value])
+            output = layer(query, value)
+        cotangent = np.random.default_rng(1).normal(size=QUERY.shape).astype("float32")
+        return output, *tape.gradient(output, [query, value], output_gradients=cotangent)
+
+    for one, other in zip(run(QUERY, VALUE), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
