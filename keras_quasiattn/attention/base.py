@@ -6,13 +6,17 @@ the weights (`Attention` or `ScoreAttention`), and a multi-head layer, registere
 
 import contextlib
 import dataclasses
+import functools
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any, ClassVar
 
 from keras import ops
 
+from keras_quasiattn.attention import by_rows
 from keras_quasiattn.core import recording
+from keras_quasiattn.core.backend import runs_op_by_op
 from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, pair_mask
 from keras_quasiattn.core.randomness import drop_weights
 from keras_quasiattn.core.score_bias import (
@@ -262,6 +266,31 @@ def make_attention(
     )
     made.prepare(layer)
     return made
+
+
+def for_any_length(
+    attend: Callable[..., Any], query: Tensor, key: Tensor, *, return_scores: bool
+) -> Callable[..., Any]:
+    """Return `attend`, or the same by tiles of queries if the matrix of weights may be large.
+
+    Scores and recordings need the whole matrix. A training step of unknown sizes finds out when it
+    runs.
+
+    Args:
+        attend: `Attention.attend`.
+        query: (..., T, D).
+        key: (..., S, D).
+        return_scores: whether the call returns the weights.
+    """
+    sizes = (*query.shape[:-1], key.shape[-2])
+    if return_scores or recording.active.get() is not None:
+        return attend
+    if None in sizes:
+        # XLA would compile both ways, and a graph that only answers is also for other runtimes.
+        may_be_large = in_training_call() and runs_op_by_op()
+    else:  # JAX may trace with names instead of numbers
+        may_be_large = all(isinstance(n, int) for n in sizes) and math.prod(sizes) > by_rows.LARGE
+    return functools.partial(by_rows.attend_by_rows, attend) if may_be_large else attend
 
 
 def dot_product_attention(

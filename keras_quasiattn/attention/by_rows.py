@@ -11,9 +11,9 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.core.backend import map_tiles, runs_op_by_op
+from keras_quasiattn.core.backend import map_tiles
 from keras_quasiattn.core.masks import combine_masks
-from keras_quasiattn.core.tiling import at_least_one, pad_axis, sizes_are_symbolic, tile_count
+from keras_quasiattn.core.tiling import at_least_one, pad_axis, tile_count
 
 Tensor = Any
 # Matrices of fewer weights, of all heads and examples together, are computed whole: that is faster,
@@ -21,19 +21,6 @@ Tensor = Any
 LARGE = 2**25
 # Weights of a tile, of all heads and examples together.
 TILE = 3 * 2**20
-
-
-def may_be_large(query: Tensor, key: Tensor) -> bool:
-    """Return whether the matrix of weights is large, or a graph must find out when it runs.
-
-    Args:
-        query: (B, ..., T, D).
-        key: (B, ..., S, D).
-    """
-    sizes = (*query.shape[:-1], key.shape[-2])
-    if None in sizes:
-        return runs_op_by_op()  # XLA would compile both ways
-    return not sizes_are_symbolic(query, key) and math.prod(sizes) > LARGE
 
 
 def attend_by_rows(

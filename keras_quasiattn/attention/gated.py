@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import ScoreAttention, register_attention
+from keras_quasiattn.attention.base import ScoreAttention, for_any_length, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_positive_integer
 from keras_quasiattn.core.backend import tanh
@@ -324,7 +324,8 @@ class Gated(GateOptions, ScoreAttention):
 
     label = "softmax weights"
     counts_pairs: ClassVar[bool] = True  # for cost and density
-    rows_are_independent: ClassVar[bool] = False  # its gates are drawn once
+    # Its gates are drawn once for all tiles of queries.
+    rows_are_independent: ClassVar[bool] = False
     # Xue et al. 2019, "Text Classification".
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
         "temperature": (0.5, 1.0, 1.5, 2.0),
@@ -372,7 +373,9 @@ class Gated(GateOptions, ScoreAttention):
         # Soft gates: (B, ..., N, 1, S). Binary gates include the mask and replace it below.
         gates = self.gates(ops.expand_dims(logits, -2), mask=mask)
         are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"
-        return super().attend(
+        scored = options.get("return_scores", False)
+        attend = for_any_length(super().attend, query, key, return_scores=scored)
+        return attend(
             query,
             key,
             value,

@@ -1,7 +1,6 @@
 """The multi-head layer that every attention shares: projections, masks, heads, and one hook."""
 
 import dataclasses
-import functools
 import inspect
 import math
 import string
@@ -10,8 +9,7 @@ from typing import Any, ClassVar
 import keras
 from keras import ops
 
-from keras_quasiattn.attention.base import Attention, training_call
-from keras_quasiattn.attention.by_rows import attend_by_rows, may_be_large
+from keras_quasiattn.attention.base import Attention, for_any_length, training_call
 from keras_quasiattn.core import recording
 from keras_quasiattn.core.arguments import (
     check_positive_integer,
@@ -250,9 +248,8 @@ class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
         """
         options |= {"learned": self._learned, "scale": self.key_dim**-0.5}
         attend = self.options.attend
-        shown = options["return_scores"] or recording.active.get() is not None
-        if self.options.rows_are_independent and not shown and may_be_large(query, key):
-            attend = functools.partial(attend_by_rows, attend)
+        if self.options.rows_are_independent:
+            attend = for_any_length(attend, query, key, return_scores=options["return_scores"])
         return attend(query, key, value, mask, **options)
 
     def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
