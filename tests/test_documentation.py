@@ -14,6 +14,7 @@ import keras
 import pytest
 
 import keras_quasiattn
+from keras_quasiattn.attention import ATTENTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -54,8 +55,11 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pytest.importorskip("keras_tuner")
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "__main__"}
+    known = set(ATTENTIONS)
     for number, block in enumerate(blocks(page, "python")):
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+    for name in ATTENTIONS.keys() - known:
+        del ATTENTIONS[name]
 
 
 @pytest.mark.complete

@@ -38,7 +38,7 @@ def alignment_attention(
 
     Example:
     >>> import numpy as np
-    >>>
+    >>> from keras_quasiattn import ops
     >>> u, v, mask = np.eye(2)[None], 9 * np.eye(3, 2)[None], np.array([[1, 1, 0]])
     >>> _, weights = ops.alignment_attention(u, v, v, mask, return_scores=True)
     >>> np.asarray(weights).round(2).tolist()
