@@ -43,8 +43,8 @@ def measured(sizes: dict[str, int], intra: bool, layers: int, order: str) -> dic
     """A step's peak memory above that of the process before it, and its median time."""
     import tensorflow as tf
 
+    from keras_quasiattn.core.tiling import rematerialize_in_turn
     from keras_quasiattn.layers import BidirectionalAttentionConnector
-    from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
     connectors = [BidirectionalAttentionConnector(use_intra=intra) for _ in range(layers**2)]
     # Of each side `layers` tensors, (batch, length, width).

@@ -27,7 +27,7 @@ from benchmarks import backends
 from benchmarks.backends import self_attention, ways_of
 from benchmarks.cases import Size
 from benchmarks.measure import interleaved_medians, machine, write_json
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 SIZES = (Size(16, 128, 256, 4), Size(32, 64, 256, 4), Size(4, 512, 512, 8), Size(64, 24, 128, 4))
 COMPILED = "-compiled"  # ends the folder's name of such an export
@@ -62,7 +62,7 @@ def measured(
     size: Size, names: list[str], repeats: int, seconds: float, clock: str
 ) -> list[dict[str, Any]]:
     """One row for each layer and way of calling it; `clock` is a function of `time`."""
-    classes = {KERAS: keras.layers.MultiHeadAttention, **MULTI_HEAD_LAYERS}
+    classes = {KERAS: keras.layers.MultiHeadAttention, **ATTENTIONS}
     models = {
         name: self_attention(classes[name](size.heads, size.width // size.heads), size.width)
         for name in (KERAS, *names)
@@ -102,7 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--layers", nargs="+", default=sorted(MULTI_HEAD_LAYERS), help="names")
+    parser.add_argument("--layers", nargs="+", default=sorted(ATTENTIONS), help="names")
     parser.add_argument("--sizes", type=int, nargs="+", default=[0, 1, 2, 3], help="rows of SIZES")
     parser.add_argument("--repeats", type=int, default=31)
     parser.add_argument("--seconds", type=float, default=20.0, help="at most, for each way")

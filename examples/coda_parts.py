@@ -49,9 +49,9 @@ class ProjectionsOfN(MultiHeadCoDA):
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
         """Makes the usual projections and two more."""
         super().build(query_shape, value_shape, key_shape)
-        make, heads = self.head_projections, (self.num_heads, self.key_dim)
-        self.query_of_n = make.to_heads("query_of_n", query_shape, heads)
-        self.key_of_n = make.to_heads("key_of_n", value_shape, heads)
+        heads = (self.num_heads, self.key_dim)
+        self.query_of_n = self.make_projection("query_of_n", query_shape, heads)
+        self.key_of_n = self.make_projection("key_of_n", value_shape, heads)
 
     def project_query(self, query: Tensor, start: Any = 0) -> Tensor:
         """Queries of E and of N beside each other, (B, T, N, 2H)."""

@@ -12,7 +12,7 @@ import argparse
 import keras
 import numpy as np
 
-from keras_quasiattn.layers.shared.probe import probe
+from keras_quasiattn.attention.probe import probe
 from keras_quasiattn.models import SiameseClassifier
 
 ANIMALS, VOCABULARY, LENGTH = 6, 15, 6

@@ -1,17 +1,18 @@
 """Quasi-attention layers for Keras: weights that add, subtract, delete, gate or repel.
 
-`keras_quasiattn.ops`, `layers`, `models` and `metrics` need only Keras and one of its backends. All
-are imported here, so that Keras finds every class that a saved model may name. The other packages
-are imported on first use, because they need extras.
+`keras_quasiattn.attention`, `layers`, `ops`, `models` and `metrics` need only Keras and one of its
+backends. All are imported here, so that Keras finds every class that a saved model may name. The
+other packages are imported on first use, because they need extras.
 """
 
+from importlib.metadata import entry_points
 from typing import Any
 
 from keras_quasiattn._version import __version__
 from keras_quasiattn.extras import require
 
 try:
-    from keras_quasiattn import layers, metrics, models, ops
+    from keras_quasiattn import attention, layers, metrics, models, ops
 except ModuleNotFoundError as error:
     backend = str(error.name).partition(".")[0]
     if backend not in ("tensorflow", "jax", "torch"):
@@ -35,7 +36,7 @@ _EXTRAS = {
     "tuning": "tuning",
 }
 
-__all__ = ["__version__", "compare", "layers", "metrics", "models", "ops", *_EXTRAS]
+__all__ = ["__version__", "attention", "compare", "layers", "metrics", "models", "ops", *_EXTRAS]
 
 
 def __getattr__(name: str) -> Any:
@@ -44,3 +45,8 @@ def __getattr__(name: str) -> Any:
     if name in _EXTRAS:
         return require(f"keras_quasiattn.{name}", _EXTRAS[name])
     raise AttributeError(f"module 'keras_quasiattn' has no attribute {name!r}")
+
+
+# Attentions of other packages, registered when they are imported.
+for _point in entry_points(group="keras_quasiattn.attentions"):
+    _point.load()

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks import accelerator
 from benchmarks.on_device import agreement, timing
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 CASE = agreement.Case("softmax", (), "core", 5, "padding", "float32")
@@ -41,11 +41,11 @@ def test_every_registered_attention_is_checked_in_every_way():
     cases = agreement.cases(agreement.FULL)
     assert len({case.unit for case in cases}) == len(cases)
     found = {(c.attention, c.part, c.length, c.mask, c.dtype) for c in cases if not c.options}
-    for name, dtype in itertools.product(MULTI_HEAD_LAYERS, agreement.DTYPES[:3]):
+    for name, dtype in itertools.product(ATTENTIONS, agreement.DTYPES[:3]):
         assert {(name, "core", 33, mask, dtype) for mask in agreement.MASKS} <= found
         assert {(name, "core", 2048, mask, dtype) for mask in ("padding", "causal")} <= found
         assert {(name, "core", 1, "padding", dtype), (name, "layer", 33, "padding", dtype)} <= found
-    assert {case.attention for case in agreement.some(cases)} == set(MULTI_HEAD_LAYERS)
+    assert {case.attention for case in agreement.some(cases)} == set(ATTENTIONS)
     tried = agreement.some(agreement.cases(agreement.TINY))
     assert {case.mask for case in tried} == set(agreement.MASKS)
     assert {case.dtype for case in tried} == set(agreement.DTYPES)
@@ -248,4 +248,4 @@ def test_all_of_it_runs_on_the_cpu_without_tensorflow(tmp_path):
         wanted = agreement.some(agreement.cases(agreement.TINY))
         assert checked == {case.unit for case in wanted}
         timed = {row["attention"] for row in rows if row["kind"] == "layer"}
-        assert set(MULTI_HEAD_LAYERS) <= timed
+        assert set(ATTENTIONS) <= timed

@@ -189,7 +189,7 @@ def test_whole_layers_train_predict_and_are_exported(tmp_path):
 @pytest.mark.complete
 def test_the_memory_of_a_layer_is_that_of_a_long_sequence(tmp_path):
     output = tmp_path / "memory.json"
-    measure("-m benchmarks.layer_memory --layers keras coda --length 512", output)
+    measure("-m benchmarks.layer_memory --layers keras coda --size 4 512 256 4", output)
     rows = json.loads(output.read_text())["rows"]
     assert [row["layer"] for row in rows] == ["keras", "coda"]
     assert all(0 < row["mib"] < 1024 for row in rows)

@@ -10,7 +10,8 @@ import pytest
 import keras_quasiattn
 
 ROOMS = [
-    "ops",
+    "core",
+    "attention",
     "layers",
     "models",
     "text",
@@ -32,7 +33,7 @@ def modules():
         package = importlib.import_module(f"keras_quasiattn.{room}")
         names += [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     # Made for one backend and imported by its chooser alone.
-    return [name for name in names if not name.startswith("keras_quasiattn.ops.backend.")]
+    return [name for name in names if not name.startswith("keras_quasiattn.core.backend.")]
 
 
 @pytest.mark.parametrize("name", modules())

@@ -14,6 +14,7 @@ import keras
 import pytest
 
 import keras_quasiattn
+from keras_quasiattn.attention import ATTENTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -54,8 +55,11 @@ def test_python_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         pytest.importorskip("keras_tuner")
     monkeypatch.chdir(tmp_path)
     namespace: dict = {"__name__": "__main__"}
+    known = set(ATTENTIONS)
     for number, block in enumerate(blocks(page, "python")):
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+    for name in ATTENTIONS.keys() - known:
+        del ATTENTIONS[name]
 
 
 @pytest.mark.complete
@@ -175,11 +179,12 @@ def test_the_site_builds_without_a_warning_and_asks_for_nothing(tmp_path: Path) 
     assert "<math" in (tmp_path / "mechanisms" / "coda.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("room", ["", "ops"])
-def test_the_pictures_of_the_rooms_are_those_of_the_code(room, monkeypatch):
+@pytest.mark.parametrize("folder", ["", "attention"])
+def test_the_pictures_of_imports_match_the_code(folder, monkeypatch):
     monkeypatch.syspath_prepend(DOCS / "tooling")
-    rooms = importlib.import_module("rooms")
-    drawn = (DOCS / "images" / f"rooms{'_' if room else ''}{room}.svg").read_text(encoding="utf-8")
-    assert rooms.picture(ROOT / "keras_quasiattn" / room) == drawn, (
-        'run python docs/tooling/rooms.py "" ops'
+    imports = importlib.import_module("imports")
+    name = f"imports{'_' if folder else ''}{folder}.svg"
+    drawn = (DOCS / "images" / name).read_text(encoding="utf-8")
+    assert imports.picture(ROOT / "keras_quasiattn" / folder) == drawn, (
+        'run python docs/tooling/imports.py "" attention'
     )

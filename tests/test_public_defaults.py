@@ -33,12 +33,10 @@ def public_defaults() -> dict[str, dict[str, str]]:
         for name in module.__all__:
             one: Any = getattr(module, name)
             if callable(one):
-                parameters = inspect.signature(
-                    one.__init__ if inspect.isclass(one) else one
-                ).parameters
+                signature = inspect.signature(one.__init__ if inspect.isclass(one) else one)
                 found[f"{module.__name__}.{name}"] = {
                     parameter.name: repr(parameter.default)
-                    for parameter in parameters.values()
+                    for parameter in signature.parameters.values()
                     if parameter.default is not parameter.empty
                 }
     return found

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import keras_quasiattn
+from keras_quasiattn.attention import MultiHeadQuasiAttention
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = sorted((ROOT / "keras_quasiattn").rglob("*.py"))
@@ -24,10 +25,10 @@ PUBLIC = [
     for room in ("ops", "layers")
     for name in getattr(keras_quasiattn, room).__all__
 ]
-OPS_AND_LAYERS = [
+COMPUTING = [
     path
     for path in SOURCES
-    if path.relative_to(ROOT / "keras_quasiattn").parts[0] in ("ops", "layers")
+    if path.relative_to(ROOT / "keras_quasiattn").parts[0] in ("core", "attention", "layers")
 ]
 # What importing the package, or its metrics, must not bring with it.
 LATE = {
@@ -103,41 +104,30 @@ def test_no_signature_is_taken_of_a_class():
     assert not [path for path in SOURCES if re.search(r"signature\([A-Z]\w*\)", text_of(path))]
 
 
-def test_ops_and_layers_name_no_backend():
-    for path in OPS_AND_LAYERS:
+def test_layers_name_no_backend():
+    for path in COMPUTING:
         # Only a file named after a backend may import it.
         assert not importing([path], BACKENDS - {path.stem})
 
 
-def test_no_condition_names_a_mechanism():
-    """Only a mechanism's own code knows it. Elsewhere it is an entry of a table, or an argument."""
-    from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
+def test_no_condition_names_an_attention():
+    """Only an attention's own code knows it. Elsewhere it is an entry of a table or an argument."""
+    from keras_quasiattn.attention import ATTENTIONS
 
-    names = MECHANISMS.keys() | MULTI_HEAD_LAYERS.keys()
     found = [
         f"{path.relative_to(ROOT)}:{node.lineno}"
         for path in SOURCES
-        if "ops" not in path.parts  # where "sigmoid" is a function
+        if "attention" not in path.parts  # where "sigmoid" is a function too
         for node in ast.walk(tree_of(path))
         if isinstance(node, (ast.Compare, ast.match_case))
         for part in ast.walk(node)
-        if isinstance(part, ast.Constant) and part.value in names
+        if isinstance(part, ast.Constant) and part.value in ATTENTIONS
     ]
     assert not found
 
 
-def test_what_layers_share_imports_no_layer_of_its_own():
-    shared = ROOT / "keras_quasiattn" / "layers" / "shared"
-    layers = [
-        f"keras_quasiattn.layers.{path.stem}"
-        for path in shared.parent.glob("*.py")
-        if path.stem != "__init__"
-    ]
-    assert not importing(sorted(shared.glob("*.py")), layers)
-
-
-def test_ops_and_layers_draw_from_seed_generators_only():
-    for path in OPS_AND_LAYERS:
+def test_layers_draw_from_seed_generators_only():
+    for path in COMPUTING:
         drawn = re.compile(r"\b(?:keras\.|np\.|numpy\.)?random\.(?!SeedGenerator)\w+")
         assert not (drawn.search(text_of(path)) and drawn.findall(code_of(path))), path
 
@@ -182,7 +172,7 @@ def loaded_with(module):
 @pytest.mark.parametrize("module", LATE)
 def test_no_import_statement_loads_what_is_not_used_yet(module):
     loaded = loaded_with(module)
-    assert {"keras_quasiattn", "keras_quasiattn.layers", "keras_quasiattn.ops.coda"} <= loaded
+    assert {"keras_quasiattn", "keras_quasiattn.layers", "keras_quasiattn.attention.coda"} <= loaded
     assert not {name.split(".")[0] for name in loaded} & LATE[module]
 
 
@@ -234,13 +224,10 @@ def test_public_functions_document_every_argument(symbol):
     if inspect.isfunction(symbol):
         arguments = list(inspect.signature(symbol).parameters)
     else:
-        arguments = [
-            p
-            for p in inspect.signature(symbol.__init__).parameters
-            if p not in ("self", "args", "kwargs")
-        ]
-    if "*args: as for " in symbol.__doc__ and "__init__" not in vars(symbol):
-        arguments = []  # all are those of the layer that it names
+        arguments = inspect.signature(symbol.__init__).parameters.keys()
+        arguments -= {"self", "args", "kwargs"}
+        if "**arguments: as for " in symbol.__doc__:
+            arguments -= inspect.signature(MultiHeadQuasiAttention.__init__).parameters.keys()
     for argument in arguments:
         assert re.search(rf"^\s+(?:\*\*)?{argument}: ", symbol.__doc__, re.MULTILINE), argument
 

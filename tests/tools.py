@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_quasiattn.ops.coda.choice import CODA_IMPLEMENTATIONS as ALL_IMPLEMENTATIONS
+from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS as ALL_IMPLEMENTATIONS
 
 _COMPILED = keras.backend.backend() == "tensorflow" and importlib.util.find_spec("numba")
 CODA_IMPLEMENTATIONS = tuple(

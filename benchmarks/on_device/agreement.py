@@ -14,8 +14,8 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
-from keras_quasiattn.ops.coda.choice import CODA_IMPLEMENTATIONS
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS
 
 Array = Any
 Options = tuple[tuple[str, Any], ...]
@@ -82,7 +82,10 @@ class Case:
 
 
 def _fields(attention: str) -> dict[str, Any]:
-    return {field.name: field.default for field in dataclasses.fields(MECHANISMS[attention])}
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(ATTENTIONS[attention].options_class)
+    }
 
 
 def implementations(attention: str) -> list[Options]:
@@ -97,12 +100,12 @@ def variants(attention: str) -> list[Options]:
     fields = _fields(attention)
     searched = {
         name: [value for value in values if value != fields[name]][-1]
-        for name, values in MECHANISMS[attention].search_space.items()
+        for name, values in ATTENTIONS[attention].options_class.search_space.items()
     }
     learned = {}
     for name in fields:
         try:
-            MECHANISMS[attention](**{name: "learned"})
+            ATTENTIONS[attention].options_class(**{name: "learned"})
         except (TypeError, ValueError):
             continue
         learned[name] = "learned"
@@ -111,7 +114,7 @@ def variants(attention: str) -> list[Options]:
 
 def cases(sizes: Sizes) -> list[Case]:
     """Every check, the most worth first."""
-    names = sorted(MULTI_HEAD_LAYERS)
+    names = sorted(ATTENTIONS)
     usual: list[tuple[str, Options]] = [(name, ()) for name in names]
     chosen = [(name, options) for name in names for options in implementations(name)]
     other = [(name, options) for name in names for options in variants(name)]
@@ -196,7 +199,7 @@ def layer_of(case: Case, sizes: Sizes) -> keras.layers.Layer:
     """A built layer with the same weights for each dtype and backend."""
     _, heads, features = sizes.of(case.length)
     dtype = {**POLICIES, "tf32": "float32"}.get(case.dtype, case.dtype)
-    layer = MULTI_HEAD_LAYERS[case.attention](heads, features, **dict(case.options), dtype=dtype)
+    layer = ATTENTIONS[case.attention](heads, features, **dict(case.options), dtype=dtype)
     layer.build(*[(None, case.length, heads * features)] * 2)
     random = np.random.default_rng(0)
     for weight in layer.trainable_variables:

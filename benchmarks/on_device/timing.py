@@ -19,7 +19,7 @@ from benchmarks.on_device.agreement import (
     Options,
     implementations,
 )
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 HEADS, FEATURES = 8, 64
 FIRST = ("softmax", "coda")  # the attentions that are timed before all others
@@ -88,7 +88,7 @@ def chosen(group: Group) -> list[tuple[str, str, Options]]:
     """Names of rows, with the attention and the options of each."""
     first = group.which == "first"
     found: list[tuple[str, str, Options]] = []
-    for name in (name for name in sorted(MULTI_HEAD_LAYERS) if (name in FIRST) == first):
+    for name in (name for name in sorted(ATTENTIONS) if (name in FIRST) == first):
         found.append((name, name, ()))
         if group.mode != "compile":  # where each would take minutes
             found += [
@@ -174,7 +174,7 @@ def preparations(
 
         add(KERAS, whole(keras.layers.MultiHeadAttention))
     for name, attention, options in chosen(group):
-        cls = MULTI_HEAD_LAYERS[attention]
+        cls = ATTENTIONS[attention]
         if group.kind == "layer":
             add(name, whole(cls, **dict(options)), options)
             continue

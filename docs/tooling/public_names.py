@@ -27,7 +27,9 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 def public_names(room: str) -> list[str]:
     """`__all__` of a room, without importing it."""
-    source = _ROOT.joinpath(*room.split("."), "__init__.py").read_text(encoding="utf-8")
+    place = _ROOT.joinpath(*room.split("."))
+    path = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    source = path.read_text(encoding="utf-8")
     (names,) = (
         ast.literal_eval(node.value)
         for node in ast.parse(source).body

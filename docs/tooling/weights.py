@@ -14,7 +14,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 PAGE = Path(__file__).parents[1] / "guides" / "which-layer.md"
 TABLE = re.compile(r"(?<=<!-- weights -->\n).*?(?=<!-- end of weights -->)", re.DOTALL)
@@ -25,7 +25,7 @@ KEYS = np.array([[[score, 0, 0, 0] for score in SCORES]], "float32")
 
 def weights_of(name: str) -> np.ndarray:
     """The weights of the five keys, (5,)."""
-    layer = MULTI_HEAD_LAYERS[name](num_heads=1, key_dim=4, use_bias=False, name="layer")
+    layer = ATTENTIONS[name](num_heads=1, key_dim=4, use_bias=False, name="layer")
     layer.build(QUERY.shape, KEYS.shape)
     for weight in layer.weights:
         if "/kernel" in weight.path:  # of a projection
@@ -40,7 +40,7 @@ def table() -> str:
     """The table in Markdown, a row for each attention."""
     heading = " | ".join(f"score {score}".replace("-", "−") for score in SCORES)
     lines = [f"| attention | {heading} | sum |", f"|---{'|---' * (len(SCORES) + 1)}|"]
-    for name in sorted(MULTI_HEAD_LAYERS):
+    for name in sorted(ATTENTIONS):
         weights = weights_of(name)
         numbers = [*weights, weights.sum()]
         cells = (f"{number + 0.0:.2f}".replace("-0.00", "0.00") for number in numbers)

@@ -13,6 +13,7 @@ from keras_quasiattn.cli.experiments import compare_files
 from keras_quasiattn.cli.layout import TaskCommand
 from keras_quasiattn.cli.task_options import makes_task
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.attention_options import models_with_attention
 
 if TYPE_CHECKING:
     from keras_quasiattn.tasks import Task
@@ -50,9 +51,8 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
 
 
 def _model_with_attention(task: Any) -> str:
-    """The task's first model that takes any attention."""
-    options = next(iter(task.presets.values()))
-    return next(one for one in task.models if "attention" in options.for_model(one).model)
+    """Return the task's first model that takes any attention."""
+    return models_with_attention(task)[0]
 
 
 @cli.command(
@@ -117,12 +117,12 @@ def compare(
     and learns with the same seeds. The table has differences to softmax with 95% intervals over
     seeds and test items, what a bag of words reaches, and costs.
     """
+    from keras_quasiattn.attention.base import ATTENTIONS
     from keras_quasiattn.comparison.of_task import Settings, compare_task
-    from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
     names = [one for given in attentions for one in given.split(",")]
     if _ALL in names:
-        names = sorted(MULTI_HEAD_LAYERS)
+        names = sorted(ATTENTIONS)
     if made.measured_split != "test" and "data.test_share" in made.options.options():
         made = _with_test_split(made)
     folder = folder or Path("comparisons") / f"{made.name}-{_data_of(made)}"

@@ -285,13 +285,13 @@ def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Ite
 
 
 def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options by dotted name, whether `model.units` is one key or TOML made two tables of it."""
+    """Return options by dotted name, whether `model.units` is one key or TOML made tables of it."""
     dotted: dict[str, Any] = {}
     for name, value in options.items():
-        within = isinstance(value, dict) and "." not in name
-        dotted.update(
-            {f"{name}.{key}": one for key, one in value.items()} if within else {name: value}
-        )
+        if isinstance(value, dict) and "." not in name:
+            dotted |= {f"{name}.{key}": one for key, one in _dotted(value).items()}
+        else:
+            dotted[name] = value
     return dotted
 
 

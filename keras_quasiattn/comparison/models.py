@@ -8,10 +8,10 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.comparison.compared import Comparison, Entry
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.models import swap_attention
-from keras_quasiattn.ops.checks import check_choice
 
 _TIMED = 8  # calls whose time is measured
 _DEFAULT_BATCH = 32
@@ -100,7 +100,7 @@ def compare(
     """
     names = list(dict.fromkeys([baseline, *attentions]))
     for name in names:
-        check_choice(name, sorted(MULTI_HEAD_LAYERS), "attentions")
+        check_choice(name, sorted(ATTENTIONS), "attentions")
     if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
         raise ValueError(f"`seeds` must be an integer of at least 1. Received: {seeds!r}")
     if len(rates) > 1 and validation_data is None:
@@ -241,7 +241,7 @@ def _copy(model: keras.Model, attention: str) -> keras.Model:
         for one in model._flatten_layers()  # Keras has no public way to list layers in layers
         if isinstance(one, keras.layers.MultiHeadAttention)
     }
-    if kinds != {MULTI_HEAD_LAYERS[attention]}:
+    if kinds != {ATTENTIONS[attention]}:
         return swap_attention(model, attention)
     copy = keras.models.clone_model(model)
     copy.set_weights(model.get_weights())

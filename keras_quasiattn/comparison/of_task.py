@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.comparison.compared import Comparison, Entry
 from keras_quasiattn.comparison.engine import Engine, usual_processes
 from keras_quasiattn.comparison.experiments import Figure, Row, Table
@@ -17,11 +18,10 @@ from keras_quasiattn.comparison.records import read_records
 from keras_quasiattn.comparison.workers import Failed, Lost, run_jobs
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file, write_json
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks.attention_options import BASELINE, models_with_attention
 from keras_quasiattn.training.progress import Progress
 
-BASELINE = "softmax"
 _ABOUT, _RECORDS, _COSTS, _SIMPLE = "compared.json", "comparison.jsonl", "costs.json", "simple.json"
 _RATE = "training.learning_rate"
 
@@ -122,8 +122,8 @@ def _checked(task: Task, settings: Settings) -> list[str]:
             f"compare one of {', '.join(models_with_attention(task)) or '(none)'}"
         )
     for name in settings.attentions:
-        if name not in MULTI_HEAD_LAYERS:
-            raise UserError.unknown("attention", name, MULTI_HEAD_LAYERS)
+        if name not in ATTENTIONS:
+            raise UserError.unknown("attention", name, ATTENTIONS)
     for what, number, least in (
         ("the number of seeds", settings.seeds, 1),
         ("the number of processes", settings.processes, 1),
@@ -134,16 +134,6 @@ def _checked(task: Task, settings: Settings) -> list[str]:
         if not 0 < rate < float("inf"):
             raise UserError(f"--rates {rate}: a learning rate must be a number above 0")
     return list(dict.fromkeys([BASELINE, *settings.attentions]))
-
-
-def models_with_attention(task: Any) -> list[str]:
-    """The models of a task that take any attention.
-
-    Args:
-        task: a task, its class, or what `tasks.describe` returns.
-    """
-    presets = list(task.presets.values())
-    return [one for one in task.models if "attention" in presets[0].for_model(one).model]
 
 
 def _attention(task: Task, name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.attention_options import with_todays_names
 
 Record = Mapping[str, Any]
 # Task, preset, model, split, and the options that differ from the preset's; the same for a row and
@@ -44,7 +45,7 @@ def key_of_options(
         usual = usual.with_overrides({VECTORS: options[VECTORS]})
     known = usual.options()
     changed = {
-        f"{name}={value if isinstance(value, str) else json.dumps(value)}"
+        f"{name}={value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"
         for name, value in options.items()
         if name != VECTORS and (name not in known or known[name] != value)
     }
@@ -89,6 +90,8 @@ def read_records(file: Path) -> list[Record]:
             row = None
         if not isinstance(row, dict):
             raise UserError(f"{file}, line {number}: expected a record, a JSON object")
+        if isinstance(row.get("options"), dict):
+            row["options"] = with_todays_names(row["options"])
         rows.append(row)
     return rows
 

@@ -5,10 +5,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_sequence, sequence_mask
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.ops.masking import masked_mean
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.masks import masked_mean, sequence_mask
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.dense import Dense
 
 Tensor = Any
 
@@ -92,7 +92,7 @@ class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
         )
 
     def build(self, inputs_shape: tuple[int | None, ...], *_: Any) -> None:
-        """Creates w and b."""
+        """Create w and b."""
         check_sequence(inputs_shape, "inputs")
         self.unit = Dense(
             1,
@@ -112,7 +112,7 @@ class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
         is_last: bool = False,
         training: bool | None = None,
     ) -> dict[str, Tensor]:
-        """Processes one step; see the class."""
+        """Process one step; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
         probability = self.unit(inputs)  # (B, T, 1)
         if progress is None:
@@ -149,11 +149,11 @@ class AdaptiveHalting(QuantizedParts, keras.layers.Layer):
         }
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Returns the mask of the inputs for each returned tensor."""
+        """Return the mask of the inputs for each returned tensor."""
         names = ("state", "output", "steps", "remainder", "spent", "running")
         return None if mask is None else dict.fromkeys(names, mask)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("threshold", "initial_bias", "ponder_weight")
         return {**super().get_config(), **{name: getattr(self, name) for name in names}}

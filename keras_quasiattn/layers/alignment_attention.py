@@ -1,18 +1,58 @@
-"""Softmax alignment of one sequence to another."""
+"""Softmax alignment of two sequences by the dot products of their projections."""
 
 from typing import Any
 
 import keras
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.one_way_attention import OneWayAttention
+from keras_quasiattn.attention.softmax import attend
+from keras_quasiattn.core.masks import prepare_cross_attention
+from keras_quasiattn.core.tensors import dot_products
+from keras_quasiattn.layers.pair_attention import OneWayAttention
 
 Tensor = Any
 
 
+def alignment_attention(
+    u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None = None, return_scores: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
+    """For every position of one sequence, the other's values weighted by how well they match.
+
+    a = u · vᵀ;  w = softmax(a) over the positions that `mask_v` shows;  output = w · values
+
+    The scores are not scaled, as in the paper. A masked position has weight exactly 0 and its
+    content has no effect; if every position is masked, the output is all zeros. Weights are
+    computed in float32 for 16-bit inputs.
+
+    Args:
+        u: (..., T, D), already projected.
+        v: (..., S, D), already projected.
+        values: (..., S, V).
+        mask_v: boolean (or 0/1 integer) (..., S), True = real.
+        return_scores: also return w.
+
+    Returns:
+        output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, S).
+
+    Raises:
+        ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> u, v, mask = np.eye(2)[None], 9 * np.eye(3, 2)[None], np.array([[1, 1, 0]])
+    >>> _, weights = ops.alignment_attention(u, v, v, mask, return_scores=True)
+    >>> np.asarray(weights).round(2).tolist()
+    [[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eqs. 2–4.
+    """
+    u, v, values, mask = prepare_cross_attention(u, v, values, mask_v)
+    return attend(dot_products(u, v), values, mask, return_scores=return_scores)
+
+
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AlignmentAttention(OneWayAttention):
-    """Returns, for every position of u, a weighted sum of the positions of v that match it.
+    """Return, for every position of u, a weighted sum of the positions of v that match it.
 
     a = tanh(u·W_u)·tanh(v·W_v)ᵀ;  w = softmax(a);  output = w·v
 
@@ -50,5 +90,5 @@ class AlignmentAttention(OneWayAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """Applies a softmax over v to the dot products."""
-        return ops.alignment_attention(u, v, values, mask_v, return_scores=return_scores)
+        """Apply a softmax over v to the dot products."""
+        return alignment_attention(u, v, values, mask_v, return_scores=return_scores)

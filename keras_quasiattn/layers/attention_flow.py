@@ -1,20 +1,97 @@
-"""Bidirectional attention flow between a passage and a question."""
+"""Attention in both directions between a passage and a question (BiDAF)."""
 
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.masking import zero_padding
-from keras_quasiattn.ops.precision import project
+from keras_quasiattn.attention.softmax import attend
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
+    combine_masks,
+    largest,
+    pair_mask,
+    sides,
+    zero_masked,
+    zero_padding,
+)
+from keras_quasiattn.core.tensors import check_features, dot_products, project
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
+# About the lowest float32: a maximum over only masked positions stays finite until it is zeroed.
+_LOWEST = -3.4e38
+
+
+def attention_flow(
+    u: Tensor,
+    v: Tensor,
+    values_u: Tensor,
+    values_v: Tensor,
+    mask_u: Tensor | None = None,
+    mask_v: Tensor | None = None,
+    return_scores: bool = False,
+) -> tuple[Tensor, ...]:
+    """Attend from each position of u to v, and pools the positions of u that match v best.
+
+    E = u · vᵀ;  ũ = softmax over S of E, times values_v;
+    h = softmax over T of (max over S of E), times values_u
+
+    A masked position has weight exactly 0 and its content has no effect; its own row of ũ is
+    exactly 0. If either sequence has no real position, ũ and h are all zeros. Weights are computed
+    in float32 for 16-bit inputs.
+
+    Args:
+        u: (..., T, D), the passage, already projected.
+        v: (..., S, D), the question, already projected.
+        values_u: (..., T, V).
+        values_v: (..., S, W).
+        mask_u: boolean (or 0/1 integer) (..., T), True = real.
+        mask_v: boolean (or 0/1 integer) (..., S), True = real.
+        return_scores: also return the weights over v.
+
+    Returns:
+        (ũ, h) of shapes (..., T, W) and (..., 1, V), or (ũ, h, weights) with weights (..., T, S).
+
+    Raises:
+        ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 8), "float32")
+    >>> [tuple(x.shape) for x in ops.attention_flow(u, v, u, v)]
+    [(2, 3, 8), (2, 1, 8)]
+
+    Source: Seo et al. 2017, "Bidirectional Attention Flow for Machine Comprehension", §2.4.
+    """
+    mask_u, mask_v = as_boolean_mask(mask_u, "mask_u"), as_boolean_mask(mask_v, "mask_v")
+    u, values_u = sides("u", u, mask_u, values=values_u)
+    v, values_v = sides("v", v, mask_v, values=values_v)
+    check_features(u, v, "u", "v")
+    products = dot_products(u, v)  # (..., T, S)
+    both = pair_mask(mask_u, mask_v)
+    shown = (
+        products if both is None else ops.where(both, products, ops.cast(_LOWEST, products.dtype))
+    )
+    best = largest(shown, axis=-1, lowest=_LOWEST)  # (..., T)
+    # (..., 1): whether v has a real position at all.
+    real = ops.any(
+        ops.ones_like(v[..., 0], dtype="bool") if mask_v is None else mask_v, axis=-1, keepdims=True
+    )
+    rows = combine_masks(ops.broadcast_to(real, ops.shape(best)), mask_u)
+    best = zero_masked(best, rows)
+    # Pooled with one row of scores, (..., 1, T): (..., 1, V).
+    matters = attend(
+        ops.expand_dims(best, -2), values_u, ops.expand_dims(rows, -2), name="weights_best"
+    )
+    found, weights = attend(products, values_v, both, return_scores=True)
+    return (found, matters, weights) if return_scores else (found, matters)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class AttentionFlow(PairAttention):
-    """Adds question features to a passage, and what the question attends to in the passage.
+    """Add question features to a passage, and what the question attends to in the passage.
 
     E_ts = w·[p_t; q_s; p_t ⊙ q_s];  p̃ = softmax over S of E, times Q;
     h = softmax over T of (max over S of E), times P;  output = [p; p̃; p ⊙ p̃; p ⊙ h]
@@ -54,7 +131,7 @@ class AttentionFlow(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates w."""
+        """Create w."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
         self.kernel = self.add_weight(
@@ -64,30 +141,28 @@ class AttentionFlow(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the passage joined with the attended question and passage vectors."""
-        of_a, of_b, of_both = keras.ops.split(keras.ops.convert_to_tensor(self.kernel), 3)
+        """Return the passage joined with the attended question and passage vectors."""
+        of_a, of_b, of_both = ops.split(ops.convert_to_tensor(self.kernel), 3)
         # E as one matrix product: [p·w₁; 1; p ⊙ w₃]·[1; q·w₂; q]ᵀ, (B, T, D + 2)·(B, D + 2, S).
-        one_a, one_b = keras.ops.ones_like(a[..., :1]), keras.ops.ones_like(b[..., :1])
-        u = keras.ops.concatenate([project(a, of_a), one_a, a * of_both[:, 0]], axis=-1)
-        v = keras.ops.concatenate([one_b, project(b, of_b), b], axis=-1)
+        one_a, one_b = ops.ones_like(a[..., :1]), ops.ones_like(b[..., :1])
+        u = ops.concatenate([project(a, of_a), one_a, a * of_both[:, 0]], axis=-1)
+        v = ops.concatenate([one_b, project(b, of_b), b], axis=-1)
         # p̃ (B, T, D), h (B, 1, D) and the weights (B, T, S)
-        found, matters, weights = ops.attention_flow(u, v, a, b, mask_a, mask_b, return_scores=True)
-        output = zero_padding(
-            keras.ops.concatenate([a, found, a * found, a * matters], axis=-1), mask_a
-        )
+        found, matters, weights = attention_flow(u, v, a, b, mask_a, mask_b, return_scores=True)
+        output = zero_padding(ops.concatenate([a, found, a * found, a * matters], axis=-1), mask_a)
         return (output, weights) if options["return_scores"] else output
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of the passage."""
+        """Return the mask of the passage."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, 4·features)."""
+        """Return (B, T, 4·features)."""
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
         return (*inputs_shape[0][:-1], 4 * width)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),

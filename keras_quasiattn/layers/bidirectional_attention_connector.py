@@ -3,18 +3,19 @@
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_quasiattn import ops
+from keras_quasiattn.attention.softmax import alignment_pair, softmax_attention
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.masks import zero_padding
+from keras_quasiattn.core.tensors import as_dtype, check_choice, project
 from keras_quasiattn.layers.factorization_machine import (
     FactorizationWeights,
     add_factorization_weights,
+    factorization_machine,
     factors_initializer_of,
 )
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import zero_padding
-from keras_quasiattn.ops.precision import as_dtype, project
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 OPERATORS = ("product", "concatenation", "difference")
@@ -90,7 +91,7 @@ class BidirectionalAttentionConnector(PairAttention):
         self.factors_initializer = factors_initializer_of(factors_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates W₁, W₂ and the weights of the factorization machines."""
+        """Create W₁, W₂ and the weights of the factorization machines."""
         check_pair(inputs_shape)
         width: int = inputs_shape[0][-1]  # type: ignore[assignment]
         self._kernels = [
@@ -116,13 +117,13 @@ class BidirectionalAttentionConnector(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """Returns the features of both sequences, and the weights if they are requested."""
-        kernels = [keras.ops.convert_to_tensor(kernel) for kernel in self._kernels]
+        """Return the features of both sequences, and the weights if they are requested."""
+        kernels = [ops.convert_to_tensor(kernel) for kernel in self._kernels]
         machines = self._machines
         scale = as_dtype(a.shape[-1] ** -0.5, a.dtype)
         projected = [_project(x, kernels) for x in (a, b)]  # (B, T, w), (B, S, w)
         # Ŷ (B, T, w), X̂ (B, S, w), and both weight matrices (B, T, S)
-        to_b, to_a, weights_b, weights_a = ops.alignment_pair(
+        to_b, to_a, weights_b, weights_a = alignment_pair(
             projected[0] * scale,
             projected[1],
             mask_a,
@@ -137,22 +138,20 @@ class BidirectionalAttentionConnector(PairAttention):
         ]
         if self.use_intra:
             for one, x, p, mask in zip(features, (a, b), projected, (mask_a, mask_b), strict=True):
-                itself = ops.softmax_attention(
-                    p * scale, p, x, None if mask is None else keras.ops.expand_dims(mask, -2)
+                itself = softmax_attention(
+                    p * scale, p, x, None if mask is None else ops.expand_dims(mask, -2)
                 )
                 one.append(_features(x, itself, mask, x, mask, machines[3:]))
-        joined = [
-            one[0] if len(one) == 1 else keras.ops.concatenate(one, axis=-1) for one in features
-        ]
+        joined = [one[0] if len(one) == 1 else ops.concatenate(one, axis=-1) for one in features]
         return [*joined, weights_b, weights_a] if options["return_scores"] else joined
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, 3) and (B, S, 3), or 6 features instead of 3."""
+        """Return (B, T, 3) and (B, S, 3), or 6 features instead of 3."""
         numbers = len(OPERATORS) * (2 if self.use_intra else 1)
         return [(*shape[:-1], numbers) for shape in inputs_shape]
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "factors": self.factors,
@@ -164,7 +163,7 @@ class BidirectionalAttentionConnector(PairAttention):
 
 def _project(x: Tensor, kernels: list[Tensor]) -> Tensor:
     for kernel in kernels:
-        x = keras.ops.relu(project(x, kernel))
+        x = ops.relu(project(x, kernel))
     return x
 
 
@@ -176,17 +175,17 @@ def _features(
     other_mask: Tensor | None,
     machines: list[FactorizationWeights],
 ) -> Tensor:
-    """Returns (B, L, 3): three features that compare x with what is aligned to it.
+    """Return (B, L, 3): three features that compare x with what is aligned to it.
 
     They are exactly 0 where x is masked and where the other sequence is fully masked.
     """
     # Cast to float32 first: the products could overflow float16.
-    one, two = (keras.ops.cast(z, machines[0].factors.dtype) for z in (x, aligned))
-    made = (one * two, keras.ops.concatenate([one, two], axis=-1), one - two)
+    one, two = (ops.cast(z, machines[0].factors.dtype) for z in (x, aligned))
+    made = (one * two, ops.concatenate([one, two], axis=-1), one - two)
     numbers = [
-        ops.factorization_machine(z, *machine) for z, machine in zip(made, machines, strict=True)
+        factorization_machine(z, *machine) for z, machine in zip(made, machines, strict=True)
     ]
-    found = keras.ops.ones_like(other[..., 0], dtype="bool") if other_mask is None else other_mask
-    found = keras.ops.any(found, axis=-1, keepdims=True)  # (B, 1)
-    shown = found if mask is None else keras.ops.logical_and(found, mask)
-    return zero_padding(keras.ops.cast(keras.ops.stack(numbers, axis=-1), x.dtype), shown)
+    found = ops.ones_like(other[..., 0], dtype="bool") if other_mask is None else other_mask
+    found = ops.any(found, axis=-1, keepdims=True)  # (B, 1)
+    shown = found if mask is None else ops.logical_and(found, mask)
+    return zero_padding(ops.cast(ops.stack(numbers, axis=-1), x.dtype), shown)

@@ -5,12 +5,15 @@ from typing import Any, cast
 
 import keras
 
-from keras_quasiattn.layers.multi_head_coda import CoDAOptions
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.layers.shared.temperature import Temperature
+from keras_quasiattn.attention.coda.attention import CoDAOptions, Temperature
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
+# All but `center_per_query`: here one weight matrix serves both directions.
+_OPTIONS = tuple(
+    field.name for field in dataclasses.fields(CoDAOptions) if field.name != "center_per_query"
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
@@ -109,7 +112,7 @@ class CoDA(PairAttention):
         )
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates the projections, and α and β if they are learned."""
+        """Create the projections, and α and β if they are learned."""
         check_pair(inputs_shape)
         self._units = self.units or cast(int, inputs_shape[0][-1])
         self.similarity_projection = self._make_projection("similarity_projection", inputs_shape[0])
@@ -136,7 +139,7 @@ class CoDA(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """Returns [a', b'], and M if it is requested."""
+        """Return [a', b'], and M if it is requested."""
         separate = not self.share_projections
         outputs = self._options.pair(
             self.similarity_projection(a),  # (B, T, units)
@@ -153,12 +156,12 @@ class CoDA(PairAttention):
         return list(outputs)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("units", "use_bias", "share_projections")
         return {
             **super().get_config(),
             **{name: getattr(self, name) for name in names},
-            **dataclasses.asdict(self._options),
+            **{name: getattr(self._options, name) for name in _OPTIONS},
             "activation": keras.activations.serialize(self.activation),
             "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
         }

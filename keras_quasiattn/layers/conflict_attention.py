@@ -4,18 +4,18 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.one_way_attention import OneWayAttention
-from keras_quasiattn.layers.shared.pair_attention import Shape
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE, DIFFERENCES
+from keras_quasiattn.attention.conflict import DEFAULT_DIFFERENCE, DIFFERENCES, conflict_attention
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.alignment_attention import AlignmentAttention
+from keras_quasiattn.layers.pair_attention import OneWayAttention, Shape
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class ConflictAttention(OneWayAttention):
-    """Returns, for every position of u, a weighted sum of the positions of v that contrast with it.
+    """Return, for every position of u, a weighted sum of the positions of v that contrast with it.
 
     a[i, j] = W_s·|tanh(u_i·W_u) − tanh(v_j·W_v)|;  w = softmax(a);  output = w·v
 
@@ -64,7 +64,7 @@ class ConflictAttention(OneWayAttention):
         self.difference = difference
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates the projections and W_s."""
+        """Create the projections and W_s."""
         super().build(inputs_shape)
         # No autocast: scores are computed in float32 or higher precision under every policy.
         self.score_kernel = self.add_weight(
@@ -77,12 +77,92 @@ class ConflictAttention(OneWayAttention):
     def weigh(
         self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
     ) -> Any:
-        """Applies a softmax over v to the weighted differences."""
+        """Apply a softmax over v to the weighted differences."""
         kernel = keras.ops.squeeze(keras.ops.convert_to_tensor(self.score_kernel), 1)  # (units,)
-        return ops.conflict_attention(
+        return conflict_attention(
             u, v, kernel, values, mask_v, difference=self.difference, return_scores=return_scores
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {**super().get_config(), "difference": self.difference}
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class AttentionConflict(OneWayAttention):
+    """Concatenates every position of u with what matches it in v and what contrasts with it.
+
+    output = [u; v^A; v^C], v^A from `layers.AlignmentAttention` and v^C from
+    `layers.ConflictAttention`
+
+    Each of the two has its own projections, like the heads of multi-head attention. Both treat
+    masks as those layers do; if v is fully masked, v^A and v^C are exactly 0 and only u remains.
+
+    Args:
+        units: size of the projections. Defaults to the number of features of u.
+        difference: as in `layers.ConflictAttention`.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: [u, v] with u (B, T, features) and v (B, S, features); the numbers of features may
+            differ.
+        mask: [mask_u, mask_v], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
+        return_attention_scores: also return the weights of both, each (B, T, S).
+
+    Returns:
+        (B, T, features of u + 2·features of v), or that, the alignment weights and the conflict
+        weights.
+
+    Raises:
+        ValueError: the difference is unknown, the inputs are not two tensors (B, length, features),
+            or a mask holds floats.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import AttentionConflict
+    >>> u, v = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
+    >>> tuple(AttentionConflict(units=6)([u, v]).shape)
+    (2, 3, 16)
+
+    Source: Mitra 2019, "Conflict as an Inverse of Attention in Sequence Relationship", eq. 11.
+    """
+
+    score_count = 2
+
+    def __init__(
+        self, units: int | None = None, *, difference: str = DEFAULT_DIFFERENCE, **kwargs: Any
+    ) -> None:
+        super().__init__(units, **kwargs)
+        self.alignment = AlignmentAttention(units, dtype=self.dtype_policy, name="alignment")
+        self.conflict = ConflictAttention(
+            units, difference=difference, dtype=self.dtype_policy, name="conflict"
+        )
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Build both attention layers."""
+        self.alignment.build(inputs_shape)
+        self.conflict.build(inputs_shape)
+
+    def attend(
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+    ) -> Any:
+        """Return [u; v^A; v^C], and both weight matrices if they are requested."""
+        scored = options["return_scores"]
+        results = [
+            layer([a, b], mask=[mask_a, mask_b], return_attention_scores=scored)
+            for layer in (self.alignment, self.conflict)
+        ]
+        if not scored:
+            return keras.ops.concatenate([a, *results], axis=-1)  # (B, T, U + 2·V)
+        outputs, weights = zip(*results, strict=True)
+        return (keras.ops.concatenate([a, *outputs], axis=-1), *weights)
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
+        """Return (B, T, features of u + 2·features of v)."""
+        u, v = (check_sequence(shape, f"inputs[{i}]") for i, shape in enumerate(inputs_shape))
+        return (*inputs_shape[0][:-1], u + 2 * v)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "difference": self.conflict.difference}

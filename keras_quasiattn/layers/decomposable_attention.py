@@ -4,9 +4,9 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.dense_stack import DenseStack
-from keras_quasiattn.layers.shared.mechanisms import make_mechanism
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.attention.base import make_attention
+from keras_quasiattn.layers.dense import DenseStack
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 
@@ -17,10 +17,10 @@ class DecomposableAttention(PairAttention):
 
     E = F(a)·F(b)ᵀ;  β = softmax over S of E, times b;  α = (softmax over T of E)ᵀ, times a
 
-    With `attention="coda"` the weights are those of CoDA for F(a) and F(b), one matrix M for both
+    With `attention="coda"` the weights are CoDA's for F(a) and F(b), one matrix M for both
     directions: β = M·b, α = Mᵀ·a. β and α pool the sentences themselves. Masked positions get
     weight exactly 0, their own output rows are exactly 0, and values there, NaN included, have no
-    effect. Each output keeps the mask of its input: β that of a, α that of b.
+    effect. β keeps the mask of a, and α the mask of b.
 
     Args:
         units: size of the layers of F.
@@ -29,12 +29,12 @@ class DecomposableAttention(PairAttention):
             different features of two equal words creates a distance between them, so in training
             CoDA's gate closes on the pairs that open it at inference.
         kernel_initializer: initializer of the kernels of F.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+        attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own. For word vectors of
+            multi-head layer adds, such as `layers.MultiHeadSigmoid`. For word vectors of
             length 1, as the tasks use them, {"scaling": "none"} is right for "coda": with the
             default, "mean", its weights start close to 0.
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
@@ -79,7 +79,7 @@ class DecomposableAttention(PairAttention):
         super().__init__(**kwargs)
         self.units, self.num_layers, self.dropout = units, num_layers, dropout
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self._mechanism = make_mechanism(self, attention, attention_options)
+        self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.network = DenseStack(
             units,
@@ -93,21 +93,21 @@ class DecomposableAttention(PairAttention):
     @property
     def score_count(self) -> int:  # type: ignore[override]
         """Number of weight matrices: one if both directions share it (CoDA), otherwise two."""
-        return self._mechanism.pair_score_count
+        return self._attention.pair_score_count
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Builds F and creates the learned weights of the attention mechanism."""
+        """Build F and create the learned weights of the attention."""
         check_pair(inputs_shape)
         self.network.build(inputs_shape[0])
-        self._learned = self._mechanism.make_weights(self, self.units)
+        self._learned = self._attention.make_weights(self, self.units)
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> list[Tensor]:
-        """Returns β and α, and the weights if they are requested."""
+        """Return β and α, and the weights if they are requested."""
         network_a, network_b = (self.network(x, training=options["training"]) for x in (a, b))
         return list(
-            self._mechanism.pair(
+            self._attention.pair(
                 network_a,  # (B, T, units)
                 network_b,  # (B, S, units)
                 mask_a,
@@ -120,7 +120,7 @@ class DecomposableAttention(PairAttention):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("units", "num_layers", "dropout", "attention")
         return {
             **super().get_config(),

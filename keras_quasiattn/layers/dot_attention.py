@@ -4,23 +4,22 @@ from typing import Any, cast
 
 import keras
 
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.mechanisms import make_mechanism
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.masking import pair_mask, zero_padding
-from keras_quasiattn.ops.recording import mark_visible
-from keras_quasiattn.ops.training import training_step
+from keras_quasiattn.attention.base import make_attention, training_call
+from keras_quasiattn.core.masks import pair_mask, zero_padding
+from keras_quasiattn.core.recording import mark_visible
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class DotAttention(PairAttention):
-    """Pools v for every position of u, weighted by dot products of u with projected v.
+    """Pool v for every position of u, weighted by dot products of u with projected v.
 
     k = v·W;  w = softmax(u·kᵀ);  output = w·v
 
-    With `attention="coda"` the weights are those of CoDA for u and k. If a mean is subtracted, it
+    With `attention="coda"` the weights are CoDA's for u and k. If a mean is subtracted, it
     is taken within each row of u, so positions of u do not affect each other. Masked positions of v
     get weight exactly 0. Masked rows of u are exactly 0 in the output, and so are all rows if v is
     fully masked. Values at masked positions, NaN included, have no effect. The output keeps the
@@ -30,12 +29,12 @@ class DotAttention(PairAttention):
     repeatedly needs to project it only once.
 
     Args:
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+        attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
+            multi-head layer adds, such as `layers.MultiHeadSigmoid`.
         kernel_initializer: initializer of W. Defaults to "glorot_uniform".
         **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
 
@@ -73,12 +72,12 @@ class DotAttention(PairAttention):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._mechanism = make_mechanism(self, attention, attention_options)
+        self._attention = make_attention(self, attention, attention_options, is_cross=True)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates W and the learned weights of the attention mechanism."""
+        """Create W and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
         self.key_projection = Dense(
             inputs_shape[0][-1],
@@ -88,10 +87,10 @@ class DotAttention(PairAttention):
             name="key_projection",
         )
         self.key_projection.build(inputs_shape[1])
-        self._learned = self._mechanism.make_weights(self, cast(int, inputs_shape[0][-1]))
+        self._learned = self._attention.make_weights(self, cast(int, inputs_shape[0][-1]))
 
     def project(self, v: Tensor) -> Tensor:
-        """Returns the keys k (B, S, D) of v (B, S, features)."""
+        """Return the keys k (B, S, D) of v (B, S, features)."""
         return self.key_projection(v)
 
     def pool(
@@ -105,27 +104,26 @@ class DotAttention(PairAttention):
         training: bool | None = None,
         return_scores: bool = False,
     ) -> Any:
-        """Attends from u (B, T, D) to the keys k and values v; returns (B, T, features).
+        """Attend from u (B, T, D) to the keys k and values v; return (B, T, features).
 
         With `return_scores` it returns that and w (B, T, S). `mask_u` matters only to weights that
         depend on other queries; it hides no row of the output.
         """
-        hides_queries = self._mechanism.sees_all_pairs or self._mechanism.counts_pairs
-        with training_step(training):
-            return self._mechanism.attend(
+        hides_queries = self._attention.sees_all_pairs or self._attention.counts_pairs
+        with training_call(training):
+            return self._attention.attend(
                 u,
                 k,
                 v,
                 pair_mask(mask_u if hides_queries else None, mask_v),
                 learned=self._learned,
-                center_per_query=True,
                 return_scores=return_scores,
             )
 
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the output with masked rows of u set to 0, and the weights if requested."""
+        """Return the output with masked rows of u set to 0, and the weights if requested."""
         results = self.pool(a, self.project(b), b, mask_b, mask_u=mask_a, **options)
         mark_visible(None if mask_a is None else mask_a[..., None])
         if not options["return_scores"]:
@@ -133,15 +131,15 @@ class DotAttention(PairAttention):
         return tuple(zero_padding(x, mask_a) for x in results)
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of u."""
+        """Return the mask of u."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, features of v)."""
+        """Return (B, T, features of v)."""
         return (*inputs_shape[0][:-1], inputs_shape[1][-1])
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "attention": self.attention,

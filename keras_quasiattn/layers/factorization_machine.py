@@ -1,19 +1,71 @@
-"""A factorization machine applied at every position."""
+"""Factorization machines: a linear score plus weighted products of all pairs of features."""
 
 from typing import Any, NamedTuple
 
 import keras
+from keras import ops
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.arguments import (
-    check_positive_integer,
-    check_sequence,
-    check_sequence_mask,
-    sequence_mask,
-)
-from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.masks import check_sequence_mask, sequence_mask, zero_padding
+from keras_quasiattn.core.tensors import compute_dtype, project
 
 Tensor = Any
+
+
+def factorization_machine(z: Tensor, bias: Tensor, weights: Tensor, factors: Tensor) -> Tensor:
+    """Return one score per feature vector: a linear term plus a term for every pair of features.
+
+    y = w₀ + Σ_j w_j·z_j + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
+
+    computed as w₀ + w·z + ½·Σ_f [(Σ_j V_jf·z_j)² − Σ_j V_jf²·z_j²], in D·K steps instead of D²·K.
+
+    Computed in float32 for 16-bit inputs, because the squares soon overflow float16.
+
+    Args:
+        z: (..., D).
+        bias: w₀, a scalar.
+        weights: w, (D,).
+        factors: V, (D, K).
+
+    Returns:
+        (...) in the dtype of `z`.
+
+    Raises:
+        ValueError: `weights` or `factors` do not match the number of features of `z`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> z, factors = np.array([[2.0, 3.0]]), np.array([[1.0], [5.0]])
+    >>> np.asarray(ops.factorization_machine(z, 0.5, np.array([1.0, 10.0]), factors)).tolist()
+    [62.5]
+
+    Source: Rendle 2010, "Factorization Machines", eq. 1 and lemma 3.1.
+    """
+    z = ops.convert_to_tensor(z)
+    dtype = compute_dtype(z)
+    bias, weights, factors = (
+        ops.cast(ops.convert_to_tensor(x), dtype) for x in (bias, weights, factors)
+    )
+    features = z.shape[-1]
+    if (
+        tuple(weights.shape) != (features,)
+        or len(factors.shape) != 2
+        or factors.shape[0] != features
+    ):
+        raise ValueError(
+            f"`weights` must have shape ({features},) and `factors` ({features}, K), because "
+            f"`z` has {features} features. Received: weights.shape={tuple(weights.shape)}, "
+            f"factors.shape={tuple(factors.shape)}"
+        )
+    result_dtype, z = z.dtype, ops.cast(z, dtype)
+    sums = project(z, factors)  # (..., K)
+    squares = project(ops.square(z), ops.square(factors))
+    # (...): the square of a sum counts every pair twice.
+    pairs = ops.sum(ops.square(sums) - squares, axis=-1) * ops.cast(0.5, dtype)
+    return ops.cast(bias + project(z, weights) + pairs, result_dtype)
+
+
 Shape = tuple[int | None, ...]
 
 
@@ -27,7 +79,7 @@ class FactorizationWeights(NamedTuple):
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class FactorizationMachine(keras.layers.Layer):
-    """Maps the features of every position to one number: a linear score plus pairwise products.
+    """Map the features of every position to one number: a linear score plus pairwise products.
 
     y = w₀ + w·z + Σ_{i<j} ⟨V_i, V_j⟩·z_i·z_j
 
@@ -72,31 +124,31 @@ class FactorizationMachine(keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Creates w₀, w and V."""
+        """Create w₀, w and V."""
         width = check_sequence(inputs_shape, "inputs")
         self._weights = add_factorization_weights(
             self, width, self.factors, self.factors_initializer
         )
 
     def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Computes y at every position; see the class."""
+        """Compute y at every position; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
-        z = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
+        z = zero_padding(ops.cast(inputs, self.compute_dtype), mask)
         # (B, T, features) to (B, T), then (B, T, 1)
-        numbers = keras.ops.expand_dims(ops.factorization_machine(z, *self._weights), -1)
+        numbers = ops.expand_dims(factorization_machine(z, *self._weights), -1)
         return zero_padding(numbers, mask)
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 1)."""
+        """Return (B, T, 1)."""
         return (*inputs_shape[:-1], 1)
 
     def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
-        """Returns a symbolic output (B, T, 1)."""
+        """Return a symbolic output (B, T, 1)."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "factors": self.factors,
@@ -105,7 +157,7 @@ class FactorizationMachine(keras.layers.Layer):
 
 
 def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
-    """Returns the given initializer of V, or the default if it is None."""
+    """Return the given initializer of V, or the default if it is None."""
     return (
         keras.initializers.RandomNormal(stddev=0.1)
         if given is None
@@ -116,7 +168,7 @@ def factors_initializer_of(given: Any) -> keras.initializers.Initializer:
 def add_factorization_weights(
     layer: keras.layers.Layer, width: int, factors: int, initializer: Any, prefix: str = ""
 ) -> FactorizationWeights:
-    """Adds the weights of a factorization machine over `width` features to `layer`."""
+    """Add the weights of a factorization machine over `width` features to `layer`."""
     shapes = {"bias": (), "weights": (width,), "factors": (width, factors)}
     made = {
         name: layer.add_weight(

@@ -5,17 +5,11 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import (
-    check_positive_integer,
-    check_rate,
-    check_sequence,
-    check_sequence_mask,
-)
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.finite import on_finite_rows
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
+from keras_quasiattn.core.masks import check_sequence_mask, on_finite_rows
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.dense import Dense, LayerNormalization
 
 Tensor = Any
 
@@ -86,7 +80,7 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         self.normalize_first = normalize_first
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Creates the layer norm, both dense layers and both dropouts."""
+        """Create the layer norm, both dense layers and both dropouts."""
         width = check_sequence(inputs_shape, "inputs")
         dtype = self.dtype_policy
         self.norm = LayerNormalization(epsilon=self.layer_norm_epsilon, dtype=dtype, name="norm")
@@ -118,7 +112,7 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         isolate_rows: bool = False,
     ) -> Tensor:
-        """Applies the layer; see the class."""
+        """Apply the layer; see the class."""
         check_sequence_mask(mask, "mask", inputs)
         if isolate_rows:
             return on_finite_rows(partial(self._apply, training=training), inputs)
@@ -138,16 +132,16 @@ class FeedForward(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         isolate_rows: bool = False,
     ) -> Any:
-        """Returns a symbolic output with the shape of the inputs."""
+        """Return a symbolic output with the shape of the inputs."""
         check_sequence_mask(mask, "mask", inputs)
         return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of the inputs."""
+        """Return the shape of the inputs."""
         return tuple(inputs_shape)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "intermediate_dim": self.intermediate_dim,

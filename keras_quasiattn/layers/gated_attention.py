@@ -1,26 +1,261 @@
-"""Gated attention: an auxiliary network decides which positions are attended to at all."""
+"""Attention that computes the positions with an open gate only, to save work."""
 
 import dataclasses
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import keras
-from keras import ops as keras_ops
+from keras import ops
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.gate_network import NETWORKS, GateNetwork
-from keras_quasiattn.layers.shared.arguments import (
-    check_sequence,
+from keras_quasiattn.attention.gated import GateOptions, Gates
+from keras_quasiattn.attention.softmax import MultiHeadSoftmax
+from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.backend import needs_static_shapes, segment_max, segment_sum
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
     check_sequence_mask,
     sequence_mask,
+    zero_masked,
+    zero_padding,
 )
-from keras_quasiattn.layers.shared.attention_pooling import AttentionPooling, Shape
-from keras_quasiattn.layers.shared.gates import GateOptions, Gates
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import zero_padding
-from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS, encode_sequence
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.recording import is_recording, record
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pooling import (
+    AttentionPooling,
+    Shape,
+    check_states,
+    position_scores,
+    soft_attention,
+)
+from keras_quasiattn.layers.recurrence import OrthogonalInitializer, bidirectional, run_recurrent
 
 Tensor = Any
+GATED_IMPLEMENTATIONS = ("auto", "reference", "gathered")
+
+
+def open_positions_attention(
+    states: Tensor,
+    kernel: Tensor,
+    open_positions: Tensor,
+    *,
+    encode: Callable[[Tensor], Tensor] | None = None,
+    window: int = 1,
+    return_scores: bool = False,
+    implementation: str = "auto",
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Soft attention that computes scores, softmax and sum for the open positions only.
+
+    e_t = kernelᵀ·tanh(h_t);  α_t = exp(e_t) / Σ_t' exp(e_t');  r = Σ_t α_t·h_t;
+    t and t' over the open positions
+
+    The open positions of all examples are gathered into one list of rows, so the work depends on
+    their total number, not on the example with the most. The content of a closed position has no
+    effect; an example without open positions gives all zeros. Weights are computed in float32 for
+    16-bit inputs.
+
+    With `encode`, the states are computed here, from the `window` inputs around each position, and
+    also for the open positions only. Then a closed position matters within the windows of others.
+
+    Args:
+        states: (B, T, D), h; with `encode`, its inputs (B, T, E).
+        kernel: (D,).
+        open_positions: boolean (or 0/1 integer) (B, T): gates and mask in one, as `ops.hard_gates`
+            returns them.
+        encode: a function of (N, L, E) that returns (N, L − window + 1, D), such as a convolution
+            without padding. Each sequence is padded with zeros so that it has T states.
+        window: inputs that a state is computed from, an odd number. Defaults to 1.
+        return_scores: also return α.
+        implementation: "gathered" works as above. "reference" computes all positions and gives
+            closed ones weight 0. "auto" is "gathered", or "reference" where the size of a tensor
+            must not depend on its content: under XLA (`jit_compile=True`) and while JAX traces for
+            `jit` or a gradient. All agree up to rounding.
+
+    Returns:
+        r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
+
+    Raises:
+        ValueError: a float mask, sizes that do not match, an even `window`, an unknown
+            implementation, or "gathered" where shapes must be static.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> h = np.array([[[1.0], [3.0], [9.0]]], "float32")
+    >>> gates = np.array([[True, False, True]])
+    >>> np.asarray(ops.open_positions_attention(h, np.zeros(1, "float32"), gates)).tolist()
+    [[5.0]]
+
+    Source: Xue et al. 2019, "Not All Attention Is Needed", eqs. 2 and 3.
+    """
+    check_choice(implementation, GATED_IMPLEMENTATIONS, "implementation")
+    if window % 2 == 0:
+        raise ValueError(f"`window` must be odd. Received: window={window}")
+    if encode is None:
+        states, kernel = check_states(states, kernel)
+    elif len(states.shape) != 3:
+        raise ValueError(
+            f"`states` must have shape (B, T, E) with `encode`. Received: {tuple(states.shape)}"
+        )
+    open_positions = as_boolean_mask(open_positions, "open_positions")
+    is_static = needs_static_shapes(open_positions)
+    if implementation == "gathered" and is_static:
+        raise ValueError(
+            "`implementation='gathered'` cannot run under XLA or in a traced JAX function, because "
+            "the sizes of its tensors depend on the gates. Use 'auto' or 'reference' there."
+        )
+    if implementation == "reference" or is_static:
+        if encode is not None:
+            states = encode_sequence(states, encode, window)
+        return soft_attention(states, kernel, open_positions, return_scores=return_scores)
+    index = ops.nonzero(ops.reshape(open_positions, (-1,)))[0]  # (K,), ascending
+    index = ops.cast(index, "int32")
+    if encode is None:
+        rows = ops.take(ops.reshape(states, (-1, states.shape[-1])), index, axis=0)
+    else:
+        rows = encode(_windows(states, index, window))[:, 0]
+    return _gathered(rows, kernel, open_positions, index, return_scores)  # rows: (K, D)
+
+
+def encode_sequence(inputs: Tensor, encode: Callable[[Tensor], Tensor], window: int) -> Tensor:
+    """Return the states of all positions: (B, T, E) → (B, T, D); see `open_positions_attention`."""
+    beyond = window // 2
+    return encode(ops.pad(inputs, ((0, 0), (beyond, beyond), (0, 0))))
+
+
+def _windows(inputs: Tensor, index: Tensor, window: int) -> Tensor:
+    """Return the inputs around some positions of all B·T: (B, T, E) and (K,) → (K, window, E)."""
+    length, width = ops.shape(inputs)[1:]
+    offsets = ops.arange(window, dtype="int32") - window // 2
+    index = ops.expand_dims(index, 1)  # (K, 1)
+    position = index % length + offsets  # (K, window)
+    is_inside = ops.logical_and(position >= 0, position < length)
+    nearby = ops.where(is_inside, index + offsets, index)
+    rows = ops.take(ops.reshape(inputs, (-1, width)), nearby, axis=0)
+    return zero_masked(rows, ops.expand_dims(is_inside, -1))
+
+
+def _gathered(
+    rows: Tensor, kernel: Tensor, open_positions: Tensor, index: Tensor, return_scores: bool
+) -> Tensor | tuple[Tensor, Tensor]:
+    batch, length = ops.shape(open_positions)
+    example = index // length
+    scores = position_scores(rows, kernel)  # (K,)
+    # A softmax per example: its maximum and sum, (B,), are taken to the rows, (K,).
+    highest = ops.stop_gradient(ops.take(segment_max(scores, example, batch), example, axis=0))
+    exponential = ops.exp(scores - highest)
+    total = ops.take(segment_sum(exponential, example, batch), example, axis=0)
+    weights = exponential / total
+    products = ops.expand_dims(weights, 1) * ops.cast(rows, weights.dtype)
+    output = ops.cast(segment_sum(products, example, batch), rows.dtype)  # (K, D) → (B, D)
+    if not return_scores and not is_recording():
+        return output
+    size = batch * length
+    # α as (B, T), with 0 at closed positions.
+    spread = ops.scatter(ops.expand_dims(index, 1), ops.cast(weights, rows.dtype), (size,))
+    spread = ops.reshape(spread, (batch, length))
+    record("weights", spread, open_positions, "weights")
+    return (output, spread) if return_scores else output
+
+
+NETWORKS = ("bilstm", "feed_forward", "self_attention")
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class GateNetwork(QuantizedParts, keras.layers.Layer):
+    """A small network that reads a sequence and returns one logit per position.
+
+    h' = network(x);  logit_t = u·h'_t + b
+
+    bilstm: h' concatenates the states of a forward and a backward LSTM. feed_forward:
+    h'_t = tanh(W·x_t + c). self_attention: z = tanh(W·x + c), and h' = z + softmax attention of z
+    to itself; without the added z, the gates of different words would differ only through the
+    words' queries. Masked positions do not affect the others.
+
+    Args:
+        network: "bilstm", "feed_forward" or "self_attention".
+        units: size of the hidden states (per direction).
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: (B, T, D), zeros at masked positions.
+        mask: boolean (B, T), True = real.
+
+    Returns:
+        (B, T, 1).
+
+    Raises:
+        ValueError: the network is unknown, `units` is not a positive integer, or the inputs are not
+            (B, T, D).
+
+    Example:
+    >>> network = GateNetwork("feed_forward", units=4)
+    >>> tuple(network(np.ones((2, 5, 8), "float32")).shape)
+    (2, 5, 1)
+
+    Source: Xue et al. 2019, eq. 4 and Table 5.
+    """
+
+    def __init__(self, network: str, units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_choice(network, NETWORKS, "network")
+        self.network = network
+        self.units = check_positive_integer(units, "units")
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Create the hidden layers and the output layer."""
+        check_sequence(inputs_shape, "inputs")
+        dtype = self.dtype_policy
+        hidden_shape: Shape = (*inputs_shape[:-1], self.units)
+        if self.network == "bilstm":
+            self.hidden = bidirectional(
+                keras.layers.LSTM(
+                    self.units,
+                    recurrent_initializer=OrthogonalInitializer,
+                    return_sequences=True,
+                    dtype=dtype,
+                ),
+                dtype=dtype,
+                name="hidden",
+            )
+            hidden_shape = (*inputs_shape[:-1], 2 * self.units)
+        else:
+            self.hidden = Dense(self.units, activation="tanh", dtype=dtype, name="hidden")
+        self.hidden.build(inputs_shape)
+        if self.network == "self_attention":
+            self.attention = MultiHeadSoftmax(1, self.units, dtype=dtype, name="attention")
+            self.attention.build(hidden_shape, hidden_shape)
+        self.logit = Dense(1, dtype=dtype, name="logit")
+        self.logit.build(hidden_shape)
+
+    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return one logit per position, (B, T, 1)."""
+        mask = sequence_mask(mask, "mask", inputs)
+        if self.network == "bilstm":
+            hidden = run_recurrent(self.hidden, inputs, mask)  # (B, T, 2·units)
+            return self.logit(hidden)
+        hidden = self.hidden(inputs)  # (B, T, units)
+        if self.network == "self_attention":
+            hidden = hidden + self.attention(hidden, hidden, query_mask=mask, value_mask=mask)
+        return self.logit(hidden)  # (B, T, 1)
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, T, 1)."""
+        return (*inputs_shape[:-1], 1)
+
+    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
+        """Return symbolic logits (B, T, 1)."""
+        check_sequence_mask(mask, "mask", inputs)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "network": self.network, "units": self.units}
+
+
 _UNITS = 100
 
 
@@ -35,7 +270,7 @@ class GatedAttention(AttentionPooling):
     the backward pass. Otherwise they are binary, [p_t ≥ threshold] or seeded samples from
     Bernoulli(p_t), and scores, softmax and sum are computed for the open positions only. If all
     gates of a text are closed, the position with the highest p_t is opened. With all gates open,
-    the result is that of `SoftAttention`.
+    the result equals `SoftAttention`.
 
     With `convolution`, the states are h = convolution(inputs), and these too are computed for the
     open positions only: the network, which reads the inputs, decides before anything else is
@@ -162,7 +397,7 @@ class GatedAttention(AttentionPooling):
         self.implementation = implementation
 
     def build(self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None) -> None:
-        """Creates w and builds the auxiliary network."""
+        """Create w and builds the auxiliary network."""
         check_sequence(inputs_shape, "inputs")
         if self.convolution is not None and not self.convolution.built:
             self.convolution.build(inputs_shape)
@@ -171,13 +406,13 @@ class GatedAttention(AttentionPooling):
         check_sequence(shape, "gate_inputs")
         if not self.gate_network.built:
             self.gate_network.build(shape)
-        told = tuple(self.gate_network.compute_output_shape(shape))
-        if len(told) not in (2, 3) or (len(told) == 3 and told[-1] != 1):
+        found = tuple(self.gate_network.compute_output_shape(shape))
+        if len(found) not in (2, 3) or (len(found) == 3 and found[-1] != 1):
             raise ValueError(
                 "`network` must return one logit per position, with shape (B, T) or (B, T, 1). "
-                f"Received: a network with output shape {told}"
+                f"Received: a network with output shape {found}"
             )
-        self.gates.build(told[:2])
+        self.gates.build(found[:2])
 
     def call(  # type: ignore[override]  # `gate_inputs` comes before the mask
         self,
@@ -189,7 +424,7 @@ class GatedAttention(AttentionPooling):
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor, Tensor]:
-        """Pools `inputs` (B, T, D) through the gates; see the class."""
+        """Pool `inputs` (B, T, D) through the gates; see the class."""
         candidates = {
             "mask": mask,
             "inputs_mask": inputs_mask,
@@ -198,20 +433,20 @@ class GatedAttention(AttentionPooling):
         name = next((name for name, given in candidates.items() if given is not None), "mask")
         _check_masks(inputs, gate_inputs, **candidates)
         mask = sequence_mask(candidates[name], name, inputs)
-        states = zero_padding(keras_ops.cast(inputs, self.compute_dtype), mask)
+        states = zero_padding(ops.cast(inputs, self.compute_dtype), mask)
         window = 1 if self.convolution is None else self.convolution.kernel_size[0]
         words = states
         if gate_inputs is not None:
-            words = zero_padding(keras_ops.cast(gate_inputs, self.compute_dtype), mask)
+            words = zero_padding(ops.cast(gate_inputs, self.compute_dtype), mask)
         gates = self.gates(self._logits(words, mask), mask=mask, training=training)  # (B, T)
         if training:
             if self.convolution is not None:
                 states = encode_sequence(states, self._encode, window)
-            context, weights = ops.soft_attention(
+            context, weights = soft_attention(
                 states, self.score_kernel, mask, gates=gates, return_scores=True
             )
         else:
-            result = ops.open_positions_attention(
+            result = open_positions_attention(
                 states,
                 self.score_kernel,
                 gates,
@@ -224,36 +459,36 @@ class GatedAttention(AttentionPooling):
         context = self.finish(context)  # (B, D); the weights are (B, T)
         if not return_attention_scores:
             return context
-        gates = keras_ops.cast(gates, self.compute_dtype)
+        gates = ops.cast(gates, self.compute_dtype)
         return (
             context,
-            gates if mask is None else gates * keras_ops.cast(mask, gates.dtype),
+            gates if mask is None else gates * ops.cast(mask, gates.dtype),
             weights,
         )
 
     def _encode(self, x: Tensor) -> Tensor:
-        """The convolution: (N, L, E) to (N, L − window + 1, D)."""
+        """Return the convolution: (N, L, E) to (N, L − window + 1, D)."""
         layer: Any = self.convolution
         if x.shape[1] != layer.kernel_size[0]:
             return layer(x)
         # For single windows a product gives the same several times faster.
         size = layer.kernel_size[0] * x.shape[2]
-        kernel = keras_ops.reshape(layer.kernel, (size, layer.filters))
-        states = keras_ops.matmul(keras_ops.reshape(x, (-1, size)), kernel)
+        kernel = ops.reshape(layer.kernel, (size, layer.filters))
+        states = ops.matmul(ops.reshape(x, (-1, size)), kernel)
         states = states if layer.bias is None else states + layer.bias
-        return keras_ops.expand_dims(layer.activation(states), 1)
+        return ops.expand_dims(layer.activation(states), 1)
 
     def _logits(self, words: Tensor, mask: Tensor | None) -> Tensor:
-        """Returns the logits of the auxiliary network, (B, T)."""
+        """Return the logits of the auxiliary network, (B, T)."""
         takes_mask = "mask" in inspect.signature(self.gate_network.call).parameters
         logits = self.gate_network(words, mask=mask) if takes_mask else self.gate_network(words)
         # (B, T, 1) or (B, T) to (B, T)
-        return keras_ops.squeeze(logits, -1) if len(logits.shape) == 3 else logits
+        return ops.squeeze(logits, -1) if len(logits.shape) == 3 else logits
 
     def compute_output_shape(
         self, inputs_shape: Shape, gate_inputs_shape: Shape | None = None
     ) -> Shape:
-        """(B, D)."""
+        """Return (B, D)."""
         return super().compute_output_shape(self._states_shape(inputs_shape))
 
     def _states_shape(self, inputs_shape: Shape) -> Shape:
@@ -271,7 +506,7 @@ class GatedAttention(AttentionPooling):
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
     ) -> Any:
-        """Returns the symbolic output (B, D), gates (B, T) and weights (B, T)."""
+        """Return the symbolic output (B, D), gates (B, T) and weights (B, T)."""
         masks = {"inputs_mask": inputs_mask, "gate_inputs_mask": gate_inputs_mask}
         _check_masks(inputs, gate_inputs, mask=mask, **masks)
         spec = super().compute_output_spec(inputs, None, return_attention_scores)
@@ -281,7 +516,7 @@ class GatedAttention(AttentionPooling):
         return output, keras.KerasTensor(weights.shape, dtype=self.compute_dtype), weights
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         convolution = keras.saving.serialize_keras_object(self.convolution)
         if convolution:
             # Keras would build it before this layer, and leave this layer's name out of its path.
@@ -298,7 +533,7 @@ class GatedAttention(AttentionPooling):
 
 
 def _check_convolution(convolution: Any) -> keras.layers.Conv1D:
-    """Returns the layer; raises a `ValueError` unless it gives a state for each odd window."""
+    """Return the layer; raise a `ValueError` unless it gives a state for each odd window."""
     wanted = {"padding": "valid", "strides": (1,), "dilation_rate": (1,), "groups": 1}
     if not isinstance(convolution, keras.layers.Conv1D):
         raise ValueError(

@@ -4,27 +4,23 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import (
-    check_positive_integer,
-    check_rate,
-    check_sequence,
-)
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.mechanisms import make_mechanism
-from keras_quasiattn.layers.shared.pair_attention import PairAttention, Shape, check_pair
-from keras_quasiattn.ops.masking import pair_mask, zero_padding
+from keras_quasiattn.attention.base import make_attention
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
+from keras_quasiattn.core.masks import pair_mask, zero_padding
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
 
 Tensor = Any
 
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class GatedContextQueryAttention(PairAttention):
-    """Joins every context position with what it attends to in a query and gates the result.
+    """Join every context position with what it attends to in a query, and gate the result.
 
     a = relu(P·W_in);  b = relu(Q·W_mem);  c = softmax(a·bᵀ/√units)·Q;  r = [P; c];
     output = r ⊙ sigmoid(r·W_g)
 
-    With `attention="coda"` the weights are those of CoDA for a and b, c = M·Q, and the rest is
+    With `attention="coda"` the weights are CoDA's for a and b, c = M·Q, and the rest is
     unchanged. If P and Q then have equally many features, W_mem is W_in, because CoDA uses one
     projection F for both. A context may be its own query.
 
@@ -34,12 +30,12 @@ class GatedContextQueryAttention(PairAttention):
 
     Args:
         units: size of a and b.
-        attention: name of a mechanism, such as "softmax" (the default) or "coda"; an unknown name
+        attention: name of an attention, such as "softmax" (the default) or "coda"; an unknown name
             raises an error that lists them all.
-        attention_options: options of the mechanism. For "coda": the arguments of `layers.CoDA` that
+        attention_options: options of the attention. For "coda": the arguments of `layers.CoDA` that
             define M, `alpha`, `beta`, `scaling`, `similarity`, `gate`, `gate_range`,
             `center_similarity` and `implementation`. For another: the arguments that its
-            multi-head layer, such as `layers.MultiHeadSigmoid`, has of its own.
+            multi-head layer adds, such as `layers.MultiHeadSigmoid`.
         dropout: rate in [0, 1) of the dropout before W_g.
         input_dropout: rate in [0, 1) of the dropout before W_in and W_mem. Usually 0 is best with
             "coda": dropping different features of two equal words creates a distance between them.
@@ -85,7 +81,7 @@ class GatedContextQueryAttention(PairAttention):
     ) -> None:
         super().__init__(**kwargs)
         self.units = check_positive_integer(units, "units")
-        self._mechanism = make_mechanism(self, attention, attention_options)
+        self._attention = make_attention(self, attention, attention_options)
         self.attention, self.attention_options = attention, dict(attention_options or {})
         self.dropout = check_rate(dropout, "dropout")
         rates = {
@@ -99,7 +95,7 @@ class GatedContextQueryAttention(PairAttention):
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
 
     def build(self, inputs_shape: list[Shape]) -> None:
-        """Creates W_in, W_mem, W_g and the learned weights of the attention mechanism."""
+        """Create W_in, W_mem, W_g and the learned weights of the attention."""
         check_pair(inputs_shape, same_features=False)
         joined = self.compute_output_shape(inputs_shape)
         self.context_projection = self._dense(
@@ -107,11 +103,11 @@ class GatedContextQueryAttention(PairAttention):
         )
         self.query_projection = (
             self.context_projection
-            if self._mechanism.needs_one_projection and inputs_shape[0][-1] == inputs_shape[1][-1]
+            if self._attention.needs_one_projection and inputs_shape[0][-1] == inputs_shape[1][-1]
             else self._dense(self.units, "relu", "query_projection", inputs_shape[1])
         )
         self.gate = self._dense(joined[-1], "sigmoid", "gate", joined)
-        self._learned = self._mechanism.make_weights(self, self.units)
+        self._learned = self._attention.make_weights(self, self.units)
 
     def _dense(self, units: int, activation: str, name: str, shape: Shape) -> Dense:
         dense = Dense(
@@ -128,12 +124,12 @@ class GatedContextQueryAttention(PairAttention):
     def attend(
         self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
     ) -> Any:
-        """Returns the gated output, and the weights if they are requested."""
+        """Return the gated output, and the weights if they are requested."""
         training, scored = options["training"], options["return_scores"]
         query = self.query_projection(self.input_dropout(b, training=training))  # (B, S, units)
         context = self.context_projection(self.input_dropout(a, training=training))
         mask = pair_mask(mask_a, mask_b)  # broadcasts to (B, T, S)
-        results = self._mechanism.attend(
+        results = self._attention.attend(
             context,
             query,
             b,
@@ -151,16 +147,16 @@ class GatedContextQueryAttention(PairAttention):
         return (output, *weights) if scored else output
 
     def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
-        """Returns the mask of the context."""
+        """Return the mask of the context."""
         return None if mask is None else mask[0]
 
     def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
-        """(B, T, features of p + features of q)."""
+        """Return (B, T, features of p + features of q)."""
         p, q = (check_sequence(shape, f"inputs[{i}]") for i, shape in enumerate(inputs_shape))
         return (*inputs_shape[0][:-1], p + q)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         return {
             **super().get_config(),
             "units": self.units,

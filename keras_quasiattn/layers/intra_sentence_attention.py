@@ -1,21 +1,106 @@
-"""Attention of a sentence to itself, applied before it is compared with another."""
+"""Self-attention with a bias for the distance between positions."""
 
 from typing import Any
 
 import keras
+from keras import ops
 
-from keras_quasiattn import ops
-from keras_quasiattn.layers.shared.arguments import (
-    check_sequence,
+from keras_quasiattn.attention.softmax import attend
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
     check_sequence_mask,
+    pair_mask,
     sequence_mask,
+    sides,
+    zero_padding,
 )
-from keras_quasiattn.layers.shared.dense_stack import DenseStack
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import zero_padding
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.tensors import as_dtype, check_choice, dot_products
+from keras_quasiattn.layers.dense import DenseStack
 
 Tensor = Any
+
+
+def intra_attention(
+    features: Tensor,
+    values: Tensor,
+    distance_bias: Tensor,
+    mask: Tensor | None = None,
+    *,
+    signed: bool = True,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention of a sequence to itself, with a bias for the distance of two positions.
+
+    f[i, j] = features_i · features_j + d[i − j];
+    w = softmax(f) over the positions that `mask` shows;  output = w · values
+
+    Distances beyond a maximum m share one bias, or one per direction if `signed`. Only real
+    positions count towards a distance, so padding has no effect, wherever it is. A masked position
+    has weight exactly 0, its own row of the output is exactly 0, and its content has no effect.
+    Weights are computed in float32 for 16-bit inputs.
+
+    Args:
+        features: (..., T, D), F_intra in the paper.
+        values: (..., T, V).
+        distance_bias: d. Signed: (2·m + 3,), for i − j < −m, then −m … m, then i − j > m. Unsigned:
+            (m + 2,), for 0 … m, then |i − j| > m.
+        mask: boolean (or 0/1 integer) (..., T), True = real.
+        signed: whether i − j and j − i have separate biases.
+        return_scores: also return w.
+
+    Returns:
+        output (..., T, V) in the dtype of `values`, or (output, w) with w (..., T, T).
+
+    Raises:
+        ValueError: a float mask, a rank below 2, lengths that do not match, or a `distance_bias` of
+            another shape.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x, only_itself = np.eye(3), np.array([9.0, 0.0])
+    >>> output = ops.intra_attention(np.zeros((3, 1)), x, only_itself, signed=False)
+    >>> np.asarray(output).round(2).tolist()
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+
+    Source: Parikh et al. 2016, "A Decomposable Attention Model", §3.4.
+    """
+    mask = as_boolean_mask(mask, "mask")
+    features, values = sides("features", features, mask, values=values)
+    bias = ops.convert_to_tensor(distance_bias)
+    size = bias.shape[0] if len(bias.shape) == 1 else 0
+    if size < 2 or (signed and (size < 3 or size % 2 == 0)):
+        length = (
+            "an odd length of at least 3 (2·m + 3" if signed else "a length of at least 2 (m + 2"
+        )
+        raise ValueError(
+            f"`distance_bias` must be a vector with {length}, m the largest distance). "
+            f"Received distance_bias.shape={tuple(bias.shape)}, signed={signed}."
+        )
+    scores = dot_products(features, features)  # (..., T, T)
+    # (T,), or (..., T) with a mask: the number of real positions so far.
+    position = (
+        ops.arange(ops.shape(features)[-2], dtype="int32")
+        if mask is None
+        else ops.cumsum(ops.cast(mask, "int32"), axis=-1)
+    )
+    distance = ops.expand_dims(position, -1) - ops.expand_dims(position, -2)  # i − j
+    beyond = size // 2 if signed else size - 1  # m + 1
+    distance = ops.clip(distance, -beyond, beyond)
+    bucket = distance + beyond if signed else ops.abs(distance)
+    # TensorFlow makes the gradient of `take` a list with one entry per pair of positions; the
+    # reshape sums it to (size,).
+    bias = ops.reshape(as_dtype(bias, scores.dtype), (size,))
+    return attend(
+        scores + ops.take(bias, bucket, axis=0),
+        values,
+        pair_mask(mask, mask),
+        return_scores=return_scores,
+    )
+
+
 Shape = tuple[int | None, ...]
 
 
@@ -89,7 +174,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         self.supports_masking = True
 
     def build(self, inputs_shape: Shape) -> None:
-        """Builds F and creates d."""
+        """Build F and create d."""
         check_sequence(inputs_shape, "inputs")
         self.network.build(inputs_shape)
         size = 2 * self.max_distance + 3 if self.signed else self.max_distance + 2
@@ -105,12 +190,10 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attends within `inputs`; see the class."""
+        """Attend within `inputs`; see the class."""
         mask = sequence_mask(mask, "mask", inputs)
-        x = zero_padding(
-            keras.ops.cast(inputs, self.compute_dtype), mask
-        )  # Keras does not cast integers
-        attended, scores = ops.intra_attention(
+        x = zero_padding(ops.cast(inputs, self.compute_dtype), mask)  # Keras does not cast integers
+        attended, scores = intra_attention(
             self.network(x, training=training),  # (B, T, units)
             x,
             self.distance_bias,
@@ -118,11 +201,11 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
             signed=self.signed,
             return_scores=True,
         )
-        output = keras.ops.concatenate([x, attended], axis=-1)  # (B, T, 2·D)
+        output = ops.concatenate([x, attended], axis=-1)  # (B, T, 2·D)
         return (output, scores) if return_attention_scores else output
 
     def compute_output_shape(self, inputs_shape: Shape) -> Shape:
-        """(B, T, 2·D)."""
+        """Return (B, T, 2·D)."""
         return (*inputs_shape[:-1], 2 * check_sequence(inputs_shape, "inputs"))
 
     def compute_output_spec(
@@ -132,7 +215,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Returns the symbolic output (B, T, 2·D), and weights (B, T, T)."""
+        """Return the symbolic output (B, T, 2·D), and weights (B, T, T)."""
         check_sequence_mask(mask, "mask", inputs)
         shape = tuple(inputs.shape)
         output = keras.KerasTensor(self.compute_output_shape(shape), dtype=self.compute_dtype)
@@ -141,7 +224,7 @@ class IntraSentenceAttention(QuantizedParts, keras.layers.Layer):
         return output, keras.KerasTensor((*shape[:2], shape[1]), dtype=self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         names = ("units", "num_layers", "dropout", "max_distance", "signed")
         return {
             **super().get_config(),

@@ -9,7 +9,7 @@ Tensor = Any
 
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class TokenEmbedding(keras.layers.ReversibleEmbedding):
-    """Turns token ids into vectors and, with `reverse=True`, vectors into logits by the same table.
+    """Turn token ids into vectors and, with `reverse=True`, vectors into logits by the same table.
 
     vectors = √D·table[ids];  logits = vectors·tableᵀ in float32; table drawn from N(0, 1/D)
 
@@ -46,17 +46,17 @@ class TokenEmbedding(keras.layers.ReversibleEmbedding):
         self.supports_masking = True
 
     def call(self, inputs: Tensor, reverse: bool = False) -> Tensor:
-        """Embeds ids, or turns vectors into logits; see the class."""
+        """Embed ids, or turns vectors into logits; see the class."""
         outputs = super().call(inputs, reverse=reverse)
         return outputs if reverse else outputs * self.output_dim**0.5
 
     def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor | None:
-        """Returns the mask of the inputs, or of the ids that are not 0 with `mask_zero`."""
+        """Return the mask of the inputs, or of the ids that are not 0 with `mask_zero`."""
         if mask is None and self.mask_zero and keras.backend.is_int_dtype(inputs.dtype):
             return keras.ops.not_equal(inputs, 0)
         return mask
 
     def compute_output_spec(self, inputs: Tensor, reverse: bool = False) -> Any:
-        """Returns symbolic vectors in the compute dtype, or symbolic logits in float32."""
+        """Return symbolic vectors in the compute dtype, or symbolic logits in float32."""
         spec = super().compute_output_spec(inputs, reverse=reverse)
         return keras.KerasTensor(spec.shape, dtype="float32") if reverse else spec

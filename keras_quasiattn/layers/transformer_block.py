@@ -6,12 +6,12 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.attention.choice import AttentionChoice
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.masks import on_finite_rows
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.dense import LayerNormalization
 from keras_quasiattn.layers.feed_forward import FeedForward
-from keras_quasiattn.layers.shared.arguments import check_sequence
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice
-from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.ops.finite import on_finite_rows
 
 Tensor = Any
 
@@ -50,7 +50,7 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
     def _make_attention_sublayer(
         self, name: str, query_shape: Any, value_shape: Any, *, is_cross: bool = False
     ) -> tuple[keras.layers.Layer, keras.layers.Layer, keras.layers.Layer]:
-        """Makes and builds a norm, an attention, and the dropout that follows it."""
+        """Make and builds a norm, an attention, and the dropout that follows it."""
         common = {"dtype": self.dtype_policy}
         norm = LayerNormalization(
             epsilon=self.feed_forward.layer_norm_epsilon, name=f"{name}_norm", **common
@@ -79,7 +79,7 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
         training: bool | None = None,
         isolate_rows: bool = False,
     ) -> tuple[Tensor, Any]:
-        """Returns the output (B, T, D) of one sublayer, and what else `attend` returned.
+        """Return the output (B, T, D) of one sublayer, and what else `attend` returned.
 
         Args:
             name: as in `_make_attention_sublayer`.
@@ -100,12 +100,12 @@ class TransformerBlock(QuantizedParts, keras.layers.Layer):
         return output if first else normalize(output), further
 
     def _hides(self, attention: keras.layers.Layer, *masks: Any) -> bool:
-        """Whether one of the masks, or a window, hides positions from others that are real."""
+        """Return whether a mask or a window hides positions from others that are real."""
         window = getattr(attention, "sliding_window", None)
         return any(one is not None and one is not False for one in (window, *masks))
 
     def get_config(self) -> dict[str, Any]:
-        """Returns every constructor argument."""
+        """Return every constructor argument."""
         feed_forward = self.feed_forward.get_config()
         shared = (
             "intermediate_dim",
@@ -132,7 +132,7 @@ def call_attention(
     use_causal_mask: bool = False,
     **options: Any,
 ) -> tuple[Tensor, list[Tensor]]:
-    """Returns the output of an attention layer, and a list of its scores, empty unless asked for.
+    """Return the output of an attention layer, and a list of its scores, empty unless asked for.
 
     `value` defaults to `query`. Only options that are used are passed on: a layer of the user's may
     lack the others.
@@ -149,11 +149,11 @@ def call_attention(
 
 
 def scores_spec(attention: keras.layers.Layer, query: Tensor, value: Tensor) -> Any:
-    """Returns the symbolic scores (B, N, T, S) of a built attention layer."""
+    """Return the symbolic scores (B, N, T, S) of a built attention layer."""
     return attention.compute_output_spec(query, value, return_attention_scores=True)[1]
 
 
 def scores_shape(attention: Any, query: Tensor, value: Tensor) -> tuple[Any, ...]:
-    """Returns the shape of the scores (B, N, T, S); N is None if the layer does not say it."""
+    """Return the shape of the scores (B, N, T, S); N is None if the layer does not say it."""
     heads = getattr(attention, "num_heads", None)
     return (query.shape[0], heads, query.shape[1], value.shape[1])

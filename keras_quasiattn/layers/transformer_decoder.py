@@ -7,16 +7,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import (
-    check_attention_mask,
-    check_sequence,
-    check_sequence_mask,
-    sequence_mask,
-)
-from keras_quasiattn.layers.shared.attention_cache import (
+from keras_quasiattn.attention.cache import (
     attend_from_cache,
     read_into_cache,
     start_attention_cache,
+)
+from keras_quasiattn.core.arguments import check_sequence
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
+    check_attention_mask,
+    check_sequence_mask,
+    combine_masks,
+    finite_positions,
+    sequence_mask,
+    zero_padding,
 )
 from keras_quasiattn.layers.transformer_block import (
     TransformerBlock,
@@ -24,8 +28,6 @@ from keras_quasiattn.layers.transformer_block import (
     scores_shape,
     scores_spec,
 )
-from keras_quasiattn.ops.finite import finite_positions
-from keras_quasiattn.ops.masking import as_boolean_mask, combine_masks, zero_padding
 
 Tensor = Any
 
@@ -49,13 +51,13 @@ class TransformerDecoder(TransformerBlock):
     while it is causal, the cross-attention by `center_per_query`.
 
     `start_cache` and `step` compute one position at a time, and `prefill` the first ones at once.
-    At real positions, the outputs equal those of one causal call on the whole sequence without
+    At real positions, the outputs equal one causal call on the whole sequence without
     dropout and without attention masks.
 
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of a mechanism or an unbuilt layer, as for `TransformerEncoder`. The block
+        attention: name of an attention or an unbuilt layer, as for `TransformerEncoder`. The block
             makes its attentions from it.
         attention_options: dict of further constructor arguments for a named attention.
         key_dim: head size. Defaults to width / num_heads.
@@ -73,8 +75,8 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: optional boolean or 0/1 integer (B, T), True = a real position.
         encoder_mask: mask of `encoder`, (B, S).
         training: whether dropout is on.
-        return_attention_scores: whether to return the weights too: those of the cross-attention if
-            there is one, (B, N, T, S), then those of the self-attention, (B, N, T, T).
+        return_attention_scores: whether to return the weights too: of the cross-attention, if there
+            is one, (B, N, T, S), then of the self-attention, (B, N, T, T).
         decoder_attention_mask: optional boolean or 0/1 integer (B, T, T), (T, T) or (B, N, T, T) of
             the self-attention, True = the query of the row attends to the key of the column.
         encoder_attention_mask: the same of the cross-attention, (B, T, S), (T, S) or (B, N, T, S).
@@ -107,7 +109,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_shape: tuple[int | None, ...],
         encoder_shape: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Makes the attentions with their norms, and the feed-forward net."""
+        """Make the attentions with their norms, and the feed-forward net."""
         check_sequence(decoder_shape, "decoder")
         self.self_attention_norm, self.self_attention, self.self_attention_dropout = (
             self._make_attention_sublayer("self_attention", decoder_shape, decoder_shape)
@@ -134,7 +136,7 @@ class TransformerDecoder(TransformerBlock):
         encoder_attention_mask: Tensor | None = None,
         use_causal_mask: bool = True,
     ) -> Any:
-        """Applies the block; see the class."""
+        """Apply the block; see the class."""
         pair_masks = self._check_call(
             decoder,
             encoder,
@@ -185,7 +187,7 @@ class TransformerDecoder(TransformerBlock):
         encoder_mask: Tensor | None = None,
         batch_size: Any = None,
     ) -> dict[str, Any]:
-        """Makes the cache with which `step` computes up to `length` positions.
+        """Make the cache with which `step` computes up to `length` positions.
 
         The layer must be built. Every tensor of the cache has the batch first.
 
@@ -220,7 +222,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes the output at one position, without dropout.
+        """Compute the output at one position, without dropout.
 
         Args:
             decoder: (B, 1, D), the input at position `index`.
@@ -244,7 +246,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_mask: Tensor | None = None,
         encoder_mask: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any]]:
-        """Computes the outputs at the first positions in one pass, without dropout.
+        """Compute the outputs at the first positions in one pass, without dropout.
 
         Args:
             decoder: (B, P, D), the inputs at positions 0 … P − 1.
@@ -280,7 +282,7 @@ class TransformerDecoder(TransformerBlock):
         return self.feed_forward(x, training=False), new_cache
 
     def _check_encoder(self, encoder: Tensor | None, **masks: Tensor | None) -> None:
-        """Raises a `ValueError` unless `encoder` is what the block was built for."""
+        """Raise a `ValueError` unless `encoder` is what the block was built for."""
         if encoder is None:
             given = [name for name, mask in masks.items() if mask is not None]
             if given:
@@ -305,7 +307,7 @@ class TransformerDecoder(TransformerBlock):
         decoder_attention_mask: Any,
         encoder_attention_mask: Any,
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Returns both attention masks as boolean tensors; a `ValueError` if arguments clash."""
+        """Return both attention masks as boolean tensors; a `ValueError` if arguments clash."""
         self._check_encoder(
             encoder, encoder_mask=encoder_mask, encoder_attention_mask=encoder_attention_mask
         )
@@ -334,7 +336,7 @@ class TransformerDecoder(TransformerBlock):
         encoder_attention_mask: Tensor | None = None,
         use_causal_mask: bool = True,
     ) -> Any:
-        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T or S)."""
+        """Return the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T or S)."""
         self._check_call(
             decoder,
             encoder,
@@ -358,5 +360,5 @@ class TransformerDecoder(TransformerBlock):
         decoder_shape: tuple[int | None, ...],
         encoder_shape: tuple[int | None, ...] | None = None,
     ) -> tuple[int | None, ...]:
-        """Returns the shape of `decoder`."""
+        """Return the shape of `decoder`."""
         return tuple(decoder_shape)

@@ -5,10 +5,12 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.arguments import (
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
     check_attention_mask,
     check_sequence_mask,
     sequence_mask,
+    zero_padding,
 )
 from keras_quasiattn.layers.transformer_block import (
     TransformerBlock,
@@ -16,7 +18,6 @@ from keras_quasiattn.layers.transformer_block import (
     scores_shape,
     scores_spec,
 )
-from keras_quasiattn.ops.masking import as_boolean_mask, zero_padding
 
 Tensor = Any
 
@@ -38,14 +39,14 @@ class TransformerEncoder(TransformerBlock):
     Args:
         intermediate_dim: positive integer, inner width of the feed-forward net.
         num_heads: positive integer, number of attention heads. None if `attention` is a layer.
-        attention: name of a mechanism with a multi-head layer, such as "coda" (`MultiHeadCoDA`, the
+        attention: name of an attention, such as "coda" (`MultiHeadCoDA`, the
             default) or "softmax" (`MultiHeadSoftmax`). Or any unbuilt Keras layer with the call
             arguments and `build(query_shape, value_shape)` of `keras.layers.MultiHeadAttention`, or
             such a layer's configuration from `keras.saving.serialize_keras_object`; the block makes
             its own copy from the configuration.
         attention_options: dict of further constructor arguments for a named attention, such as
-            `{"gate_range": "centered"}`. Unless given, `use_bias` is False and `dropout` is that of
-            the block.
+            `{"gate_range": "centered"}`. Unless given, `use_bias` is False and `dropout` is the
+            block's.
         key_dim: head size. Defaults to width / num_heads.
         dropout: rate in [0, 1) after each half, on the attention weights and inside the
             feed-forward net. Defaults to 0.
@@ -85,7 +86,7 @@ class TransformerEncoder(TransformerBlock):
     """
 
     def build(self, inputs_shape: tuple[int | None, ...]) -> None:
-        """Makes the attention, the norm and the feed-forward net."""
+        """Make the attention, the norm and the feed-forward net."""
         self.attention_norm, self.attention, self.attention_dropout = self._make_attention_sublayer(
             "attention", inputs_shape, inputs_shape
         )
@@ -100,7 +101,7 @@ class TransformerEncoder(TransformerBlock):
         use_causal_mask: bool = False,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Applies the block; see the class."""
+        """Apply the block; see the class."""
         self._check_masks(inputs, mask, attention_mask)
         mask = sequence_mask(mask, "mask", inputs, reads_implicit=True)
         attention_mask = as_boolean_mask(attention_mask, "attention_mask")
@@ -134,7 +135,7 @@ class TransformerEncoder(TransformerBlock):
         use_causal_mask: bool = False,
         return_attention_scores: bool = False,
     ) -> Any:
-        """Returns the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T)."""
+        """Return the symbolic output (B, T, D) and, if asked for, scores (B, N, T, T)."""
         self._check_masks(inputs, mask, attention_mask)
         output = keras.KerasTensor(
             self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
@@ -144,5 +145,5 @@ class TransformerEncoder(TransformerBlock):
         return output, scores_spec(self.attention, inputs, inputs)
 
     def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of the inputs."""
+        """Return the shape of the inputs."""
         return tuple(inputs_shape)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
-from keras_quasiattn.ops.checks import check_choice
+from keras_quasiattn.attention.base import ATTENTIONS, Attention
+from keras_quasiattn.core.tensors import check_choice
 
 # By pooling, the argument that it needs besides the lengths.
 POOLINGS = {"none": None, "local": "window", "soft": None, "gated": "open_counts"}
@@ -51,7 +51,7 @@ def attention_flops(
     >>> attention_flops("soft", [231] * 25_000, 200)  # IMDB; the paper prints 2.4G
     2310000000
     """
-    check_choice(attention, (*POOLINGS, *sorted(MECHANISMS.keys() - POOLINGS)), "attention")
+    check_choice(attention, (*POOLINGS, *sorted(ATTENTIONS.keys() - POOLINGS)), "attention")
     needed = POOLINGS.get(attention)
     for name, value in (("open_counts", open_counts), ("window", window)):
         if (value is None) == (needed == name):
@@ -74,9 +74,9 @@ def attention_flops(
             raise ValueError(f"`window` must be 0 or more. Received: window={window!r}")
         counts = np.minimum(counts, 2 * window + 1)
     if attention in POOLINGS:  # one query per text, at the cost of a dot product
-        return 0 if attention == "none" else Mechanism().operations(1, int(counts.sum()), *sizes)
-    mechanism = MECHANISMS[attention]()
-    return sum(mechanism.operations(count, count, *sizes) for count in counts.tolist())
+        return 0 if attention == "none" else Attention().operations(1, int(counts.sum()), *sizes)
+    options = ATTENTIONS[attention].options_class()
+    return sum(options.operations(count, count, *sizes) for count in counts.tolist())
 
 
 def auxiliary_flops(

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from keras_quasiattn.layers import AttentionFlow
-from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.recurrence import BidirectionalGRU
 from keras_quasiattn.models.functional_model import arguments_of
 from keras_quasiattn.models.reader import Reader, Shape, SpanNetwork
 

@@ -6,19 +6,19 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.core.tiling import rematerialize_in_turn
 from keras_quasiattn.layers import (
     AttentiveSpanPointer,
     BidirectionalAttentionConnector,
     GatedContextQueryAttention,
     RecurrentSpanPointer,
 )
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS
+from keras_quasiattn.layers.recurrence import BidirectionalGRU
 from keras_quasiattn.models.functional_model import arguments_of, layer_maker
 from keras_quasiattn.models.reader import Reader, Shape, SpanNetwork
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
 
 Tensor = Any
 POINTERS: dict[str, Any] = {"recurrent": RecurrentSpanPointer, "attentive": AttentiveSpanPointer}
@@ -144,8 +144,8 @@ class DecaPropNetwork(SpanNetwork):
         check_positive_integer(units, "units")
         check_positive_integer(num_layers, "num_layers")
         check_rate(dropout, "dropout")
-        check_choice(attention, MECHANISMS, "attention")
-        check_choice(self_attention, (*MECHANISMS, "none"), "self_attention")
+        check_choice(attention, ATTENTIONS, "attention")
+        check_choice(self_attention, (*ATTENTIONS, "none"), "self_attention")
         check_choice(pointer, POINTERS, "pointer")
         self.units = units
         make, layers = layer_maker(self.dtype_policy), range(num_layers)
@@ -158,7 +158,7 @@ class DecaPropNetwork(SpanNetwork):
         ]
         self.attentions, self.middle = [], []
         for name, kind in (("query", attention), ("self", self_attention)):
-            if kind in MECHANISMS:
+            if kind in ATTENTIONS:
                 options = {
                     "attention": kind,
                     "attention_options": attention_options if kind == attention else None,

@@ -12,9 +12,9 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.ops.backend import cumsum
-from keras_quasiattn.ops.random import gumbel_noise
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.backend import cumsum
+from keras_quasiattn.core.randomness import gumbel_noise
 
 Tensor = Any
 Step = Callable[[Tensor, Tensor, Any], tuple[Tensor, Any]]

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer, check_rate
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.quantized_parts import QuantizedParts
 
 Tensor = Any
 

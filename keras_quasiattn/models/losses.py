@@ -6,7 +6,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_rate
+from keras_quasiattn.core.arguments import check_rate
 
 Tensor = Any
 

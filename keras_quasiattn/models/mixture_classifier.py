@@ -7,7 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     arguments_of,
@@ -15,7 +16,6 @@ from keras_quasiattn.models.functional_model import (
     policy_of,
 )
 from keras_quasiattn.models.pair_classifier import PairNetwork, pair_inputs
-from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 

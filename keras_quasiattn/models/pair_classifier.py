@@ -5,11 +5,11 @@ from typing import Any, cast
 import keras
 from keras import ops
 
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import DecomposableAttention, IntraSentenceAttention, MaskedPooling
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.dense_stack import DenseStack
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.dense import Dense, DenseStack
 from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     arguments_of,
@@ -17,7 +17,6 @@ from keras_quasiattn.models.functional_model import (
     layer_maker,
     policy_of,
 )
-from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 Shape = tuple[int | None, ...]

@@ -5,17 +5,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_quasiattn.layers.shared.arguments import check_positive_integer
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.quantized_parts import QuantizedParts
-from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.masks import largest, zero_masked, zero_padding
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.layers.recurrence import (
+    OrthogonalInitializer,
+    bidirectional,
+    with_one_real_position,
+)
 from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     is_real,
     layer_maker,
     policy_of,
 )
-from keras_quasiattn.ops.masking import largest, zero_masked, zero_padding
 
 Tensor = Any
 Shape = tuple[int | None, ...]

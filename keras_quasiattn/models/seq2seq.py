@@ -5,10 +5,14 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.core.masks import zero_masked
 from keras_quasiattn.layers import DotAttention
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.recurrence import (
+    OrthogonalInitializer,
+    bidirectional,
+    with_one_real_position,
+)
 from keras_quasiattn.models.functional_model import (
     FunctionalModel,
     arguments_of,
@@ -17,7 +21,6 @@ from keras_quasiattn.models.functional_model import (
     layer_maker,
     policy_of,
 )
-from keras_quasiattn.ops.masking import zero_masked
 
 Tensor = Any
 

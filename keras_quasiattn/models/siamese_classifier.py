@@ -6,15 +6,16 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.conflict import DEFAULT_DIFFERENCE
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import (
     AlignmentAttention,
     AttentionConflict,
     ConflictAttention,
     MaskedPooling,
 )
-from keras_quasiattn.layers.shared.dense import Dense
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import with_one_real_position
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.recurrence import OrthogonalInitializer, with_one_real_position
 from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     arguments_of,
@@ -23,8 +24,6 @@ from keras_quasiattn.models.functional_model import (
     policy_of,
 )
 from keras_quasiattn.models.pair_classifier import pair_inputs
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.conflict import DEFAULT_DIFFERENCE
 
 Tensor = Any
 

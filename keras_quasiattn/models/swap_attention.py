@@ -7,10 +7,10 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
-from keras_quasiattn.layers.shared.multi_head_attention import MultiHeadQuasiAttention
-from keras_quasiattn.layers.shared.swapped_layer import Swap, holder_name, original_class
-from keras_quasiattn.ops.checks import check_choice
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.attention.swapped_layer import Swap, holder_name, original_class
+from keras_quasiattn.core.tensors import check_choice
 
 # Sublayers that both layers have; the last one only where `use_gate` is set.
 _PROJECTIONS = ("_query_dense", "_key_dense", "_value_dense", "_output_dense", "_gate_dense")
@@ -74,7 +74,7 @@ def swap_attention(
         raise ValueError(
             f"`model` must be a functional or sequential model. Received: {type(model).__name__}"
         )
-    check_choice(attention, sorted(MULTI_HEAD_LAYERS), "attention")
+    check_choice(attention, sorted(ATTENTIONS), "attention")
     twice = sorted(options.keys() & (attention_options or {}).keys())
     if twice:
         raise ValueError(

@@ -5,10 +5,15 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.core.masks import zero_padding
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers import GatedAttention, LocalAttention, MaskedPooling, SoftAttention
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
-from keras_quasiattn.layers.shared.orthogonal_initializer import OrthogonalInitializer
-from keras_quasiattn.layers.shared.recurrence import bidirectional, with_one_real_position
+from keras_quasiattn.layers.recurrence import (
+    OrthogonalInitializer,
+    bidirectional,
+    with_one_real_position,
+)
 from keras_quasiattn.models.functional_model import (
     EmbeddingModel,
     arguments_of,
@@ -16,8 +21,6 @@ from keras_quasiattn.models.functional_model import (
     layer_maker,
     policy_of,
 )
-from keras_quasiattn.ops.checks import check_choice
-from keras_quasiattn.ops.masking import zero_padding
 
 Tensor = Any
 
@@ -127,9 +130,7 @@ class TextClassifier(EmbeddingModel):
             positive=("num_classes", "units", "num_layers", "kernel_size"),
             rates=("embedding_dropout", "dropout"),
         )
-        check_choice(
-            attention, (*_POOLINGS, *sorted(MULTI_HEAD_LAYERS.keys() - _POOLINGS)), "attention"
-        )
+        check_choice(attention, (*_POOLINGS, *sorted(ATTENTIONS.keys() - _POOLINGS)), "attention")
         check_choice(encoder, ("lstm", "convolution"), "encoder")
         check_choice(merge_mode, ("concat", "sum"), "merge_mode")
         pooling = _POOLINGS.get(attention)
@@ -174,7 +175,7 @@ class TextClassifier(EmbeddingModel):
         elif not pooling:
             width = units * (2 if merge_mode == "concat" and not local else 1)
             sizes = {"num_heads": 1, "key_dim": width // options.get("num_heads", 1)}
-            layers["attention"] = make(MULTI_HEAD_LAYERS[attention], "attention", **sizes | options)
+            layers["attention"] = make(ATTENTIONS[attention], "attention", **sizes | options)
             layers["pooling"] = make(MaskedPooling, "pooling")
         self._hold(**{f"_{name}": value for name, value in layers.items()})
 

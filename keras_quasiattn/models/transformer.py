@@ -6,13 +6,13 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_quasiattn.attention.cache import write_first
+from keras_quasiattn.attention.choice import AttentionChoice, options_at
+from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.layers.adaptive_halting import AdaptiveHalting
-from keras_quasiattn.layers.masked_pooling import MaskedPooling
-from keras_quasiattn.layers.shared.attention_cache import write_first
-from keras_quasiattn.layers.shared.attention_choice import AttentionChoice, options_at
-from keras_quasiattn.layers.shared.layer_normalization import LayerNormalization
-from keras_quasiattn.layers.step_signal import StepSignal
-from keras_quasiattn.layers.timing_signal import TimingSignal
+from keras_quasiattn.layers.dense import LayerNormalization
+from keras_quasiattn.layers.pooling import MaskedPooling
+from keras_quasiattn.layers.position_signals import StepSignal, TimingSignal
 from keras_quasiattn.layers.token_embedding import TokenEmbedding
 from keras_quasiattn.layers.transformer_decoder import TransformerDecoder
 from keras_quasiattn.layers.transformer_encoder import TransformerEncoder
@@ -24,7 +24,6 @@ from keras_quasiattn.models.functional_model import (
     is_real,
     policy_of,
 )
-from keras_quasiattn.ops.checks import check_choice
 
 Tensor = Any
 Cache = dict[str, Any]

@@ -6,9 +6,9 @@ from typing import Any
 import keras
 import numpy as np
 
+from keras_quasiattn.attention.probe import probe, temperatures
+from keras_quasiattn.core.recording import Recorded
 from keras_quasiattn.extras import require
-from keras_quasiattn.layers.shared.probe import probe, temperatures
-from keras_quasiattn.ops.recording import Recorded
 
 # Bins of [−1, 1]. Values outside, which an arctan gate can have, count in the outermost bin.
 BINS = 40

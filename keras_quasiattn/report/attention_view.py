@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.attention.probe import AttentionMap, probe, with_owners
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.layers.shared.probe import AttentionMap, probe, with_owners
 from keras_quasiattn.report.figures import Drawing, heat_map
 from keras_quasiattn.report.heat_maps import Example, HeatMap, heat_maps
 from keras_quasiattn.report.page_writer import page

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import keras
 import numpy as np
 
-from keras_quasiattn.layers.shared.probe import AttentionMap
+from keras_quasiattn.attention.probe import AttentionMap
 from keras_quasiattn.report.readable import readable
 
 # Bytes of all matrices on a page. If they need more, several pairs share a cell.

@@ -3,61 +3,65 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.errors import UserError
-
-# For models that take any attention: its name, and the arguments that differ from its defaults.
-ATTENTION_OPTIONS: Mapping[str, Any] = {"attention": "softmax", "attention_options": {}}
-# For models with CoDA.
-CODA_OPTIONS: Mapping[str, Any] = {
-    "coda_alpha": 1.0,
-    "coda_beta": 1.0,
-    # If true, α and β are trainable weights, one of each per head, that start at 1.
-    "coda_learned": False,
-    "coda_scaling": "mean",
-    "coda_gate_range": "scaled",
-    "coda_similarity": "tanh",
-    "coda_gate": "sigmoid",
-    "coda_center_similarity": False,
+BASELINE = "softmax"
+_PREFIX = "model.coda_"
+# CoDA's options in runs and records from before `attention_options`, with their defaults.
+_OLD_DEFAULTS: Mapping[str, Any] = {
+    "alpha": 1.0,
+    "beta": 1.0,
+    "scaling": "mean",
+    "gate_range": "scaled",
+    "similarity": "tanh",
+    "gate": "sigmoid",
+    "center_similarity": False,
 }
+
+
+def attention(name: str = BASELINE, **options: Any) -> dict[str, Any]:
+    """Return the model options of an attention: its name, and what differs from its defaults."""
+    return {"attention": name, "attention_options": options}
 
 
 def attention_of(options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Separate the attention options of a model from its other options.
 
-    Returns the other options, and the arguments `attention` and `attention_options` of a model that
-    takes any attention, or no arguments if the options name none. A model has either
-    `ATTENTION_OPTIONS`, or options that start with the name of its attention, as `CODA_OPTIONS` do.
+    Returns:
+        The other options, and the arguments `attention` and `attention_options` of the model; no
+        arguments if the options name no attention.
 
-    Raises:
-        UserError: the temperatures are learned, but one of them is not 1.
-
-    >>> attention_of({"units": 8, "coda_gate": "tanh"})
+    >>> attention_of({"units": 8, **attention("coda", gate="tanh")})
     ({'units': 8}, {'attention': 'coda', 'attention_options': {'gate': 'tanh'}})
-    >>> attention_of({"units": 8, "attention": "softmax", "attention_options": {}})
+    >>> attention_of({"units": 8, **attention()})
     ({'units': 8}, {'attention': 'softmax', 'attention_options': None})
     """
-    from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
-
     others = dict(options)
-    if "attention" in others:
-        name, arguments = others.pop("attention"), others.pop("attention_options")
-        return others, {"attention": name, "attention_options": dict(arguments) or None}
-    for name in MECHANISMS.keys() | MULTI_HEAD_LAYERS.keys():
-        own = [option for option in options if option.startswith(f"{name}_")]
-        if own:
-            arguments = {option.removeprefix(f"{name}_"): others.pop(option) for option in own}
-            return others, {"attention": name, "attention_options": _with_learned(name, arguments)}
-    return others, {}
+    if "attention" not in others:
+        return others, {}
+    name, arguments = others.pop("attention"), others.pop("attention_options")
+    return others, {"attention": name, "attention_options": dict(arguments) or None}
 
 
-def _with_learned(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments, with both temperatures set to "learned" if the option `learned` is true."""
-    if arguments.pop("learned", False):
-        for temperature in ("alpha", "beta"):
-            if arguments[temperature] != 1:
-                raise UserError(
-                    f"model.{name}_{temperature} is {arguments[temperature]!r}: "
-                    f"it must be 1 when model.{name}_learned is true, because learning starts at 1"
-                )
-            arguments[temperature] = "learned"
-    return arguments
+def with_todays_names(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by dotted name, in which CoDA's old ones have the names of today.
+
+    >>> with_todays_names({"model.units": 8, "model.coda_gate": "tanh", "model.coda_alpha": 1.0})
+    {'model.units': 8, 'model.attention': 'coda', 'model.attention_options': {'gate': 'tanh'}}
+    """
+    found = {name: value for name, value in options.items() if not name.startswith(_PREFIX)}
+    old = {name.removeprefix(_PREFIX): options[name] for name in options.keys() - found.keys()}
+    if not old:
+        return found
+    if old.pop("learned", False):
+        old |= {"alpha": "learned", "beta": "learned"}
+    changed = {name: old[name] for name in sorted(old) if old[name] != _OLD_DEFAULTS[name]}
+    return {**found, "model.attention": "coda", "model.attention_options": changed}
+
+
+def models_with_attention(task: Any) -> list[str]:
+    """Return the models of a task whose attention is the baseline until another one is chosen.
+
+    Args:
+        task: a task, its class, or what `tasks.describe` returns.
+    """
+    preset = next(iter(task.presets.values()))
+    return [one for one in task.models if preset.for_model(one).model.get("attention") == BASELINE]

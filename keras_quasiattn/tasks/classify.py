@@ -86,7 +86,7 @@ class Classify(VocabularyTask):
         options, attention = attention_of(self.options.model)
         if self.model not in TEXT_CLASSIFIERS:
             return TransformerClassifier(vocabulary_size, num_classes, **options, **attention)
-        unit = attention.get("attention_options", {}) | {
+        unit = (attention.get("attention_options") or {}) | {
             argument: options.pop(option)
             for option, argument in _UNIT_OPTIONS.items()
             if option in options
@@ -96,7 +96,7 @@ class Classify(VocabularyTask):
             vocabulary_size,
             num_classes,
             encoder=encoder,
-            attention=pooling,
+            attention=attention.get("attention", pooling),
             attention_options=unit or None,
             **options,
         )

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from keras_quasiattn.sizes import TRANSFORMER_SIZES
-from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import attention
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -108,7 +108,7 @@ def _preset(
             "bilstm_soft": recurrent,
             "bilstm_local": {**recurrent, "window": window},
             "bilstm_none": recurrent,
-            "bilstm_coda": {**recurrent, **CODA_OPTIONS, "num_heads": 4},
+            "bilstm_coda": {**recurrent, **attention("coda"), "num_heads": 4},
             "words_gated": {
                 **local,
                 **_GATES,
@@ -119,8 +119,8 @@ def _preset(
                 "gate_cost": 1e-2,
             },
             "words_soft": local,
-            "transformer_coda": {**encoder, **CODA_OPTIONS},
-            "transformer": {**encoder, **ATTENTION_OPTIONS},
+            "transformer_coda": {**encoder, **attention("coda")},
+            "transformer": {**encoder, **attention()},
         },
         training=training,
     )

@@ -1,17 +1,17 @@
 """The presets of `mlu`: a small one for two cores, and the paper's."""
 
 from keras_quasiattn.sizes import TRANSFORMER_SIZES
-from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import attention
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
 MODELS = ("coda", "softmax", "universal", "universal_coda")
 _UNIVERSAL = {"num_layers": TRANSFORMER_SIZES["universal_tiny"]["num_layers"]}
 _BY_MODEL = {
-    "coda": CODA_OPTIONS,
-    "softmax": ATTENTION_OPTIONS,
-    "universal": {**_UNIVERSAL, **ATTENTION_OPTIONS},
-    "universal_coda": {**_UNIVERSAL, **CODA_OPTIONS},
+    "coda": attention("coda"),
+    "softmax": attention(),
+    "universal": {**_UNIVERSAL, **attention()},
+    "universal_coda": {**_UNIVERSAL, **attention("coda")},
 }
 
 PRESETS: dict[str, Preset] = {

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import attention
 from keras_quasiattn.tasks.word_options import WORD_OPTIONS
 
 DATA_OPTIONS: Mapping[str, Any] = {
@@ -46,11 +46,11 @@ _CONFLICT: Mapping[str, Any] = {**_SIAMESE, "difference": "absolute"}
 
 # As in the paper's equations: for word vectors of length 1 the outputs of F are so small that the
 # scaling by 1/units would make M nearly 0 everywhere.
-_CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_scaling": "none"}
+_CODA: Mapping[str, Any] = attention("coda", scaling="none")
 
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "decomposable_coda": {**_NETWORK, "intra_attention": False, **_CODA},
-    "decomposable": {**_NETWORK, "intra_attention": False, **ATTENTION_OPTIONS},
+    "decomposable": {**_NETWORK, "intra_attention": False, **attention()},
     "mixture": _MIXTURE,
     "siamese_both": _CONFLICT,
     "siamese_attention": _SIAMESE,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import attention
 from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_DATA
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
@@ -53,8 +53,8 @@ _DECAPROP: Mapping[str, Any] = {
 }
 MODEL_OPTIONS: Mapping[str, Mapping[str, Any]] = {
     "attention_flow": _READER,
-    "decaprop": {**_DECAPROP, **ATTENTION_OPTIONS},
-    "decaprop_coda": {**_DECAPROP, **CODA_OPTIONS},
+    "decaprop": {**_DECAPROP, **attention()},
+    "decaprop_coda": {**_DECAPROP, **attention("coda")},
 }
 MODELS = tuple(MODEL_OPTIONS)
 

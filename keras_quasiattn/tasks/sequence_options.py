@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_quasiattn.tasks.attention_options import ATTENTION_OPTIONS, CODA_OPTIONS
+from keras_quasiattn.tasks.attention_options import attention
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.settings import TrainingSettings
 
@@ -23,7 +23,7 @@ DATA_OPTIONS: Mapping[str, Any] = {
 }
 # The best temperatures differ between encoder and decoder heads: learned ones had the lowest
 # perplexity in trials on Multi30k's validation data.
-_CODA: Mapping[str, Any] = {**CODA_OPTIONS, "coda_learned": True}
+_CODA: Mapping[str, Any] = attention("coda", alpha="learned", beta="learned")
 UNIVERSAL_MODELS = ("universal", "universal_coda")
 RECURRENT_MODELS = ("seq2seq", "seq2seq_attention", "seq2seq_coda")
 # Recurrent models train at Adam's usual rate, and overfit without early stopping.
@@ -63,12 +63,12 @@ def sequence_preset(
     universal = {**transformer, "num_layers": universal_layers, "adaptive": False}
     recurrent = {**(seq2seq or {}), **_RECURRENT}
     by_model = {
-        "transformer": {**transformer, **ATTENTION_OPTIONS},
+        "transformer": {**transformer, **attention()},
         "transformer_coda": {**transformer, **_CODA},
-        "universal": {**universal, **ATTENTION_OPTIONS},
+        "universal": {**universal, **attention()},
         "universal_coda": {**universal, **_CODA},
         "seq2seq": recurrent,
-        "seq2seq_attention": {**recurrent, **ATTENTION_OPTIONS},
+        "seq2seq_attention": {**recurrent, **attention()},
         "seq2seq_coda": {**recurrent, **_CODA},
     }
     return Preset(

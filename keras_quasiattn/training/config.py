@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from keras_quasiattn._version import __version__
 from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.tasks.attention_options import with_todays_names
 
 if TYPE_CHECKING:
     from keras_quasiattn.tasks import Task
@@ -41,6 +42,8 @@ def read_config(path: Path) -> dict[str, Any]:
         )
     if not isinstance(config, dict) or not isinstance(written, int) or not is_complete(config):
         raise UserError(f"{file} is damaged: it is not the config of a training run")
+    task_config = config["task_config"]
+    task_config["options"] = with_todays_names(task_config["options"])
     return config
 
 

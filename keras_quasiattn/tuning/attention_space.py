@@ -7,8 +7,8 @@ from typing import Any
 import keras_tuner
 import numpy as np
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS, Mechanism
 
 
 def choose_attention(
@@ -78,11 +78,11 @@ def _spaces(
     search_options: bool,
 ) -> dict[str, dict[str, dict[Any, Any]]]:
     """Return the choices of each option, by the name of the attention."""
-    wanted = sorted(MULTI_HEAD_LAYERS) if attention is None else attention
+    wanted = sorted(ATTENTIONS) if attention is None else attention
     wanted = [wanted] if isinstance(wanted, str) else wanted
     for name in wanted:
-        if name not in MULTI_HEAD_LAYERS:
-            raise UserError.unknown("attention", name, MULTI_HEAD_LAYERS)
+        if name not in ATTENTIONS:
+            raise UserError.unknown("attention", name, ATTENTIONS)
     if isinstance(wanted, Mapping):
         if search_options:
             raise UserError(
@@ -91,14 +91,14 @@ def _spaces(
             )
     else:
         wanted = {
-            name: MECHANISMS.get(name, Mechanism).search_space if search_options else {}
+            name: ATTENTIONS[name].options_class.search_space if search_options else {}
             for name in wanted
         }
     if not wanted:
-        raise UserError(f"attention is empty: name at least one of {sorted(MULTI_HEAD_LAYERS)}")
+        raise UserError(f"attention is empty: name at least one of {sorted(ATTENTIONS)}")
     spaces: dict[str, dict[str, dict[Any, Any]]] = {}
     for name, space in wanted.items():
-        known = MULTI_HEAD_LAYERS[name](num_heads=1, key_dim=1).get_config()
+        known = ATTENTIONS[name](num_heads=1, key_dim=1).get_config()
         for option in space:
             if option not in known:
                 raise UserError.unknown(f"option of {name}", option, known)

@@ -24,9 +24,9 @@ def classifier(layer: keras.layers.Layer, **compiled: Any) -> keras.Model:
 
 
 def build(attention: str) -> keras.Model:
-    from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+    from keras_quasiattn.attention.base import ATTENTIONS
 
-    return classifier(MULTI_HEAD_LAYERS[attention](2, 4))
+    return classifier(ATTENTIONS[attention](2, 4))
 
 
 @pytest.fixture(scope="module")

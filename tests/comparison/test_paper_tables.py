@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.comparison.experiments import Table, read_experiments
 from keras_quasiattn.comparison.outcomes import Line, Recorded, Spread, grid, outcome
 from keras_quasiattn.comparison.records import key_of, read_records
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "examples" / "papers"
@@ -131,5 +131,5 @@ def test_trecqa_and_snli_are_compared_with_softmax_at_its_better_dropout() -> No
 def test_every_attention_is_compared() -> None:
     for table in tables()["attentions.toml"].values():
         if table.name != "multi30k-learned":
-            assert {row.name for row in table.rows} == set(MULTI_HEAD_LAYERS)
+            assert {row.name for row in table.rows} == set(ATTENTIONS)
             assert len(table.points()) > 1

@@ -10,8 +10,8 @@ from layer_case import SELF_WITH_BIAS as BIASED
 from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
-from keras_quasiattn.ops.open_positions import GATED_IMPLEMENTATIONS
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.layers.gated_attention import GATED_IMPLEMENTATIONS
 
 HEADS = {"num_heads": 2, "key_dim": 3}
 LEARNED = {"alpha": "learned", "beta": "learned"}
@@ -307,8 +307,8 @@ CASES += [
 
 # Every mechanism in every kind of layer, where no case above has it there; half in the long tests.
 _written = {(case.layer, case.arguments.get("attention")) for case in CASES}
-for name, mechanism in MECHANISMS.items():
-    multi_head, chosen = MULTI_HEAD_LAYERS[name], {"attention": name}
+for name, multi_head in ATTENTIONS.items():
+    chosen = {"attention": name}
     common = {**OPEN_GATES, **TRAITS.get(name, {})}
     rare = {**RARE, **TRAITS.get(name, {})}
     if (multi_head, None) not in _written:
@@ -323,14 +323,14 @@ for name, mechanism in MECHANISMS.items():
                 layers.DecomposableAttention,
                 PAIR,
                 {**NETWORK, **chosen},
-                extra_outputs=mechanism.pair_score_count - 1,
+                extra_outputs=multi_head.options_class.pair_score_count - 1,
                 **rare,
             ),
             LayerCase(f"dot_{name}", layers.DotAttention, ONE_WAY, chosen, **common),
         ]
 
 CASES += [
-    LayerCase(f"{name}_learned", MULTI_HEAD_LAYERS[name], CROSS, {**HEADS, one: "learned"}, **RARE)
+    LayerCase(f"{name}_learned", ATTENTIONS[name], CROSS, {**HEADS, one: "learned"}, **RARE)
     for name, one in (("entmax", "alpha"), ("null_softmax", "null_score"))
 ]
 

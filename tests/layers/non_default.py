@@ -6,7 +6,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn import layers
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 _EVERY_LAYER = {
     "name": "renamed",
@@ -162,8 +162,8 @@ def _options(mechanism: type) -> dict[str, Any]:
 
 
 # Multi-head layers that are not named above.
-for name, layer in MULTI_HEAD_LAYERS.items():
-    NON_DEFAULT.setdefault(layer, {**_MULTI_HEAD, **_options(MECHANISMS[name])})
+for name, layer in ATTENTIONS.items():
+    NON_DEFAULT.setdefault(layer, {**_MULTI_HEAD, **_options(ATTENTIONS[name].options_class)})
 
 # What an argument means nothing without.
 TOGETHER: dict[tuple[type, str], dict[str, Any]] = {

@@ -12,7 +12,7 @@ from running import as_tensor, detach
 from tools import to_numpy
 
 from keras_quasiattn import layers
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.ops import alibi_bias
 
 B, T, S, N, H, FEATURES = 3, 5, 7, 2, 4, 11
@@ -45,7 +45,7 @@ def plain(truth, **options):
 
 
 TRUTHS = {
-    **dict.fromkeys(MULTI_HEAD_LAYERS.values(), by_its_op),
+    **dict.fromkeys(ATTENTIONS.values(), by_its_op),
     layers.MultiHeadCoDA: plain(reference.coda_weights, alpha=1 / H, beta=1 / H),
     layers.MultiHeadConflict: conflict,
     # With all gates open.

@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 from keras import ops
 
-from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
-from keras_quasiattn.layers.shared.attention_cache import (
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.attention.cache import (
     attend_from_cache,
     read_into_cache,
     start_attention_cache,
 )
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.layers import MultiHeadCoDA, MultiHeadGated, MultiHeadSoftmax
 
 B, T, S, D, E = 3, 5, 7, 12, 8
 LONG = pytest.mark.long
@@ -51,12 +51,12 @@ LAYERS = {
     "other": DistanceMean,
 }
 
-MECHANISMS = {name: lambda layer=layer: layer(2, 4) for name, layer in MULTI_HEAD_LAYERS.items()}
+ATTENTIONS = {name: lambda layer=layer: layer(2, 4) for name, layer in ATTENTIONS.items()}
 # In cross-attention nothing is read at once that one query does not read in the same way, or else
 # is the layer's own call: the long tests suffice.
 READINGS = [
     pytest.param(make, is_causal, id=f"{name}-{is_causal}", marks=[] if is_causal else LONG)
-    for name, make in {**LAYERS, **{f"any {n}": make for n, make in MECHANISMS.items()}}.items()
+    for name, make in {**LAYERS, **{f"any {n}": make for n, make in ATTENTIONS.items()}}.items()
     for is_causal in (True, False)
 ]
 

@@ -9,11 +9,11 @@ from running import as_tensor, detach
 from tools import to_numpy
 
 from keras_quasiattn import layers
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 B, T, S, FEATURES = 3, 5, 7, 12
 OPTIONS = {"num_key_value_heads": 2, "rotary_base": 100.0}
-every_name = pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+every_name = pytest.mark.parametrize("name", sorted(ATTENTIONS))
 
 
 def normal(*shape, seed=0):
@@ -85,7 +85,7 @@ def test_shared_heads_are_those_of_keras():
 @every_name
 def test_as_many_heads_of_keys_as_of_queries_change_nothing(name):
     x = normal(B, T, FEATURES)
-    one, other = (built(MULTI_HEAD_LAYERS[name], num_key_value_heads=count) for count in (None, 4))
+    one, other = (built(ATTENTIONS[name], num_key_value_heads=count) for count in (None, 4))
     other.set_weights(one.get_weights())
     assert [w.path.split("/", 1)[1] for w in one.weights] == [
         w.path.split("/", 1)[1] for w in other.weights
@@ -95,7 +95,7 @@ def test_as_many_heads_of_keys_as_of_queries_change_nothing(name):
 
 @every_name
 def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
-    layer = built(MULTI_HEAD_LAYERS[name], value_dim=5, **OPTIONS)
+    layer = built(ATTENTIONS[name], value_dim=5, **OPTIONS)
     assert {
         dense: tuple(getattr(layer, dense).kernel.shape)
         for dense in ("query_dense", "key_dense", "value_dense", "output_dense")
@@ -109,7 +109,7 @@ def test_shared_heads_are_fewer_weights_and_the_scores_have_all_heads(name):
     output, scores = layer(x, y, return_attention_scores=True)
     assert tuple(output.shape) == (B, T, FEATURES) and tuple(scores.shape) == (B, 4, T, S)
     # A layer with the same heads, each written down for every head of queries, gives the same.
-    full = built(MULTI_HEAD_LAYERS[name], value_dim=5, rotary_base=100.0)
+    full = built(ATTENTIONS[name], value_dim=5, rotary_base=100.0)
     for mine, theirs in zip(full.weights, layer.weights, strict=True):
         weight, axis = numbers(theirs.value), len(theirs.shape) - 2
         repeated = tuple(mine.shape) != weight.shape
@@ -191,7 +191,7 @@ def test_lora_trains_and_int8_runs_with_shared_heads():
 )
 def test_wrong_options_are_named(name, options, message):
     with pytest.raises(ValueError, match=message):
-        MULTI_HEAD_LAYERS[name](**{"num_heads": 4, "key_dim": 8, **options})
+        ATTENTIONS[name](**{"num_heads": 4, "key_dim": 8, **options})
 
 
 def test_positions_on_several_axes_have_no_order():

@@ -13,7 +13,7 @@ from layer_case import randomize
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients, sampled, to_numpy
 
 from keras_quasiattn import layers
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 B, T, S, N, H, FEATURES = 3, 6, 5, 2, 4, 8
 SPOILT, HIDDEN = 1, 4  # the example and the position that hold NaN
@@ -54,7 +54,7 @@ def normal(*shape, seed=0):
 
 @functools.cache
 def built(name, dtype, *options):
-    layer = MULTI_HEAD_LAYERS[name](N, H, dtype=dtype, **dict(options))
+    layer = ATTENTIONS[name](N, H, dtype=dtype, **dict(options))
     layer.build((None, None, FEATURES), (None, None, FEATURES))
     randomize(layer)
     return layer
@@ -106,7 +106,7 @@ def check_way(name, way, spoilt, dtype, **options):
 
 CASES = [
     (name, way, spoilt, dtype)
-    for name in MULTI_HEAD_LAYERS
+    for name in ATTENTIONS
     for way in WAYS
     for spoilt in (np.nan, np.inf)
     for dtype in ("float32", "mixed_float16")
@@ -118,7 +118,7 @@ def test_nan_that_a_row_may_not_see_reached_it_and_every_gradient(name, way, spo
     check_way(name, way, spoilt, dtype)
 
 
-@pytest.mark.parametrize("name", MULTI_HEAD_LAYERS)
+@pytest.mark.parametrize("name", ATTENTIONS)
 def test_what_overflows_in_a_float16_projection_reached_rows_that_may_not_see_it(name):
     check_way(name, "pairs", 6e4, "mixed_float16")
 
@@ -168,7 +168,7 @@ def test_a_mean_over_all_pairs_sees_every_row():
 def test_weights_of_a_row_that_sees_nan_are_nan_where_it_sees():
     x = normal(B, T, FEATURES)
     x[SPOILT, HIDDEN] = np.nan
-    for name in MULTI_HEAD_LAYERS:
+    for name in ATTENTIONS:
         _, scores = built(name, "float32")(x, x, use_causal_mask=True, return_attention_scores=True)
         spoiled = np.isnan(to_numpy(scores)).any(1)
         sees = np.tril(np.ones((T, T), "bool")) & (TIME >= HIDDEN)[:, None]
@@ -219,7 +219,7 @@ def bias_and_mask():
     return np.where(seen, bias, np.float32(-np.inf)), seen, bias
 
 
-BIASED = [*((name, ()) for name in MULTI_HEAD_LAYERS), ("entmax", (("alpha", "learned"),))]
+BIASED = [*((name, ()) for name in ATTENTIONS), ("entmax", (("alpha", "learned"),))]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "mixed_float16"])
@@ -263,7 +263,7 @@ def test_so_it_is_in_a_graph_that_does_not_know_the_bias():
             np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", MULTI_HEAD_LAYERS)
+@pytest.mark.parametrize("name", ATTENTIONS)
 def test_a_low_bias_subtracted_a_key_that_it_was_to_delete(name):
     layer, x = built(name, "float32"), normal(B, T, FEATURES)
     bias = np.where(TIME == HIDDEN, np.float32(-1e9), np.float32(0))

@@ -8,8 +8,8 @@ from layer_case import BATCH, FEATURES
 from running import as_tensor, shared_layer
 
 from keras_quasiattn import layers
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
-from keras_quasiattn.layers.shared.pair_attention import PairAttention
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.layers.pair_attention import PairAttention
 
 every_class = pytest.mark.parametrize("case", ONE_OF_EACH, ids=str)
 PAIR_CASES = [case for case in CASES if issubclass(case.layer, PairAttention)]
@@ -80,9 +80,9 @@ def test_over_several_axes_the_axes_of_the_input_count():
             layer(x, x, **{name: np.ones(wrong, "bool")})
 
 
-@pytest.mark.parametrize("name", MULTI_HEAD_LAYERS)
+@pytest.mark.parametrize("name", ATTENTIONS)
 def test_every_mechanism_checks_each_of_its_masks(name):
-    layer, x = MULTI_HEAD_LAYERS[name](N, 4), np.ones((B, T, 8), "float32")
+    layer, x = ATTENTIONS[name](N, 4), np.ones((B, T, 8), "float32")
     for argument in ("query_mask", "value_mask", "key_mask", "attention_mask"):
         with pytest.raises(ValueError, match=f"`{argument}` must have shape"):
             layer(x, x, key=x, **{argument: np.ones((N, B, T), "bool")})

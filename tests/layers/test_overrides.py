@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from tools import to_numpy
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import TransformerDecoder, TransformerEncoder
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 X = np.random.default_rng(0).normal(size=(2, 3, 8)).astype("float32")
 # All private methods of Keras 3.15's layer: its `call` or its `build` uses them.
@@ -22,9 +22,7 @@ HOOKS = (
     "_make_output_dense",
     "_get_common_kwargs_for_sublayer",
 )
-every_layer = pytest.mark.parametrize(
-    "kind", MULTI_HEAD_LAYERS.values(), ids=sorted(MULTI_HEAD_LAYERS)
-)
+every_layer = pytest.mark.parametrize("kind", ATTENTIONS.values(), ids=sorted(ATTENTIONS))
 
 
 def never(*args: Any, **kwargs: Any) -> Any:
@@ -60,10 +58,10 @@ def test_an_override_beside_a_call_that_uses_it_is_called() -> None:
         return layer._compute_attention(query, value, key)
 
     def again(layer: Any, query: Any, value: Any, key: Any = None) -> Any:
-        return MULTI_HEAD_LAYERS["coda"].call(layer, query, value, key)
+        return ATTENTIONS["coda"].call(layer, query, value, key)
 
     hook = {"_compute_attention": lambda layer, query, value, key: query + value}
-    own = type("Own", (MULTI_HEAD_LAYERS["coda"],), {**hook, "call": call})
+    own = type("Own", (ATTENTIONS["coda"],), {**hook, "call": call})
     np.testing.assert_allclose(to_numpy(own(2, 4)(X, X)), 2 * X)
     with pytest.raises(TypeError, match="override `attend`"):
         type("Own", (own,), {"call": again})(2, 4)(X, X)
@@ -72,7 +70,7 @@ def test_an_override_beside_a_call_that_uses_it_is_called() -> None:
 @pytest.mark.parametrize("block", [TransformerEncoder, TransformerDecoder])
 def test_an_override_is_refused_within_a_block(block: Any) -> None:
     own = keras.saving.register_keras_serializable("tests", "Own")(
-        type("Own", (MULTI_HEAD_LAYERS["coda"],), {"_compute_attention": never})
+        type("Own", (ATTENTIONS["coda"],), {"_compute_attention": never})
     )
     with pytest.raises(TypeError, match="override `attend`"):
         block(4, attention=own(2, 4))(X)

@@ -17,8 +17,8 @@ from layer_case import randomize
 from running import detach
 from tools import to_numpy
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import MultiHeadCoDA
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 HERE = Path(__file__).parent
 FLASH = "differs: there is no flash kernel, and asking for one is an error"
@@ -72,7 +72,7 @@ every_mechanism = pytest.mark.parametrize(
     "name",
     [
         pytest.param(name, marks=[] if name in by_default else pytest.mark.long)
-        for name in MULTI_HEAD_LAYERS
+        for name in ATTENTIONS
     ],
 )
 
@@ -101,7 +101,7 @@ def normal(*shape, seed=0):
 
 @functools.cache
 def built(name, rank=3, **options):
-    layer = MULTI_HEAD_LAYERS[name](2, 4, **options)
+    layer = ATTENTIONS[name](2, 4, **options)
     layer.build(*[(None,) * (rank - 1) + (8,)] * 2)
     randomize(layer)
     return layer
@@ -215,7 +215,7 @@ def test_the_computed_shape_is_that_of_the_output(name):
         ((4, 2, 3, 8), (1, 1, 5, 8), (1, 1, 5, 2), (3, 2)),
         ((4, 2, 3, 8), (4, 2, 3, 7), (4, 2, 3, 8), None),
     ):
-        layer = MULTI_HEAD_LAYERS[name](2, 2, value_dim=2, output_shape=size)
+        layer = ATTENTIONS[name](2, 2, value_dim=2, output_shape=size)
         shapes = [(7, *shape) if shape else None for shape in (query, value, key)]
         inputs = [None if shape is None else np.ones(shape, "float32") for shape in shapes]
         assert tuple(layer(*inputs).shape) == layer.compute_output_shape(*shapes)
@@ -231,7 +231,7 @@ def test_inputs_that_do_not_fit_are_an_error(name):
         ((2, 4, 2, 3, 8), (2, 1, 1, 5, 8), (2, 1, 15, 5, 2)),
     ):
         with pytest.raises(ValueError, match=r"must be equal|must have shape"):
-            MULTI_HEAD_LAYERS[name](4, 2)(*(np.ones(one) for one in (query, value, key)))
+            ATTENTIONS[name](4, 2)(*(np.ones(one) for one in (query, value, key)))
 
 
 @every_mechanism
@@ -240,13 +240,13 @@ def test_sizes_that_are_no_positive_integers_are_named(name):
     for argument in ("num_heads", "key_dim", "value_dim", "sliding_window"):
         for wrong in (0, -2, 1.5):
             with pytest.raises(ValueError, match=f"`{argument}` must be a positive integer"):
-                MULTI_HEAD_LAYERS[name](**{**right, argument: wrong})
+                ATTENTIONS[name](**{**right, argument: wrong})
 
 
 @every_mechanism
 def test_every_projection_starts_with_numbers_of_its_own(name):
     initializer = keras.initializers.TruncatedNormal(stddev=0.02)
-    layer = MULTI_HEAD_LAYERS[name](2, 4, use_gate=True, kernel_initializer=initializer)
+    layer = ATTENTIONS[name](2, 4, use_gate=True, kernel_initializer=initializer)
     layer.build((2, 4, 8), (2, 4, 8))
     projections = (layer.query_dense, layer.key_dense, layer.value_dense, layer._gate_dense)
     kernels = [numbers(one.kernel.value) for one in projections]
@@ -256,10 +256,10 @@ def test_every_projection_starts_with_numbers_of_its_own(name):
 @every_mechanism
 def test_output_shape_is_a_number_or_several(name):
     for given, features in ((9, (9,)), ((2, 3), (2, 3))):
-        layer = MULTI_HEAD_LAYERS[name](2, 4, output_shape=given)
+        layer = ATTENTIONS[name](2, 4, output_shape=given)
         assert tuple(layer(X, Y).shape) == (3, 5, *features)
     with pytest.raises(ValueError, match="`output_shape`"):
-        MULTI_HEAD_LAYERS[name](2, 4, output_shape=8.0)
+        ATTENTIONS[name](2, 4, output_shape=8.0)
 
 
 def test_flash_attention_is_refused_not_ignored():

@@ -6,6 +6,7 @@ import pytest
 from cases import CASES
 from tools import to_numpy
 
+from keras_quasiattn.attention.probe import attention_layers, probe, temperatures, watching
 from keras_quasiattn.layers import (
     CoDA,
     GatedAttention,
@@ -13,7 +14,6 @@ from keras_quasiattn.layers import (
     MultiHeadSoftmax,
     TransformerEncoder,
 )
-from keras_quasiattn.layers.shared.probe import attention_layers, probe, temperatures, watching
 
 RANDOM = np.random.default_rng(0)
 A, B = (RANDOM.normal(size=(2, length, 8)).astype("float32") for length in (4, 5))

@@ -1,8 +1,8 @@
 import keras
 import numpy as np
 
+from keras_quasiattn.attention.multi_head import ProjectionInitializer
 from keras_quasiattn.layers import MultiHeadCoDA
-from keras_quasiattn.layers.shared.projection_initializer import ProjectionInitializer
 
 
 def test_projections_start_at_the_scale_of_a_dense_layer():

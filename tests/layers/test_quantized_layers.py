@@ -10,7 +10,7 @@ import pytest
 from cases import CASES
 from running import outputs
 
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 X = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
 
@@ -19,11 +19,11 @@ def modes(model: keras.Model) -> list[str | None]:
     return [one.quantization_mode for one in model._flatten_layers()]
 
 
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_every_mechanism_takes_the_weights_of_a_quantized_one(name: str, tmp_path: Path) -> None:
     def make() -> keras.Model:
         x = keras.Input((None, 8), name="x")
-        return keras.Model(x, MULTI_HEAD_LAYERS[name](2, 4, num_key_value_heads=1)(x, x))
+        return keras.Model(x, ATTENTIONS[name](2, 4, num_key_value_heads=1)(x, x))
 
     model, fresh = make(), make()
     model.quantize("int8")

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import TransformerEncoder
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 
 X = np.random.default_rng(0).normal(size=(2, 4, 8)).astype("float32")
 MASK = np.array([[True] * 4, [True, True, False, False]])
@@ -43,7 +43,7 @@ def trained(wrap: Any, attention: str) -> list[np.ndarray]:
     "attention",
     [
         pytest.param(name, marks=() if name == "coda" else pytest.mark.long)
-        for name in sorted(MULTI_HEAD_LAYERS)
+        for name in sorted(ATTENTIONS)
         if name != "gated"  # which draws its gates
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 import keras
 import pytest
 
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
+from keras_quasiattn.attention.base import ATTENTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "migration.md"
 # "`gate_kernel` and `gate_bias` of `MultiHeadGated`": what a layer learns beyond its projections.
@@ -32,13 +32,13 @@ def names_of(layer):
 
 
 @pytest.mark.parametrize("options", [{}, {"use_bias": False, "value_dim": 3}, {"use_gate": True}])
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_projections_follow_what_the_page_says_that_a_layer_learns(name, options):
     try:
         theirs = names_of(keras.layers.MultiHeadAttention(2, 4, **options))
     except (TypeError, ValueError):
         pytest.skip("this Keras has no `use_gate`")
-    kind = MULTI_HEAD_LAYERS[name]
+    kind = ATTENTIONS[name]
     learned = LEARNED.get(name, {})
     own = OWN.get(kind.__name__, [])
     assert names_of(kind(2, 4, **options, **learned)) == own + theirs

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import GatedAttention, LocalAttention
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, MULTI_HEAD_LAYERS
 from keras_quasiattn.metrics import attention_flops, auxiliary_flops
 
 # Test texts, mean length, and what Table 3 prints for soft attention with BiLSTM states of 2 · 100.
@@ -113,21 +113,21 @@ T, S, D, V, N = 3, 5, 4, 7, 2
     ],
 )
 def test_counts_by_hand(name: str, options: dict[str, object], expected: int) -> None:
-    assert MECHANISMS[name](**options).operations(T, S, D, V, N) == expected
+    assert ATTENTIONS[name].options_class(**options).operations(T, S, D, V, N) == expected
 
 
 def test_open_keys_alone_cost() -> None:
-    opened = MECHANISMS["gated"]().operations(T, 2, D, V, N)
-    assert opened / MECHANISMS["gated"]().operations(T, S, D, V, N) == 2 / S
+    opened = ATTENTIONS["gated"].options_class().operations(T, 2, D, V, N)
+    assert opened / ATTENTIONS["gated"].options_class().operations(T, S, D, V, N) == 2 / S
 
 
-@pytest.mark.parametrize("name", sorted(MECHANISMS.keys() - {"gated"}))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS.keys() - {"gated"}))
 def test_every_mechanism_is_counted_by_its_name(name: str) -> None:
-    one = MECHANISMS[name]().operations
+    one = ATTENTIONS[name].options_class().operations
     assert attention_flops(name, [T, 0, S], D) == one(T, T, D, D) + one(S, S, D, D)
     with pytest.raises(ValueError, match="`window` must be given for attention='local'"):
         attention_flops(name, [T], D, window=3)
 
 
 def test_both_registries_have_the_same_names() -> None:
-    assert MECHANISMS.keys() == MULTI_HEAD_LAYERS.keys()
+    assert ATTENTIONS.keys() == ATTENTIONS.keys()

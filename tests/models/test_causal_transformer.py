@@ -9,7 +9,7 @@ import pytest
 from keras import ops
 from tools import sampled
 
-from keras_quasiattn.layers.shared.probe import probe
+from keras_quasiattn.attention.probe import probe
 from keras_quasiattn.metrics import SequencePerplexity
 from keras_quasiattn.models import (
     CausalTransformer,

@@ -10,7 +10,7 @@ import pytest
 from tools import to_numpy
 
 from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
-from keras_quasiattn.layers.shared.bidirectional_gru import BidirectionalGRU
+from keras_quasiattn.layers.recurrence import BidirectionalGRU
 from keras_quasiattn.models import DecaProp, Seq2Seq, TextClassifier
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from keras import ops
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import (
     MultiHeadCoDA,
     MultiHeadGated,
@@ -14,7 +15,6 @@ from keras_quasiattn.layers import (
     TransformerDecoder,
     TransformerEncoder,
 )
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.models import CausalTransformer, TransformerClassifier, swap_attention
 
 RANDOM = np.random.default_rng(0)
@@ -123,12 +123,12 @@ def test_softmax_in_the_place_of_keras_attention_changes_nothing(make: Any) -> N
         np.testing.assert_allclose(values(copy, X, MASK), values(model, X, MASK), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_every_mechanism_gets_the_projections(name: str) -> None:
     model = model_of(of_block)
     copy = swap_attention(model, name)
     one, other = (each.get_layer("block") for each in (model, copy))
-    assert isinstance(other, Block) and type(other.attention) is MULTI_HEAD_LAYERS[name]
+    assert isinstance(other, Block) and type(other.attention) is ATTENTIONS[name]
     for part in ("query_dense", "key_dense", "value_dense", "output_dense"):
         pair = (getattr(each.attention, part).get_weights() for each in (one, other))
         for weight, copied in zip(*pair, strict=True):

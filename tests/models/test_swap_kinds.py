@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from test_swap_blocks import X, kinds, values
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.layers import MultiHeadCoDA, TransformerEncoder
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.models import swap_attention
 
 OPTIONS = {
@@ -82,11 +82,11 @@ def test_grouped_queries_become_softmax_with_the_same_outputs(name: str) -> None
     assert [w.trainable for w in copy.weights] == [w.trainable for w in model.weights]
 
 
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_every_mechanism_keeps_the_projections_of_grouped_queries(name: str) -> None:
     model = of(grouped(name="grouped"))
     one, other = (each.get_layer("grouped") for each in (model, swap_attention(model, name)))
-    assert type(other) is MULTI_HEAD_LAYERS[name] and other.num_key_value_heads == 2
+    assert type(other) is ATTENTIONS[name] and other.num_key_value_heads == 2
     for part in ("_query_dense", "_key_dense", "_value_dense", "_output_dense"):
         weights = (getattr(layer, part).get_weights() for layer in (one, other))
         for weight, copied in zip(*weights, strict=True):

@@ -13,7 +13,7 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.tiling import KEYS_PER_TILE
+from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
 TENSORFLOW = keras.backend.backend() == "tensorflow"
 FAST = [name for name in CODA_IMPLEMENTATIONS if name not in ("auto", "reference")]

@@ -8,8 +8,8 @@ import pytest
 from tools import CODA_IMPLEMENTATIONS
 
 from keras_quasiattn import layers, ops
-from keras_quasiattn.ops.coda import choice
-from keras_quasiattn.ops.training import training_step
+from keras_quasiattn.attention.base import training_call
+from keras_quasiattn.attention.coda import choice
 
 compiled = pytest.mark.skipif(
     "compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`"
@@ -23,7 +23,7 @@ def normals(*shape):
 
 def chosen(target, source, *, training=True, alpha=1.0, beta=1.0):
     query, key = (keras.KerasTensor((64, length, 8)) for length in (target, source))
-    with training_step(training):
+    with training_call(training):
         return choice.compute_by_choice(
             lambda name: name, "auto", query, key, alpha=alpha, beta=beta
         )
@@ -123,7 +123,7 @@ def test_compiled_loops_have_no_scores_and_say_so():
 @pytest.mark.parametrize(
     "training,jit,expected", [(True, False, True), (None, False, False), (True, True, False)]
 )
-def test_graphs_call_compiled_loops_in_plain_training_steps_only(training, jit, expected):
+def test_graphs_call_compiled_loops_in_plain_training_calls_only(training, jit, expected):
     import tensorflow as tf
 
     x = tf.constant(normals(2, LENGTH, 4))
@@ -169,7 +169,7 @@ def test_graphs_that_other_machines_run_hold_no_compiled_loops(monkeypatch):
 @pytest.fixture
 def passes(monkeypatch):
     """The passes of the compiled loops, in the order in which they run."""
-    from keras_quasiattn.ops.coda.compiled.passes import Passes
+    from keras_quasiattn.attention.coda.compiled.passes import Passes
 
     calls = []
     for name in ("forward", "backward"):

@@ -25,6 +25,15 @@ class TestContextGuided(WeightLaws):
             **{f"{s}_gate": random.random((*LEADING, n)) for s, n in shapes.items()},
         }
 
+    def arguments_of(self, layer, query, key):
+        learned = {weight.name: to_numpy(weight) for weight in layer.weights}
+        sides = {}
+        for side, x in (("query", to_numpy(query)), ("key", to_numpy(key))):
+            sides[f"{side}_context"] = x @ learned[f"{side}_context_kernel"]
+            gates = np.einsum("bnlh,hn->bnl", x, learned[f"{side}_gate_kernel"])
+            sides[f"{side}_gate"] = sigmoid(gates)
+        return {**super().arguments_of(layer, query, key), **sides}
+
     def weights(self, query, key, seen, bias, *, scale=1.0, alpha=1.0, **more):
         gate = 1 - more["query_gate"][..., None] - more["key_gate"][..., None, :]
         quasi = sigmoid(products(more["query_context"], more["key_context"], scale))

@@ -15,6 +15,15 @@ class TestDifferential(WeightLaws):
     options = ({"subtracted": 0.4}, {"subtracted": 1.7, "output_scale": 0.8})
     fewest_features = 2
 
+    def arguments_of(self, layer, query, key):
+        learned = {weight.name: to_numpy(weight) for weight in layer.weights}
+        first, second = (
+            np.exp(learned[f"lambda_query_{part}"] @ learned[f"lambda_key_{part}"])
+            for part in (1, 2)
+        )
+        start = 0.2  # of depth 1
+        return {"subtracted": first - second + start, "output_scale": 1 - start}
+
     def weights(self, query, key, seen, bias, *, subtracted, output_scale=None):
         half = (query.shape[-1] + 1) // 2
         one, other = (

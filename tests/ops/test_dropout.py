@@ -6,7 +6,7 @@ from keras import ops as keras_ops
 from tools import to_numpy
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.random import drop_weights, dropout_keep, dropout_keys
+from keras_quasiattn.core.randomness import drop_weights, dropout_keep, dropout_keys
 
 LENGTH = 96
 

@@ -16,6 +16,12 @@ class TestForgetting(WeightLaws):
         gates = np.random.default_rng(5).uniform(0.1, 1, size=(*LEADING, size[1]))
         return {"log_forget": np.log(gates)}
 
+    def arguments_of(self, layer, query, key):
+        learned = {weight.name: to_numpy(weight) for weight in layer.weights}
+        logits = np.einsum("bnsh,hn->bns", to_numpy(key), learned["forget_kernel"])
+        gates = 1 / (1 + np.exp(-logits - learned["forget_bias"]))
+        return {**super().arguments_of(layer, query, key), "log_forget": np.log(gates)}
+
     def weights(self, query, key, seen, bias, *, log_forget, scale=1.0):
         later = np.arange(key.shape[-2])[:, None] < np.arange(key.shape[-2])  # r after s: [s, r]
         forgotten = np.where(seen, log_forget[..., None, :], 0)  # (..., T, r)

@@ -8,7 +8,7 @@ from keras import ops as keras_ops
 from tools import run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.random import gumbel_noise, uniform_noise
+from keras_quasiattn.core.randomness import gumbel_noise, uniform_noise
 
 VECTORS = cases("gated") or [(None,) * 5]
 SIZES = [(3, 7, 5), (1, 1, 1), (3, 0, 2), (0, 4, 2), (5, 1, 3), (2, 13, 11)]

@@ -165,13 +165,13 @@ def test_large_scores(implementation, dtype):
 
 
 def test_gathered_computes_the_open_rows_alone(monkeypatch):
-    from keras_quasiattn.ops import open_positions
+    from keras_quasiattn.layers import gated_attention
 
     states, kernel, gates = examples((3, 7, 5), "float32")
     seen = []
-    original = open_positions.position_scores
+    original = gated_attention.position_scores
     monkeypatch.setattr(
-        open_positions,
+        gated_attention,
         "position_scores",
         lambda h, w: (seen.append(tuple(h.shape)), original(h, w))[1],
     )

@@ -6,7 +6,7 @@ import reference
 from tools import run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.positions import relative_buckets
+from keras_quasiattn.core.positions import relative_buckets
 
 
 @pytest.mark.parametrize("heads", [1, 2, 3, 6, 8, 12])

@@ -6,7 +6,7 @@ import pytest
 from tools import run_with_gradients
 
 from keras_quasiattn import layers
-from keras_quasiattn.ops.precision import project
+from keras_quasiattn.core.tensors import project
 
 RANDOM = np.random.default_rng(0)
 

@@ -6,7 +6,7 @@ import pytest
 from tools import run_with_gradients
 
 from keras_quasiattn import layers
-from keras_quasiattn.ops.rematerialization import rematerialize_in_turn
+from keras_quasiattn.core.tiling import rematerialize_in_turn
 
 RANDOM = np.random.default_rng(0)
 INPUTS = [RANDOM.normal(size=shape) for shape in ((2, 5, 6), (2, 0, 6), (2, 1, 6))]

@@ -8,9 +8,9 @@ from checks import arrays, check_gradients, close, some_mask
 from tools import CODA_IMPLEMENTATIONS, run_with_gradients, to_numpy
 
 from keras_quasiattn import ops
-from keras_quasiattn.ops.coda import choice
-from keras_quasiattn.ops.tiling import KEYS_PER_TILE
-from keras_quasiattn.ops.training import training_step
+from keras_quasiattn.attention.base import training_call
+from keras_quasiattn.attention.coda import choice
+from keras_quasiattn.core.tiling import KEYS_PER_TILE
 
 KERNELS = np.random.default_rng(8).normal(size=(11, 1))
 IMPLEMENTATIONS = [name for name in CODA_IMPLEMENTATIONS if name != "compiled"]
@@ -206,7 +206,7 @@ def test_wrong_biases_are_named(name, bias, message):
 def test_auto_takes_another_implementation_than_compiled_loops():
     query = keras.KerasTensor((64, 70, 8))
     options = {"alpha": 1.0, "beta": 1.0, "has_bias": True}
-    with training_step(True):
+    with training_call(True):
         taken = choice.compute_by_choice(lambda name: name, "auto", query, query, **options)
     assert taken == "blockwise"
     if "compiled" in CODA_IMPLEMENTATIONS:

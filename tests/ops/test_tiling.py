@@ -1,7 +1,7 @@
 import keras
 import pytest
 
-from keras_quasiattn.ops.tiling import keys_per_tile
+from keras_quasiattn.core.tiling import keys_per_tile
 
 
 @pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="TensorFlow graphs")

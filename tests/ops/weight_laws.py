@@ -3,9 +3,11 @@
 A mechanism's own test file makes a subclass of `WeightLaws` and adds what it alone has to show.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
 from checks import arrays, central_difference, close, every_size, some_mask
@@ -131,8 +133,19 @@ class WeightLaws:
             for got, want in zip(gradients, expected, strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-8)
 
-    def test_the_layer_is_of_this_op(self):
-        assert type(self.layer(num_heads=2, key_dim=4).options).op is self.op
+    def arguments_of(self, layer, query, key):
+        """The op's arguments in a built layer, for heads of queries and keys."""
+        return {"scale": layer.key_dim**-0.5, **dataclasses.asdict(layer.options)}
+
+    def test_the_layer_computes_what_the_op_does(self):
+        layer = self.layer(num_heads=3, key_dim=4, value_dim=5, dtype="float64")
+        layer.build((2, 7, 6), (2, 9, 6))
+        query, key, value = map(keras.ops.convert_to_tensor, arrays((7, 9, 4), LEADING))
+        options = {"is_causal": False, "dropout": 0.0, "dropout_seed": None, "return_scores": True}
+        got = layer.attend(query, key, value, None, **options)
+        expected = self.op(query, key, value, **self.arguments_of(layer, query, key), **options)
+        for one, other in zip(got, expected, strict=True):
+            close(to_numpy(one), to_numpy(other))
 
     @pytest.mark.parametrize("dtype", ["float16", "float32"])
     def test_low_precision_rounds_only_the_inputs(self, dtype):

@@ -3,9 +3,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from keras_quasiattn.attention.probe import AttentionMap, probe, with_owners
+from keras_quasiattn.core.recording import Recorded
 from keras_quasiattn.layers import AttentionConflict, MultiHeadCoDA
-from keras_quasiattn.layers.shared.probe import AttentionMap, probe, with_owners
-from keras_quasiattn.ops.recording import Recorded
 from keras_quasiattn.report.figures import heat_map
 from keras_quasiattn.report.heat_maps import (
     Example,

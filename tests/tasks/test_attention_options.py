@@ -1,38 +1,60 @@
-"""CoDA's options of a task: temperatures, and every task's CoDA model has all of them."""
+"""The options of a task that choose an attention, and runs of before that named CoDA's apart."""
+
+import json
+from pathlib import Path
 
 import pytest
 
 from keras_quasiattn import tasks
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
-from keras_quasiattn.tasks.attention_options import CODA_OPTIONS, attention_of
+from keras_quasiattn.training.config import read_config
 
-
-def test_learned_temperatures_are_the_layers_own() -> None:
-    options = {**CODA_OPTIONS, "coda_learned": True}
-    arguments = attention_of(options)[1]["attention_options"]
-    assert (arguments["alpha"], arguments["beta"]) == ("learned", "learned")
-    assert "learned" not in arguments
-
-
-def test_a_temperature_is_given_or_learned_but_not_both() -> None:
-    with pytest.raises(UserError, match="model.coda_beta is 2.0: it must be 1"):
-        attention_of({**CODA_OPTIONS, "coda_beta": 2.0, "coda_learned": True})
+OLD = {
+    "alpha": 1.0,
+    "beta": 1.0,
+    "learned": True,
+    "scaling": "mean",
+    "gate_range": "scaled",
+    "similarity": "tanh",
+    "gate": "tanh",
+    "center_similarity": False,
+}
 
 
 @pytest.mark.parametrize("name", tasks.available())
-def test_every_coda_model_has_every_option(name: str) -> None:
+def test_every_coda_model_has_coda_for_its_attention(name: str) -> None:
     task = tasks.get(name)
     for preset in task.presets.values():
         for model in task.models:
             options = preset.for_model(model).model
-            found = {option for option in options if option.startswith("coda_")}
-            assert found in (set(), set(CODA_OPTIONS)), model
+            assert not [option for option in options if option.startswith("coda_")]
             if "coda" in model:
-                assert found, model
+                assert options["attention"] == "coda", model
 
 
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+def test_a_run_of_before_has_the_options_of_today(tmp_path: Path) -> None:
+    """Runs named CoDA's options `model.coda_gate` and so on, and had all of them."""
+    old = {f"model.coda_{name}": value for name, value in OLD.items()}
+    config = {
+        "format": 1,
+        "versions": {},
+        "command": "",
+        "task": "mlu",
+        "task_config": {"preset": "demo", "model": "coda", "seed": 0, "options": old},
+        "options": {},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    options = read_config(tmp_path)["task_config"]["options"]
+    chosen = {"alpha": "learned", "beta": "learned", "gate": "tanh"}
+    assert options == {"model.attention": "coda", "model.attention_options": chosen}
+    task = tasks.get("mlu").from_config(
+        {"preset": "demo", "model": "coda", "seed": 0, "options": options}, "data"
+    )
+    assert task.options.model["attention_options"] == chosen
+
+
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_a_model_of_any_attention_takes_every_mechanism_by_name(name: str) -> None:
     sizes = {
         "model.hidden_dim": 8,

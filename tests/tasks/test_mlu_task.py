@@ -252,7 +252,6 @@ def test_what_is_no_question_is_one_line(
             "model.hidden_dim is 'wide': it must be of type int",
         ),
         ("softmax", {"model__coda_scaling": "paper"}, "unknown option 'model.coda_scaling'"),
-        ("universal", {"model__coda_gate_range": "raw"}, "unknown option 'model.coda_gate_range'"),
     ],
 )
 def test_bad_options_are_one_line_before_anything_is_made(
@@ -276,8 +275,8 @@ def test_bad_options_are_one_line_before_anything_is_made(
             "`num_layers` must be a positive integer. Received: num_layers=0",
         ),
         ({"model__dropout": 1.5}, "dropout.*1.5"),
-        ({"model__coda_scaling": "big"}, "scaling.*'big'"),
-        ({"model__coda_gate_range": "big"}, "gate_range.*'big'"),
+        ({"model__attention_options": {"scaling": "big"}}, "scaling.*'big'"),
+        ({"model__attention_options": {"gate_range": "big"}}, "gate_range.*'big'"),
     ],
 )
 def test_model_options_that_do_not_go_together_are_one_line(
@@ -305,7 +304,10 @@ def test_batch_larger_than_a_split_is_one_line(options: dict[str, Any], mlu_data
 
 def test_option_of_every_model_reaches_it() -> None:
     task = tiny_mlu.make(
-        Path("data"), "universal_coda", model__num_layers=3, model__coda_scaling="paper"
+        Path("data"),
+        "universal_coda",
+        model__num_layers=3,
+        model__attention_options={"scaling": "paper"},
     )
     model = task.build_model()
     assert model.num_layers == 3

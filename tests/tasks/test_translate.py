@@ -225,7 +225,7 @@ def test_every_model_is_made_and_its_batches_fit(model: str, folder: Path) -> No
 
 
 def test_the_compositions_of_the_papers_table_reach_the_model(folder: Path, run: Path) -> None:
-    changed = {"model__coda_similarity": "sigmoid", "model__coda_gate": "algebraic"}
+    changed = {"model__attention_options": {"similarity": "sigmoid", "gate": "algebraic"}}
     task = tiny_sequences.make(folder, model="transformer_coda", **changed)
     task.read_assets(run)
     options = task.build_model().get_config()["attention_options"]

@@ -11,7 +11,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn import cli
-from keras_quasiattn.layers.shared import gates
+from keras_quasiattn.attention import gated as gates
 from keras_quasiattn.training import trainer
 
 asked: dict[str, Any] = json.loads(sys.argv[1])

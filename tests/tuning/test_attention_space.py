@@ -9,9 +9,9 @@ import keras_tuner
 import numpy as np
 import pytest
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.layers import TransformerEncoder
-from keras_quasiattn.layers.shared.mechanisms import MULTI_HEAD_LAYERS
 from keras_quasiattn.models import swap_attention
 from keras_quasiattn.tuning import choose_attention
 
@@ -38,7 +38,7 @@ def test_options_belong_to_the_attention_that_is_chosen() -> None:
     assert choice == {"attention": "coda", "attention_options": {"alpha": 2.0, "gate_range": "raw"}}
 
 
-@pytest.mark.parametrize("wanted", [None, sorted(MULTI_HEAD_LAYERS), ["coda", "softmax"], "coda"])
+@pytest.mark.parametrize("wanted", [None, sorted(ATTENTIONS), ["coda", "softmax"], "coda"])
 def test_names_alone_give_every_attention_as_many_configurations(wanted: Any) -> None:
     # CoDA had seven searched options and softmax none, so a search favoured CoDA.
     choice, space = declared(wanted)
@@ -52,22 +52,22 @@ def test_searched_options_and_values_of_ones_own_exclude_each_other() -> None:
 
 def test_every_attention_has_the_values_that_it_names_itself_if_asked() -> None:
     _, space = declared(search_options=True)
-    assert space["attention"] == sorted(MULTI_HEAD_LAYERS)
+    assert space["attention"] == sorted(ATTENTIONS)
     assert space["attention.gated.temperature"] == [0.5, 1.0, 1.5, 2.0]
     assert set(space["attention.conflict.difference"]) == {"absolute", "squared", "signed"}
     assert space["attention.coda.scaling"] == ["mean", "paper", "none"]
-    for name in MULTI_HEAD_LAYERS:  # the first values of all options are accepted
+    for name in ATTENTIONS:  # the first values of all options are accepted
         choice, _ = declared([name], search_options=True)
-        MULTI_HEAD_LAYERS[name](num_heads=2, key_dim=2, **choice["attention_options"])
+        ATTENTIONS[name](num_heads=2, key_dim=2, **choice["attention_options"])
 
 
-@pytest.mark.parametrize("name", sorted(MULTI_HEAD_LAYERS))
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
 def test_the_choice_fits_a_swap_as_it_fits_a_block(name: str) -> None:
     x = keras.Input((3, 4))
     model = keras.Model(x, keras.layers.MultiHeadAttention(2, 2, name="attention")(x, x))
     choice, _ = declared([name], search_options=True)
     layer = swap_attention(model, **choice).get_layer("attention")
-    assert type(layer) is MULTI_HEAD_LAYERS[name]
+    assert type(layer) is ATTENTIONS[name]
     config = layer.get_config()
     assert {option: config[option] for option in choice["attention_options"]} == (
         choice["attention_options"]

@@ -8,10 +8,10 @@ from typing import Any
 
 import keras
 
+from keras_quasiattn.attention.probe import probe, with_owners
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.report.measured import Reached, chosen_answers, measure_run
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
-from keras_quasiattn.layers.shared.probe import probe, with_owners
 from keras_quasiattn.report.attention_figures import AttentionFigures, shares
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
 from keras_quasiattn.report.heat_maps import Example, HeatMap, from_answer, heat_maps

@@ -6,7 +6,7 @@ from typing import Any
 import keras
 import numpy as np
 
-from keras_quasiattn.layers.shared.probe import probe
+from keras_quasiattn.attention.probe import probe
 from keras_quasiattn.tasks.task import Task
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.layers.shared.mechanisms import MECHANISMS, Mechanism
 from keras_quasiattn.tasks import Task
 from keras_quasiattn.tuning.attention_space import choices_of
 
@@ -54,21 +54,12 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
 
 
 def _of_attention(options: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the options of the model's attention, with the values that the attention proposes.
-
-    They are entries of `model.attention_options`, or options that start with the name of the
-    attention.
-    """
-    space = {
-        f"model.{name}_{option}": list(values)
-        for name, attention in MECHANISMS.items()
-        for option, values in attention.search_space.items()
-        if f"model.{name}_{option}" in options
-    }
-    chosen = MECHANISMS.get(options.get("model.attention", ""), Mechanism)
-    for option, values in chosen.search_space.items():
-        space[f"model.attention_options.{option}"] = list(values)
-    return space
+    """Return the options of the model's attention, with the values that the attention proposes."""
+    chosen = options.get("model.attention")
+    if chosen not in ATTENTIONS:
+        return {}
+    proposed = ATTENTIONS[chosen].options_class.search_space
+    return {f"model.attention_options.{name}": list(values) for name, values in proposed.items()}
 
 
 def _values(task: Task, option: str, text: str) -> list[Any]:

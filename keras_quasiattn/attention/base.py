@@ -1,0 +1,412 @@
+"""What all attentions share: the contract, the registry by name, and sums over a matrix of scores.
+
+An attention is one file in this package, or anywhere else: a dataclass of its options that computes
+the weights (`Attention` or `ScoreAttention`), and a multi-head layer, registered under a name.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from typing import Any, ClassVar
+
+from keras import ops
+
+from keras_quasiattn.attention import by_rows
+from keras_quasiattn.core import recording
+from keras_quasiattn.core.backend import runs_op_by_op
+from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, pair_mask
+from keras_quasiattn.core.randomness import drop_weights
+from keras_quasiattn.core.score_bias import (
+    add_score_bias,
+    as_score_bias,
+    check_not_low,
+    with_hidden_pairs,
+)
+from keras_quasiattn.core.tensors import (
+    check_choice,
+    check_dropout,
+    check_features,
+    check_lengths,
+    dot_products,
+    weighted_sum,
+)
+
+Tensor = Any
+# (scores (..., T, S), mask that broadcasts to them or None) → weights (..., T, S), 0 where the mask
+# is False. The scores have floats of 32 or 64 bits, and any values at masked pairs.
+Weigh = Callable[[Tensor, Tensor | None], Tensor]
+
+# The multi-head layer of each attention, by name.
+ATTENTIONS: dict[str, type[Any]] = {}
+
+
+def register_attention(name: str) -> Callable[[Any], Any]:
+    """Register a multi-head layer: models, tasks, searches and reports then know it by `name`.
+
+    A class decorator. A package that adds an attention names its module as an entry point of the
+    group `keras_quasiattn.attentions`; the module is imported with `keras_quasiattn`.
+    """
+
+    def register(layer: Any) -> Any:
+        ATTENTIONS[name] = layer
+        return layer
+
+    return register
+
+
+@dataclasses.dataclass
+class Attention:
+    """The options of an attention, and how it computes. Subclasses are dataclasses.
+
+    They check their options in `__post_init__` and override `attend`. An attention whose weights
+    follow from one matrix of scores is a `ScoreAttention`, which is shorter.
+
+    Attributes:
+        counts_pairs: whether it counts pairs, so that pairs of masked queries must be hidden
+            although no weight depends on them.
+        rows_are_independent: whether the weights of a query depend on no other query, so that
+            `attend` may be called for a tile of queries at a time.
+        needs_one_projection: whether both sequences need the same projection, because features are
+            subtracted from each other.
+        pair_score_count: number of weight matrices that `pair` returns.
+        score_parts: number of equal parts into which the features of a head fall, each with
+            separate scores; positions rotate each part by itself.
+        cross_attention_options: options for queries that arrive one after another while all keys
+            are known; they stop queries from affecting each other.
+        search_space: the values of each option that a search of hyperparameters tries.
+    """
+
+    counts_pairs: ClassVar[bool] = False
+    rows_are_independent: ClassVar[bool] = True
+    needs_one_projection: ClassVar[bool] = False
+    pair_score_count: ClassVar[int] = 2
+    score_parts: ClassVar[int] = 1
+    cross_attention_options: ClassVar[Mapping[str, Any]] = {}
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+
+    @property
+    def sees_all_pairs(self) -> bool:
+        """Whether a weight depends on other queries, so that masked queries must be hidden."""
+        return False
+
+    def prepare(self, layer: Any, heads: int = 1) -> None:
+        """Add sublayers to `layer`, or refuse a number of heads; its constructor calls this once.
+
+        An attention is prepared for one layer only.
+        """
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add the learned weights to `layer`, which calls this when it is built.
+
+        Args:
+            layer: the layer; its `add_score_kernel` initializes as its projections do.
+            features: D.
+            heads: number of heads N; None in layers over two sequences, which have no axis for it.
+
+        Returns:
+            The weights by name, and other constants; `attend` gets them as `learned`.
+        """
+        return {}
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        **options: Any,
+    ) -> Any:
+        """Return, for every query, the weighted sum of the values.
+
+        Args:
+            query: (..., T, D).
+            key: (..., S, D).
+            value: (..., S, V).
+            mask: boolean, broadcasts to (..., T, S), or None.
+            learned: what `make_weights` returned.
+            scale: factor of the dot products, unless the attention defines its own.
+            **options: `is_causal`, `dropout`, `dropout_seed`, `return_scores` and `bias`, as for
+                every attention in `ops`.
+
+        Returns:
+            (..., T, V) or, with `return_scores`, that and the weights (..., T, S) before dropout.
+        """
+        raise NotImplementedError
+
+    def pair(
+        self,
+        a: Tensor,
+        b: Tensor,
+        mask_a: Tensor | None,
+        mask_b: Tensor | None,
+        *,
+        value_a: Tensor,
+        value_b: Tensor,
+        return_scores: bool = False,
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """Let every position of each of two sequences attend to the other sequence.
+
+        Args:
+            a: (B, T, D).
+            b: (B, S, D).
+            mask_a: boolean (B, T), or None.
+            mask_b: boolean (B, S), or None.
+            value_a: (B, T, V), what positions of b attend to.
+            value_b: (B, S, V), what positions of a attend to.
+            return_scores: also return the weights.
+            **options: `learned` and `scale`, as for `attend`.
+
+        Returns:
+            (B, T, V) and (B, S, V), and `pair_score_count` matrices (B, T, S) if they are
+            requested.
+        """
+        options["return_scores"] = return_scores
+        with recording.recording_of("first"):
+            of_a = self.attend(a, b, value_b, pair_mask(mask_a, mask_b), **options)
+        with recording.recording_of("second"):
+            of_b = self.attend(b, a, value_a, pair_mask(mask_b, mask_a), **options)
+        if not return_scores:
+            return of_a, of_b
+        # (B, T, V), (B, S, V) and two matrices (B, T, S)
+        return of_a[0], of_b[0], of_a[1], ops.swapaxes(of_b[1], -1, -2)
+
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """Count the operations of scores, weights and weighted sums.
+
+        A multiplication or a difference and the addition after it count as one. Functions of single
+        weights, such as exp, tanh and divisions, are left out, and so are masks, means and
+        projections. Here: D for each q·k, and V for adding each weighted value.
+
+        Args:
+            queries: T.
+            keys: S, the number of keys that each query attends to.
+            features: D, for each head.
+            value_features: V, for each head.
+            heads: N.
+        """
+        return heads * queries * keys * (features + value_features)
+
+
+@dataclasses.dataclass
+class ScoreAttention(Attention):
+    """An attention whose weights follow from the scores, scale · query · keyᵀ + bias.
+
+    Attributes:
+        label: the weights in a recording and in figures. Defaults to "weights".
+        low_scores_delete: whether a low score deletes a key. Where it does not, a bias that looks
+            like a mask for a softmax is an error.
+    """
+
+    label: ClassVar[str] = "weights"
+    low_scores_delete: ClassVar[bool] = True
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the weights (..., T, S), 0 where the mask is False.
+
+        Args:
+            scores: (..., T, S), floats of 32 or 64 bits, with any values at masked pairs.
+            mask: boolean, broadcasts to (..., T, S), or None.
+            learned: what `make_weights` returned.
+        """
+        raise NotImplementedError
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        **options: Any,
+    ) -> Any:
+        """Sum the values with the weights of the scores; see `Attention.attend`."""
+        return weighted_values(
+            dot_products(query, key, scale),
+            value,
+            mask,
+            lambda scores, mask: self.weights(scores, mask, learned),
+            self.label,
+            low_scores_delete=self.low_scores_delete,
+            **options,
+        )
+
+
+def make_attention(
+    layer: Any, attention: str, options: dict[str, Any] | None, *, is_cross: bool = False
+) -> Attention:
+    """Make the named attention for a layer over two sequences.
+
+    `is_cross` means that queries must not affect each other.
+
+    Raises:
+        ValueError: an unknown name or option; the message lists what is known.
+    """
+    check_choice(attention, sorted(ATTENTIONS), "attention")
+    kind = ATTENTIONS[attention].options_class
+    known = {field.name for field in dataclasses.fields(kind)}
+    unknown = sorted(set(options or {}) - known)
+    if unknown:
+        accepted = f"only {sorted(known)} as" if known else "no"
+        raise ValueError(
+            f"attention={attention!r} accepts {accepted} `attention_options`. Received: {unknown}"
+        )
+    made: Attention = kind(
+        **{**(options or {}), **(kind.cross_attention_options if is_cross else {})}
+    )
+    made.prepare(layer)
+    return made
+
+
+def for_any_length(
+    attend: Callable[..., Any], query: Tensor, key: Tensor, *, return_scores: bool
+) -> Callable[..., Any]:
+    """Return `attend`, or the same by tiles of queries if the matrix of weights may be large.
+
+    Scores and recordings need the whole matrix. A training step of unknown sizes finds out when it
+    runs.
+
+    Args:
+        attend: `Attention.attend`.
+        query: (..., T, D).
+        key: (..., S, D).
+        return_scores: whether the call returns the weights.
+    """
+    sizes = (*query.shape[:-1], key.shape[-2])
+    if return_scores or recording.active.get() is not None:
+        return attend
+    if None in sizes:
+        # XLA would compile both ways, and a graph that only answers is also for other runtimes.
+        may_be_large = in_training_call() and runs_op_by_op()
+    else:  # JAX may trace with names instead of numbers
+        may_be_large = all(isinstance(n, int) for n in sizes) and math.prod(sizes) > by_rows.LARGE
+    return functools.partial(by_rows.attend_by_rows, attend) if may_be_large else attend
+
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    weigh: Weigh,
+    label: str,
+    *,
+    scale: float = 1.0,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attend with the weights that `weigh` makes of scale · query · keyᵀ + bias.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S), or None.
+        weigh: what makes the weights.
+        label: names the weights in a recording.
+        scale: factor of the dot products.
+        dropout: fraction of the weights set to 0.
+        dropout_seed: two integers; needed for dropout.
+        **options: `bias`, `is_causal` and `return_scores`, as for `weighted_values`.
+
+    Returns:
+        output (..., T, V), or (output, weights), as `weighted_values`.
+
+    Raises:
+        ValueError: a float mask, a wrong bias, a rank below 2, lengths or feature counts that do
+            not match, or dropout without a seed.
+    """
+    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    check_features(query, key, "query", "key")
+    check_lengths(key, value)
+    check_dropout(dropout, dropout_seed)
+    return weighted_values(
+        dot_products(query, key, scale),  # (..., T, S)
+        value,
+        as_boolean_mask(mask, "mask"),
+        weigh,
+        label,
+        dropout=dropout,
+        dropout_seed=dropout_seed,
+        **options,
+    )
+
+
+def weighted_values(
+    scores: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    weigh: Weigh,
+    label: str,
+    *,
+    name: str = "weights",
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    bias: Tensor | None = None,
+    low_scores_delete: bool = True,
+    return_scores: bool = False,
+    first_row: Any = 0,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Sum `value` with the weights that `weigh` makes of scores (..., T, S) + bias.
+
+    An active recording stores the weights under `name`. `first_row` is the position of the first
+    query, by which dropout chooses weights. Unless `low_scores_delete`, a low bias that
+    is not −∞ is an error.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, weights) with weights (..., T, S)
+        before dropout.
+    """
+    if is_causal:
+        mask = combine_masks(mask, causal_mask(*ops.shape(scores)[-2:]))
+
+    def weights_of(mask: Tensor | None) -> Tensor:
+        biased = scores if bias is None else add_score_bias(scores, bias, mask)
+        weights = weigh(biased, mask)  # (..., T, S)
+        if recording.active.get() is not None:
+            recording.record(name, weights, mask, label)
+        return weights
+
+    if bias is None:
+        weights = weights_of(mask)
+    else:
+        bias = as_score_bias(bias, scores.shape)
+        if not low_scores_delete:
+            check_not_low(bias, mask)
+        weights = with_hidden_pairs(weights_of, mask, bias)
+    kept = drop_weights(weights, dropout, dropout_seed, first_row) if dropout else weights
+    output = weighted_sum("...ts,...sv->...tv", kept, value)
+    return (output, ops.cast(weights, value.dtype)) if return_scores else output
+
+
+_training: ContextVar[bool] = ContextVar("training_call", default=False)
+
+
+@contextlib.contextmanager
+def training_call(training: bool | None) -> Iterator[None]:
+    """Say for the `with` block whether a layer is called to be trained; None changes nothing.
+
+    Nothing is a training call unless a block says so. Results never depend on it.
+    """
+    token = _training.set(_training.get() if training is None else bool(training))
+    try:
+        yield
+    finally:
+        _training.reset(token)
+
+
+def in_training_call() -> bool:
+    """Return whether the innermost block that says so is a training call."""
+    return _training.get()

@@ -1,0 +1,124 @@
+"""Attention in memory linear in the lengths: a tile of queries at a time, forward and backward.
+
+The weights of a query depend on its own scores only, for every attention that says so
+(`Attention.rows_are_independent`). So the whole (T, S) matrix need not exist: a tile of queries
+attends to all keys, and the backward pass computes the tile again.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.core.backend import map_tiles
+from keras_quasiattn.core.masks import combine_masks
+from keras_quasiattn.core.tiling import at_least_one, pad_axis, tile_count
+
+Tensor = Any
+# Matrices of fewer weights, of all heads and examples together, are computed whole: that is faster,
+# and takes at most 128 MiB for each.
+LARGE = 2**25
+# Weights of a tile, of all heads and examples together.
+TILE = 3 * 2**20
+
+
+def attend_by_rows(
+    attend: Callable[..., Any],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    learned: dict[str, Any],
+    bias: Tensor | None = None,
+    is_causal: bool = False,
+    **options: Any,
+) -> Tensor:
+    """Return `attend(query, key, value, mask, ...)`, computed by tiles of queries.
+
+    A graph of unknown sizes computes the matrix at once if it turns out not to be large.
+
+    Args:
+        attend: `Attention.attend` of an attention whose rows are independent.
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean, broadcasts to (..., T, S), or None.
+        learned: what `Attention.make_weights` returned.
+        bias: floats, broadcasts to (..., T, S), or None.
+        is_causal: query i attends to keys 0 … i only.
+        **options: `scale`, `dropout` and `dropout_seed`, as for `Attention.attend`.
+
+    Returns:
+        (..., T, V).
+    """
+    call = (query, key, value, mask, learned, bias, is_causal, options)
+    sizes = (*ops.shape(query)[:-1], ops.shape(key)[-2])
+    if all(isinstance(size, int) for size in sizes):
+        return _tiled(attend, *call)
+
+    def whole() -> Tensor:
+        biased = {} if bias is None else {"bias": bias}
+        own = {"learned": learned, "is_causal": is_causal, **biased, **options}
+        return attend(query, key, value, mask, **own)
+
+    # As floats: the number of pairs may overflow 32-bit integers.
+    pairs = math.prod(ops.cast(size, "float32") for size in sizes)
+    return ops.cond(pairs > LARGE, lambda: _tiled(attend, *call), whole)
+
+
+def _tiled(
+    attend: Callable[..., Any],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    learned: dict[str, Any],
+    bias: Tensor | None,
+    is_causal: bool,
+    options: dict[str, Any],
+) -> Tensor:
+    *lead, length, _ = ops.shape(query)
+    source = ops.shape(key)[-2]
+    most = at_least_one(TILE // at_least_one(math.prod((*lead, source))))
+    known = isinstance(most, int) and isinstance(length, int)
+    rows = at_least_one(min(most, length) if known else ops.minimum(most, length))
+    count = tile_count(length, rows)
+
+    def by_tile(x: Tensor) -> Tensor:
+        """(..., T, n) → (count, ..., rows, n)."""
+        x = pad_axis(x, len(x.shape) - 2, count * rows)
+        *leading, _, last = ops.shape(x)
+        x = ops.reshape(x, (*leading, count, rows, last))
+        return ops.moveaxis(x, len(leading), 0)
+
+    def has_rows(x: Tensor | None) -> bool:
+        return x is not None and x.shape[-2] != 1
+
+    weights = {f"learned {name}": x for name, x in learned.items() if hasattr(x, "dtype")}
+    tiles = {"query": by_tile(query)}
+    shared = {"key": key, "value": value, **weights}
+    if has_rows(bias):
+        tiles["bias"] = by_tile(bias)
+    elif bias is not None:
+        shared["bias"] = bias
+    masks = by_tile(mask) if has_rows(mask) else mask
+
+    def of_tile(index: Any, **given: Tensor) -> Tensor:
+        visible = ops.take(masks, index, axis=0) if has_rows(mask) else masks
+        first = index * rows
+        if is_causal:
+            position = first + ops.expand_dims(ops.arange(rows, dtype="int32"), 1)
+            seen = ops.less_equal(ops.arange(source, dtype="int32"), position)
+            visible = combine_masks(visible, seen)
+        found = {name: given.get(f"learned {name}", x) for name, x in learned.items()}
+        own = {name: x for name, x in given.items() if name not in weights}
+        if options.get("dropout"):
+            own["first_row"] = first
+        return attend(mask=visible, learned=found, **own, **options)  # (..., rows, V)
+
+    output = map_tiles(of_tile, count, tiles, shared)  # (count, ..., rows, V)
+    output = ops.moveaxis(output, 0, -3)  # (..., count, rows, V)
+    *leading, _, _, last = ops.shape(output)
+    return ops.reshape(output, (*leading, count * rows, last))[..., :length, :]

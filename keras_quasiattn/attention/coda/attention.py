@@ -1,0 +1,546 @@
+"""Compositional de-attention (CoDA): the function, its options and its multi-head layer."""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, cast
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import Attention, register_attention, training_call
+from keras_quasiattn.attention.coda.blockwise import blockwise_sums
+from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS, compute_by_choice
+from keras_quasiattn.attention.coda.composition import Composition
+from keras_quasiattn.attention.coda.pairs import Pairs
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core import recording
+from keras_quasiattn.core.masks import as_boolean_mask, causal_mask, combine_masks, sides
+from keras_quasiattn.core.randomness import drop_weights
+from keras_quasiattn.core.score_bias import as_score_bias, check_not_low, with_hidden_pairs
+from keras_quasiattn.core.tensors import (
+    check_choice,
+    check_dropout,
+    check_features,
+    check_lengths,
+    weighted_sum,
+)
+
+Temperature = float | Literal["learned"]
+
+
+def check_temperature(value: Temperature, name: str) -> Temperature:
+    """Return `value` if it is a finite number ≥ 0 or "learned".
+
+    Otherwise it raises a `ValueError` that names the argument.
+    """
+    if value == "learned":
+        return "learned"
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
+        raise ValueError(
+            f"`{name}` must be a finite number ≥ 0, or 'learned'. Received: {name}={value!r}"
+        )
+    return float(value)
+
+
+def scaling_factor(scaling: str, features: int, paper: float) -> float:
+    """Return the factor of the similarity E and of the distance N.
+
+    "mean": 1/features, which makes E a mean product and N a mean difference of features. For every
+    number of features, tanh then starts where it is steep, and a sigmoid gate of unit normals at
+    2·sigmoid(−1.13) ≈ 0.49. "paper": the factor in the equation of the paper. "none": 1.
+    """
+    check_choice(scaling, ("mean", "paper", "none"), "scaling")
+    return {"mean": 1 / features, "paper": paper, "none": 1.0}[scaling]
+
+
+def temperature_weights(
+    layer: keras.layers.Layer, shape: tuple[int, ...], **values: Temperature
+) -> dict[str, Any]:
+    """Add a weight for each of the named values that is "learned".
+
+    The weights have `shape`, start at 1 and are constrained to ≥ 0. Under 16-bit policies they stay
+    float32: there are few of them, and their update steps are small.
+    """
+    return {
+        name: layer.add_weight(
+            shape=shape,
+            initializer="ones",
+            constraint=keras.constraints.NonNeg(),
+            autocast=False,
+            name=name,
+        )
+        for name, value in values.items()
+        if value == "learned"
+    }
+
+
+def temperature(value: Temperature, weight: Any | None, scale: float) -> Any:
+    """Return `scale` times the number, or times the weight if the temperature is learned."""
+    return scale * cast(float, value) if weight is None else scale * weight
+
+
+Tensor = Any
+
+
+def coda_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    alpha: float | Tensor = 1.0,
+    beta: float | Tensor = 1.0,
+    similarity: str = "tanh",
+    gate: str = "sigmoid",
+    gate_range: str = "scaled",
+    center_similarity: bool = False,
+    center_per_query: bool = False,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    bias: Tensor | None = None,
+    return_scores: bool = False,
+    implementation: str = "auto",
+    training: bool | None = None,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention whose weights add (+), subtract (−) or delete (0) values instead of averaging them.
+
+    E = α · query · keyᵀ + bias;  N = −β · ‖query[t] − key[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);
+    output = M · value
+
+    Nothing is divided by √d; include such a factor in `alpha` and `beta`. The mask multiplies M: a
+    masked pair has weight exactly 0, and a query with no key to attend to gives all zeros and zero
+    gradients. Masked pairs do not count in the means. M is computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
+        beta: factor of the distance, like `alpha`.
+        similarity: "tanh" or "sigmoid".
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
+        gate_range: "scaled" doubles a sigmoid gate (eq. 5) and leaves other gates as they are;
+            "centered" subtracts the mean of N (eq. 4); "raw" is eq. 3 unchanged.
+        center_similarity: subtract the mean of E (eq. 6).
+        center_per_query: take means over the keys of each query instead of over all pairs. Set it
+            where queries must not see each other, as in a decoder's attention to its encoder.
+        is_causal: query i attends to keys 0 … i only; means are then per query.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        bias: floats that broadcast to (..., T, S), added to E before its mean is taken; None = no
+            bias. −∞ hides the pair, as the mask does. A finite bias moves the sign and strength of
+            a weight: a large negative one makes tanh(E) −1, so the key is subtracted, not ignored;
+            below −1e4 it is an error, which graphs cannot find. N is unchanged, and the gate still
+            deletes. What the bias holds at a masked pair does not matter.
+        return_scores: also return M, before dropout; takes T·S memory per head with any
+            implementation.
+        implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
+            "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S;
+            it compiles under XLA and can be saved in a SavedModel. "compiled" does the same in
+            compiled CPU loops (TensorFlow on CPUs, with the `compiled` extra); compiling it with
+            XLA or exporting it is an error. "auto" chooses "compiled" where it can: the extra is
+            installed, there is no GPU or TPU, no factor varies along S, no bias is given, and the
+            call is eager, a training step or a step of `fit`, `evaluate` or `predict`, on this
+            machine and not compiled by XLA. Otherwise it chooses "blockwise". For few pairs it
+            chooses "reference": if T or S is 1; instead of "compiled", if all batches and heads
+            together have at most 8192 pairs; instead of "blockwise", if T·S is at most 1024. A
+            TensorFlow graph with unknown sizes that XLA does not compile chooses when it runs. If
+            scores are returned, "auto" and "blockwise" compute M whole, from blockwise distances
+            ("auto" may still choose "reference"), and "compiled" is an error. All give the same
+            output up to rounding.
+        training: whether this is a training step; only "auto" uses it. Defaults to what the layer
+            that calls this function says, and to False outside of layers.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, M) with M (..., T, S).
+
+    Raises:
+        ValueError: an unknown option, an implementation that is not available here or cannot return
+            scores or add a bias, a float mask, a bias without floats, of another shape or too low,
+            a rank below 2, lengths or feature counts that do not match, or dropout without a seed.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.random.default_rng(0).normal(size=(2, 5, 8)).astype("float32")
+    >>> output, weights = ops.coda_attention(x, x, x, is_causal=True, return_scores=True)
+    >>> tuple(output.shape), tuple(weights.shape)
+    ((2, 5, 8), (2, 5, 5))
+
+    Source: Tay et al. 2019, "Compositional De-Attention Networks", eqs. 1–7 and 10.
+    """
+    composition = Composition(similarity, gate, gate_range, center_similarity)
+    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    check_features(query, key, "query", "key")
+    check_lengths(key, value)
+    check_dropout(dropout, dropout_seed)
+    leading = (None,) * (max(len(query.shape), len(key.shape)) - 2)
+    mask = as_boolean_mask(mask, "mask")
+    if bias is not None:
+        bias = as_score_bias(bias, (*leading, query.shape[-2], key.shape[-2]))
+        seen = causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]) if is_causal else None
+        check_not_low(bias, combine_masks(mask, seen))
+
+    def sums(mask: Tensor | None) -> tuple[Tensor, ...]:
+        pairs = Pairs(
+            query,
+            key,
+            distance_query=query,
+            distance_key=key,
+            composition=composition,
+            alpha=alpha,
+            beta=beta,
+            bias=bias,
+            mask=mask,
+            is_causal=is_causal,
+            mean_per_query=is_causal or center_per_query,
+            dropout=dropout,
+            dropout_seed=dropout_seed,
+        )
+        return _sums(pairs, value, return_scores=return_scores, implementation=implementation)
+
+    with training_call(training):
+        results = sums(mask) if bias is None else with_hidden_pairs(sums, mask, bias)
+    return results if return_scores else results[0]
+
+
+def coda_pair(
+    a: Tensor,
+    b: Tensor,
+    mask_a: Tensor | None = None,
+    mask_b: Tensor | None = None,
+    *,
+    distance_a: Tensor | None = None,
+    distance_b: Tensor | None = None,
+    value_a: Tensor | None = None,
+    value_b: Tensor | None = None,
+    alpha: float | Tensor = 1.0,
+    beta: float | Tensor = 1.0,
+    similarity: str = "tanh",
+    gate: str = "sigmoid",
+    gate_range: str = "scaled",
+    center_similarity: bool = False,
+    return_scores: bool = False,
+    implementation: str = "auto",
+    training: bool | None = None,
+) -> tuple[Tensor, ...]:
+    """CoDA between two sequences, with one weight matrix for both directions.
+
+    E = α · a · bᵀ;  N = −β · ‖a[t] − b[s]‖₁;  M = tanh(E) ⊙ 2·sigmoid(N);  a' = M · b;  b' = Mᵀ · a
+
+    A masked position has weight exactly 0 for the other sequence, its own row of the output is
+    exactly 0, and its content has no effect.
+
+    Args:
+        a: (..., T, D), F_E(A) in the paper.
+        b: (..., S, D), F_E(B).
+        mask_a: boolean (or 0/1 integer) (..., T), True = real.
+        mask_b: boolean (or 0/1 integer) (..., S), True = real.
+        distance_a: (..., T, D'), F_N(A), what the distance compares; default: `a`.
+        distance_b: (..., S, D'), F_N(B); default: `b`.
+        value_a: (..., T, V), what b' pools; default: `a`.
+        value_b: (..., S, V), what a' pools; default: `b`.
+        alpha: factor of the similarity: a number, or a tensor that broadcasts to (..., T, S).
+        beta: factor of the distance, like `alpha`.
+        similarity: as in `coda_attention`.
+        gate: as in `coda_attention`.
+        gate_range: as in `coda_attention`.
+        center_similarity: as in `coda_attention`.
+        return_scores: also return M.
+        implementation: as in `coda_attention`.
+        training: as in `coda_attention`.
+
+    Returns:
+        (a', b') of shapes (..., T, V) and (..., S, V), or (a', b', M) with M (..., T, S).
+
+    Raises:
+        ValueError: an unknown option, an implementation that is not available here or cannot return
+            scores, a float mask, a rank below 2, or lengths or feature counts that do not match.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> a_out, b_out = ops.coda_pair(np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32"))
+    >>> tuple(a_out.shape), tuple(b_out.shape)
+    ((2, 3, 4), (2, 5, 4))
+
+    Source: Tay et al. 2019, eqs. 1–7.
+    """
+    composition = Composition(similarity, gate, gate_range, center_similarity)
+    mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
+    a, distance_a, value_a = sides("a", a, mask_a, distance_a=distance_a, value_a=value_a)
+    b, distance_b, value_b = sides("b", b, mask_b, distance_b=distance_b, value_b=value_b)
+    check_features(a, b, "a", "b")
+    check_features(distance_a, distance_b, "distance_a", "distance_b")
+    pairs = Pairs(
+        a,
+        b,
+        distance_query=distance_a,
+        distance_key=distance_b,
+        composition=composition,
+        alpha=alpha,
+        beta=beta,
+        row_mask=mask_a,
+        key_mask=mask_b,
+    )
+    with training_call(training):
+        return _sums(
+            pairs, value_b, value_a, return_scores=return_scores, implementation=implementation
+        )
+
+
+def _sums(
+    pairs: Pairs,
+    value: Tensor,
+    other_value: Tensor | None = None,
+    *,
+    return_scores: bool,
+    implementation: str,
+) -> tuple[Tensor, ...]:
+    """Return M · value; then Mᵀ · other_value if it is given; then M if `return_scores`."""
+    if return_scores and implementation == "compiled":
+        raise ValueError(
+            "`implementation='compiled'` cannot return scores. Use `implementation='auto'`, "
+            "'blockwise' or 'reference' with `return_scores=True`."
+        )
+
+    def compute(implementation: str) -> tuple[Tensor, ...]:
+        if implementation != "reference" and not return_scores and recording.active.get() is None:
+            return blockwise_sums(pairs, value, other_value, compiled=implementation == "compiled")
+        # The whole matrix (..., T, S), also for a recording.
+        weights = pairs.weights("reference" if implementation == "reference" else "blockwise")
+        kept = weights
+        if pairs.dropout:
+            kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)
+        sums = [weighted_sum("...ts,...sv->...tv", kept, value)]  # (..., T, V)
+        if other_value is not None:
+            sums.append(weighted_sum("...ts,...tv->...sv", kept, other_value))  # (..., S, V)
+        return (*sums, ops.cast(weights, value.dtype)) if return_scores else tuple(sums)
+
+    return compute_by_choice(
+        compute,
+        implementation,
+        pairs.query,
+        pairs.key,
+        alpha=pairs.alpha,
+        beta=pairs.beta,
+        has_bias=pairs.bias is not None,
+    )
+
+
+@dataclasses.dataclass
+class CoDAOptions(Attention):
+    """The arguments of `layers.CoDA` from `alpha` on, with the same meaning; checked here."""
+
+    needs_one_projection: ClassVar[bool] = True
+    rows_are_independent: ClassVar[bool] = False  # and it has tiles of its own
+    pair_score_count: ClassVar[int] = 1
+    # Means over all pairs would make each query depend on the others.
+    cross_attention_options: ClassVar[Mapping[str, Any]] = {"center_per_query": True}
+    # The compositions, ranges and centrings of Tay et al. 2019, sections 2.2 and 4.
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "alpha": (0.5, 1.0, 2.0),
+        "beta": (0.5, 1.0, 2.0),
+        "scaling": ("mean", "paper", "none"),
+        "similarity": ("tanh", "sigmoid"),
+        "gate": ("sigmoid", "tanh", "arctan", "algebraic"),
+        "gate_range": ("scaled", "centered", "raw"),
+        "center_similarity": (False, True),
+    }
+
+    alpha: Temperature = 1.0
+    beta: Temperature = 1.0
+    scaling: str = "mean"
+    similarity: str = "tanh"
+    gate: str = "sigmoid"
+    gate_range: str = "scaled"
+    center_similarity: bool = False
+    center_per_query: bool = False
+    implementation: str = "auto"
+
+    def __post_init__(self) -> None:
+        self.alpha = check_temperature(self.alpha, "alpha")
+        self.beta = check_temperature(self.beta, "beta")
+        scaling_factor(self.scaling, 1, paper=1.0)
+        self.composition = Composition(
+            self.similarity, self.gate, self.gate_range, self.center_similarity
+        )
+        check_choice(self.center_per_query, (False, True), "center_per_query")
+        check_choice(self.implementation, CODA_IMPLEMENTATIONS, "implementation")
+
+    @property
+    def sees_all_pairs(self) -> bool:
+        """True when a mean over all pairs is subtracted from E or N."""
+        return self.composition.uses_means and not self.center_per_query
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add a weight for each of α and β that is "learned", one number per head."""
+        shape = () if heads is None else (heads, 1, 1)
+        # Eq. 10, of multi-head attention, has the factor 1/√H; eqs. 1 and 2 have none.
+        paper = 1.0 if heads is None else features**-0.5
+        return {
+            "factor": scaling_factor(self.scaling, features, paper),
+            **temperature_weights(layer, shape, alpha=self.alpha, beta=self.beta),
+        }
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        **options: Any,
+    ) -> Any:
+        """Call `ops.coda_attention`; `scaling` takes the place of `scale`."""
+        return coda_attention(
+            query,
+            key,
+            value,
+            mask,
+            center_per_query=self.center_per_query,
+            **self._matrix(learned),
+            **options,
+        )
+
+    def pair(
+        self,
+        a: Tensor,
+        b: Tensor,
+        mask_a: Tensor | None,
+        mask_b: Tensor | None,
+        *,
+        value_a: Tensor,
+        value_b: Tensor,
+        return_scores: bool = False,
+        learned: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """Call `ops.coda_pair`: one weight matrix serves both directions."""
+        if self.center_per_query:
+            raise ValueError(
+                "`center_per_query` must be False where one weight matrix serves both directions. "
+                "Received: center_per_query=True"
+            )
+        return coda_pair(
+            a,
+            b,
+            mask_a,
+            mask_b,
+            value_a=value_a,
+            value_b=value_b,
+            return_scores=return_scores,
+            **self._matrix(learned or {}),
+            **options,
+        )
+
+    def _matrix(self, learned: dict[str, Any]) -> dict[str, Any]:
+        """Return the options that define M, with α and β times the scaling factor."""
+        return {
+            name: temperature(getattr(self, name), learned.get(name), learned["factor"])
+            for name in ("alpha", "beta")
+        } | {
+            "similarity": self.similarity,
+            "gate": self.gate,
+            "gate_range": self.gate_range,
+            "center_similarity": self.center_similarity,
+            "implementation": self.implementation,
+        }
+
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """Count for each pair D for E, D for the terms of N, 1 for the product of both."""
+        pairs = heads * queries * keys
+        return super().operations(queries, keys, features, value_features, heads) + pairs * (
+            features + 1
+        )
+
+
+@register_attention("coda")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadCoDA(MultiHeadQuasiAttention):
+    """Multi-head attention whose weights add, subtract or delete values instead of averaging them.
+
+    For each head, with q = query·W_q and k = key·W_k of size H, and v = value·W_v:
+
+    E = α·q·kᵀ/H + bias;  N = −β·‖q[t] − k[s]‖₁/H;  M = tanh(E) ⊙ 2·sigmoid(N);
+    output = (M·v)·W_o
+
+    `scaling` changes the factor 1/H. A weight near 1 adds a value, near 0 deletes it, below 0
+    subtracts it. Since E and N compare the same q and k, vectors that point apart are also distant:
+    with 1/H and up to 64 features no weight is below −.8.
+
+    A drop-in for `keras.layers.MultiHeadAttention`: constructor, call arguments, scores, sublayer
+    names, LoRA and quantization are the same. The weights of a row do not sum to 1. Masks are
+    boolean (or 0/1 integers); a float mask is an error. Explicit masks win over implicit ones. A
+    masked pair has a weight of exactly 0. A row that is masked or has nothing to attend to gives
+    exact zeros.
+
+    The bias, 0 unless `attention_bias` is given, moves the sign and strength of a weight: where it
+    is large and negative, tanh(E) is −1 and the key is subtracted, not ignored. N is unchanged, and
+    the gate still deletes. A bias of −∞ hides the pair; a finite one below −1e4, a mask for other
+    attentions, is an error, which graphs cannot find. Under `rotary_base`, E depends on two
+    positions by their difference alone. N does not: a rotation keeps Euclidean distances, not the
+    L1 distance, so the gate of the same pair differs a little from place to place (of unit normals
+    of 64 features, by 4% of the distance on average; at most by a factor of √H).
+
+    Args:
+        alpha: factor of E in addition to `scaling`: a number ≥ 0, or "learned" for one factor per
+            head, starting at 1.
+        beta: factor of N, like `alpha`.
+        scaling: "mean" multiplies E and N by 1/H. E is then a mean product and N a mean difference,
+            so neither tanh nor the gates start saturated. "paper" multiplies both by 1/√H (eq. 10);
+            gates then start nearly closed at usual head sizes. "none" leaves both unscaled.
+        similarity: "tanh" or "sigmoid".
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)).
+        gate_range: "scaled" doubles a sigmoid gate and leaves other gates unchanged; "centered"
+            subtracts the mean of N; "raw" does neither.
+        center_similarity: whether to subtract the mean of E.
+        center_per_query: whether to take means over each query's keys instead of over all pairs.
+            Set it where queries must not see each other and the call is not causal, as in attention
+            from a decoder to its encoder.
+        implementation: "auto" or an implementation of `ops.coda_attention`; it never changes the
+            result.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Call arguments:
+        query: (B, T, features), or with more axes between batch and features.
+        value: (B, S, features).
+        key: (B, S, features). Defaults to `value`.
+        query_mask: boolean (B, T). Defaults to the mask Keras attached to `query`.
+        value_mask: boolean (B, S). Defaults to the mask Keras attached to `value`.
+        key_mask: boolean (B, S). Defaults to the mask Keras attached to `key`.
+        attention_mask: boolean (B, T, S), (T, S) or (B, N, T, S).
+        return_attention_scores: whether to return M, (B, N, T, S), too; takes T·S memory per head.
+        training: whether dropout applies.
+        use_causal_mask: whether query i sees keys 0 … i only; means are then per query.
+        attention_bias: floats that broadcast to (B, N, T, S), such as (T, S) or (N, T, S), added to
+            E; −∞ hides a pair. What they hold at masked pairs does not matter.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and M before dropout.
+
+    Raises:
+        ValueError: an unknown option, a float mask, a bias without floats or too low, shapes that
+            do not fit together, or `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadCoDA
+    >>> x = np.random.default_rng(0).normal(size=(2, 5, 16)).astype("float32")
+    >>> output, scores = MultiHeadCoDA(num_heads=2, key_dim=8)(x, x, return_attention_scores=True)
+    >>> tuple(output.shape), tuple(scores.shape)
+    ((2, 5, 16), (2, 2, 5, 5))
+
+    Source: Tay et al. 2019, "Compositional De-Attention Networks", eq. 10.
+    """
+
+    options_class = CoDAOptions

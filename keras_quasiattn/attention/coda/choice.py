@@ -1,0 +1,116 @@
+"""Which implementation of CoDA "auto" chooses, and where compiled CPU loops may run."""
+
+import importlib.util
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import in_training_call
+from keras_quasiattn.core import recording
+from keras_quasiattn.core.backend import runs_op_by_op
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.core.tiling import sizes_are_symbolic
+
+Tensor = Any
+
+CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
+
+# Up to these numbers of pairs, "reference" is fastest. Against "blockwise", count the pairs of one
+# batch and head: 32 × 32 is one tile of keys for as many queries. Against "compiled", count the
+# pairs of all batches and heads, because calling the compiled loops takes about a millisecond.
+_PAIRS_OF_ONE = 32 * 32
+_PAIRS_OF_ALL = 8192
+_INSTALLED = importlib.util.find_spec("numba") is not None
+_OTHERS = "Use 'auto' or 'blockwise'."
+
+
+def compute_by_choice(
+    compute: Callable[[str], Any],
+    implementation: str,
+    query: Tensor,
+    key: Tensor,
+    *,
+    alpha: float | Tensor,
+    beta: float | Tensor,
+    has_bias: bool = False,
+) -> Any:
+    """Call `compute` with the name of an implementation; "auto" chooses one.
+
+    In a TensorFlow graph with unknown sizes, "auto" chooses when the graph runs; under XLA or while
+    recording, it takes the implementation for many pairs.
+
+    Args:
+        compute: takes "reference", "blockwise" or "compiled".
+        implementation: one of `CODA_IMPLEMENTATIONS`.
+        query: (..., T, D).
+        key: (..., S, D).
+        alpha: factor of the similarity.
+        beta: factor of the distance.
+        has_bias: whether a bias is added to E.
+
+    Raises:
+        ValueError: an unknown name, or "compiled" where it cannot run.
+    """
+    check_choice(implementation, CODA_IMPLEMENTATIONS, "implementation")
+    along_keys = any(
+        tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta)
+    )
+    obstacle = _obstacle(along_keys, has_bias)
+    if implementation == "compiled" and obstacle:
+        raise ValueError(f"`implementation='compiled'` {obstacle}")
+    if implementation != "auto":
+        return compute(implementation)
+    # With T or S of 1, the (..., T, S, D) difference is no larger than query and key. Symbolic
+    # sizes cannot be compared or divided into tiles.
+    if 1 in (query.shape[-2], key.shape[-2]) or sizes_are_symbolic(query, key):
+        return compute("reference")
+
+    for_many = "blockwise" if obstacle or not _may_call_python() else "compiled"
+    # The leading axes whose pairs count: all or none.
+    counted = slice(-2) if for_many == "compiled" else slice(0)
+    limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
+
+    def pairs(query_shape: Any, key_shape: Any) -> Any:
+        return math.prod((query_shape[-2], key_shape[-2], *query_shape[counted]))
+
+    if None not in (query.shape[-2], key.shape[-2], *query.shape[counted]):
+        return compute("reference" if pairs(query.shape, key.shape) <= limit else for_many)
+    # What one branch of `ops.cond` records cannot be used outside of it.
+    if recording.active.get() is not None or not runs_op_by_op():
+        return compute(for_many)
+    # As floats: the number of pairs may overflow 32-bit integers.
+    shapes = ([ops.cast(size, "float32") for size in ops.shape(x)] for x in (query, key))
+    return ops.cond(
+        pairs(*shapes) <= limit, lambda: compute("reference"), lambda: compute(for_many)
+    )
+
+
+def _may_call_python() -> bool:
+    from keras_quasiattn.core.backend.tensorflow import may_call_python
+
+    return may_call_python(in_training_call())
+
+
+def _obstacle(factors_along_keys: bool, has_bias: bool) -> str | None:
+    """Return why compiled loops cannot run here, to complete an error message; None if they can."""
+    if keras.backend.backend() != "tensorflow":
+        return (
+            "works with the TensorFlow backend only. "
+            f"Received: backend {keras.backend.backend()!r}. {_OTHERS}"
+        )
+    if not _INSTALLED:
+        return "needs Numba: pip install 'keras-quasiattn[compiled]'."
+    if factors_along_keys:
+        return f"needs `alpha` and `beta` with last dimension 1 (the same for all keys). {_OTHERS}"
+    if has_bias:
+        return f"cannot add a `bias`; its loops compute E of `query` and `key` alone. {_OTHERS}"
+    if not runs_op_by_op():
+        return f"cannot be compiled by XLA (`jit_compile=True`). {_OTHERS}"
+    from keras_quasiattn.core.backend.tensorflow import has_accelerator
+
+    if has_accelerator():
+        return f"runs only where TensorFlow sees no GPU or TPU. {_OTHERS}"
+    return None

@@ -1,0 +1,183 @@
+"""Runs the compiled passes on all cores."""
+
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_quasiattn.attention.coda.compiled import attention
+from keras_quasiattn.attention.coda.compiled.blocks import BLOCK_ROWS, Problem
+from keras_quasiattn.attention.coda.compiled.elementwise import FUNCTION_CODES
+from keras_quasiattn.attention.coda.compiled.vectors import LANES
+
+Array = np.ndarray
+
+_COLUMNS = 256  # most columns of a block of M, so that its arrays fit the second-level cache
+_PIECES = 8  # independent pieces of work to aim at if there are few batches and heads
+_ALIGNMENT = 64  # bytes
+_LOOPS: Any = attention  # compiled functions are untyped
+GIVEN = Problem._fields[:10]  # the arrays with gradients
+_OF_COLUMNS = ("key", "distance_key", "value")
+
+
+class Settings(NamedTuple):
+    """The options of a layer, the same in every call.
+
+    Args:
+        similarity: a name in `FUNCTION_CODES`, or None if M does not depend on E.
+        gate: the same for N.
+        scale: factor of M.
+        is_causal: row t attends to columns 0 … t only.
+        dropout: fraction of M to drop.
+        compares_same: N compares the same arrays as E, "query" and "key".
+    """
+
+    similarity: str | None
+    gate: str | None
+    scale: int
+    is_causal: bool
+    dropout: float
+    compares_same: bool = False
+
+
+@cache
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=_cores(), thread_name_prefix="quasiattn")
+
+
+def _on_all_cores(loop: Callable[..., None], problem: Problem, *arguments: Any) -> None:
+    """Run `loop` once per core, each on a share of the pieces; compiled code releases the GIL."""
+    pieces = problem.value.shape[0] * problem.chunks
+    count = max(1, min(_cores(), pieces))
+    others = [
+        _workers().submit(loop, problem, first, count, *arguments) for first in range(1, count)
+    ]
+    loop(problem, 0, count, *arguments)
+    for other in others:
+        other.result()
+
+
+def _whole(length: int, size: int) -> int:
+    return -(-length // size) * size
+
+
+class Passes:
+    """The forward and backward pass over one set of arrays.
+
+    Args:
+        settings: how M is composed.
+        arrays: by the names of `Problem`, in one dtype, float32 or float64. Required: "value"
+            (B, S, V), "beta" (B, T, 1), and "alpha" (B, T, 1) if "query" is given. Optional: the
+            others up to "distance_offset"; boolean "key_mask" (B, 1, S or more), "row_mask"
+            (B, T, 1), and "full_mask" (masks, T, S or more) with integers "full_index" (B,);
+            integers "dropout_keys" (B,).
+    """
+
+    def __init__(self, settings: Settings, arrays: dict[str, Array]) -> None:
+        value = arrays["value"]
+        self.arrays, self.dtype, self.batch = arrays, value.dtype.type, value.shape[0]
+        self.target, self.source = arrays["beta"].shape[1], value.shape[1]
+        blocks = max(1, -(-self.source // _COLUMNS))
+        width = _whole(-(-max(1, self.source) // blocks), LANES)
+        most = _whole(self.target, BLOCK_ROWS) // (4 * BLOCK_ROWS)
+        self.chunks = max(1, min(-(-_PIECES // max(1, self.batch)), most))
+        self.problem = Problem(
+            **{name: _read_only(arrays.get(name, self._nothing(name))) for name in GIVEN},
+            **self._masks(),
+            compares_same=settings.compares_same,
+            similarity_code=FUNCTION_CODES[settings.similarity],
+            gate_code=FUNCTION_CODES[settings.gate],
+            scale=self.dtype(settings.scale),
+            is_causal=settings.is_causal,
+            dropout_keys=_read_only(arrays.get("dropout_keys", np.zeros(0, np.int32))),
+            dropout_threshold=np.uint32(round(settings.dropout * (1 << 24))),
+            kept_factor=self.dtype(1 / (1 - settings.dropout)),
+            chunks=self.chunks,
+            width=width,
+        )
+
+    def _nothing(self, name: str) -> Array:
+        """Return an unused array: no features."""
+        length = self.source if name in _OF_COLUMNS else self.target
+        return np.zeros((self.batch, length, 0), self.dtype)
+
+    def _masks(self) -> dict[str, Array]:
+        arrays = self.arrays
+        row_mask, key_mask = np.zeros((0, 0), np.uint8), np.zeros((0, 0), np.uint8)
+        full_mask, full_index = np.zeros((0, 0, 0), np.uint8), np.zeros(0, np.int64)
+        if "row_mask" in arrays:
+            row_mask = arrays["row_mask"][..., 0].astype(np.uint8)
+        if "key_mask" in arrays and not arrays["key_mask"][..., : self.source].all():
+            key_mask = arrays["key_mask"][:, 0, : self.source].astype(np.uint8)
+        if "full_mask" in arrays:
+            full_mask = arrays["full_mask"][..., : self.source].astype(np.uint8)
+            full_index = arrays["full_index"].astype(np.int64)
+            # A key that no query attends to is padding.
+            if full_mask.shape[0]:
+                seen = np.any(full_mask, axis=1)[full_index].astype(np.uint8)
+                key_mask = seen & key_mask if key_mask.size else seen
+        return {
+            "key_mask": _read_only(key_mask),
+            "row_mask": _read_only(row_mask),
+            "full_mask": _read_only(full_mask),
+            "full_index": _read_only(full_index),
+        }
+
+    def _result_shape(self, name: str) -> tuple[int, ...]:
+        length, features = self.problem._asdict()[name].shape[1:]
+        return self.batch * (self.chunks if name in _OF_COLUMNS else 1), length, features
+
+    def _whole_sum(self, x: Array, name: str) -> Array:
+        """Results `x` for the array `name`, summed over chunks."""
+        if name not in _OF_COLUMNS or self.chunks == 1:
+            return x
+        # (B · chunks, S, features) → (B, S, features)
+        return x.reshape(self.batch, self.chunks, *x.shape[1:]).sum(1)
+
+    def forward(self) -> list[Array]:
+        """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given."""
+        features = [self.problem.value.shape[2], self.problem.other_value.shape[2]]
+        shapes: list[tuple[int, ...]] = [
+            (self.batch, self.target, features[0]),
+            (self.batch * self.chunks, self.source, features[1]),
+        ]
+        out, out_other = _empty(shapes, self.dtype)
+        _on_all_cores(_LOOPS.forward, self.problem, out, out_other)
+        return [out, self._whole_sum(out_other, "value")] if features[1] else [out]
+
+    def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
+        """Return the gradients of `names`, from the gradients of the results of `forward`."""
+        g, g_other = (*upstreams, self._nothing("value"))[:2]
+        gradients = tuple(_empty([self._result_shape(name) for name in GIVEN], self.dtype))
+        _on_all_cores(_LOOPS.backward, self.problem, _read_only(g), _read_only(g_other), gradients)
+        found = dict(zip(GIVEN, gradients, strict=True))
+        return [self._whole_sum(found[name], name) for name in names]
+
+
+def _read_only(x: Array) -> Array:
+    """Return a read-only array: with one array type, Numba compiles each loop once."""
+    x = np.ascontiguousarray(x).view()
+    x.flags.writeable = False
+    return x
+
+
+def _empty(shapes: list[tuple[int, ...]], dtype: Any) -> list[Array]:
+    """Return arrays in one block of memory, aligned so that TensorFlow uses them without a copy."""
+    itemsize = np.dtype(dtype).itemsize
+    lanes = _ALIGNMENT // itemsize
+    sizes = [_whole(math.prod(shape), lanes) for shape in shapes]
+    block = np.empty(sum(sizes) + lanes, dtype)
+    start, found = -block.ctypes.data % _ALIGNMENT // itemsize, []
+    for shape, size in zip(shapes, sizes, strict=True):
+        found.append(block[start : start + math.prod(shape)].reshape(shape))
+        start += size
+    return found

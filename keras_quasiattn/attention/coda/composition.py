@@ -1,0 +1,149 @@
+"""CoDA weights as a product, M = similarity(E) · gate(N), and their derivatives."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.core.backend import arctan, tanh
+from keras_quasiattn.core.tensors import check_choice
+
+Tensor = Any
+
+
+def _algebraic(x: Tensor) -> Tensor:
+    # x / sqrt(1 + x²) without computing x², which overflows for float32 distances of 1e20.
+    large = ops.where(ops.abs(x) > 1, ops.abs(x), ops.ones_like(x))
+    return (x / large) / ops.sqrt(ops.square(1 / large) + ops.square(x / large))
+
+
+def _algebraic_derivative(x: Tensor, y: Tensor) -> Tensor:
+    # (1 + x²)^(−3/2) as the cube of a reciprocal: nothing overflows before x² does.
+    reciprocal = 1 / ops.sqrt(1 + ops.square(x))
+    return reciprocal * reciprocal * reciprocal
+
+
+SIMILARITIES: dict[str, Callable[[Tensor], Tensor]] = {"tanh": tanh, "sigmoid": ops.sigmoid}
+GATES: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": ops.sigmoid,
+    "tanh": tanh,
+    "arctan": arctan,
+    "algebraic": _algebraic,
+}
+GATE_RANGES = ("scaled", "centered", "raw")
+
+_FUNCTIONS = {**SIMILARITIES, **GATES, "identity": lambda x: x}
+# Derivatives from x and y = function(x), so that y is not computed again.
+_DERIVATIVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "tanh": lambda x, y: 1 - ops.square(y),
+    "sigmoid": lambda x, y: y * (1 - y),
+    "arctan": lambda x, y: 1 / (1 + ops.square(x)),
+    "algebraic": _algebraic_derivative,
+    "identity": lambda x, y: ops.ones_like(x),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Composition:
+    """The options of eqs. 3–6 of the CoDA paper and of its ablation.
+
+    Args:
+        similarity: "tanh" or "sigmoid", applied to E.
+        gate: "sigmoid", "tanh", "arctan" or "algebraic" (x/√(1+x²)), applied to N.
+        gate_range: "scaled" doubles a sigmoid gate, so that it spans 0 … 1 (eq. 5), and leaves
+            other gates as they are; "centered" subtracts the mean of N (eq. 4); "raw" does neither.
+        center_similarity: subtract the mean of E (eq. 6).
+
+    Raises:
+        ValueError: an option has an unknown value.
+    """
+
+    similarity: str = "tanh"
+    gate: str = "sigmoid"
+    gate_range: str = "scaled"
+    center_similarity: bool = False
+
+    def __post_init__(self) -> None:
+        check_choice(self.similarity, SIMILARITIES, "similarity")
+        check_choice(self.gate, GATES, "gate")
+        check_choice(self.gate_range, GATE_RANGES, "gate_range")
+        check_choice(self.center_similarity, (False, True), "center_similarity")
+
+    @property
+    def center_gate(self) -> bool:
+        """Whether the mean of N is subtracted."""
+        return self.gate_range == "centered"
+
+    @property
+    def uses_means(self) -> bool:
+        """Whether a weight depends on other pairs, through a mean."""
+        return self.center_gate or self.center_similarity
+
+    @property
+    def doubles_gate(self) -> bool:
+        """Whether the gate is 2·sigmoid(N)."""
+        return self.gate == "sigmoid" and self.gate_range == "scaled"
+
+    @property
+    def labels(self) -> tuple[str, str]:
+        """The two factors of M in the paper's notation."""
+        return f"{self.similarity}(E)", f"{'2·' if self.doubles_gate else ''}{self.gate}(N)"
+
+    def factors(self, similarity: Tensor, negative_distance: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the factors of M from E and N of one shape, already centred if they must be."""
+        gate = GATES[self.gate](negative_distance)
+        return SIMILARITIES[self.similarity](similarity), 2 * gate if self.doubles_gate else gate
+
+    def weights(self, similarity: Tensor, negative_distance: Tensor) -> Tensor:
+        """Return M from E and N, which are as in `factors`."""
+        similarity, gate = self.factors(similarity, negative_distance)
+        return similarity * gate
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightRule:
+    """M = scale · similarity(E) · gate(N), with functions given by name, and its derivatives.
+
+    Args:
+        similarity: a name in `SIMILARITIES`, "identity", or None where M does not depend on E.
+        gate: a name in `GATES`, "identity", or None where M does not depend on N.
+        scale: 2 for a doubled sigmoid gate, else 1.
+    """
+
+    similarity: str | None
+    gate: str | None
+    scale: int = 1
+
+    @classmethod
+    def of(cls, composition: Composition) -> "WeightRule":
+        """Return the rule of `composition`, for E and N that are already centred."""
+        return cls(composition.similarity, composition.gate, 2 if composition.doubles_gate else 1)
+
+    def weights(self, similarity: Tensor | None, negative_distance: Tensor | None) -> Tensor:
+        """Return M from E and N; pass None for what the rule does not use."""
+        return self._product(
+            _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
+        )
+
+    def derivatives(
+        self, similarity: Tensor | None, negative_distance: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return dM/dE and dM/dN; None for what the rule does not use."""
+        left, right = _apply(self.similarity, similarity), _apply(self.gate, negative_distance)
+        by_similarity = by_negative_distance = None
+        if self.similarity:
+            by_similarity = self._product(_DERIVATIVES[self.similarity](similarity, left), right)
+        if self.gate:
+            by_negative_distance = self._product(
+                left, _DERIVATIVES[self.gate](negative_distance, right)
+            )
+        return by_similarity, by_negative_distance
+
+    def _product(self, left: Tensor | None, right: Tensor | None) -> Tensor:
+        product: Tensor = right if left is None else left if right is None else left * right
+        return product if self.scale == 1 else self.scale * product
+
+
+def _apply(name: str | None, x: Tensor | None) -> Tensor | None:
+    return _FUNCTIONS[name](x) if name else None

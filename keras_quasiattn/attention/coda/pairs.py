@@ -1,0 +1,95 @@
+"""The definition of the CoDA weight matrix, computed as one matrix."""
+
+import dataclasses
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.attention.coda.composition import Composition
+from keras_quasiattn.core import recording
+from keras_quasiattn.core.l1 import pairwise_l1
+from keras_quasiattn.core.masks import (
+    causal_mask,
+    combine_masks,
+    masked_mean,
+    pair_mask,
+    zero_masked,
+)
+from keras_quasiattn.core.score_bias import add_score_bias
+from keras_quasiattn.core.tensors import as_dtype, dot_products
+
+Tensor = Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Pairs:
+    """Two sequences, and the options by which each pair of positions gets its weight.
+
+    Args:
+        query: (..., T, D), what E compares; F_E(A) in the paper.
+        key: (..., S, D), F_E(B).
+        distance_query: (..., T, F), what the distance compares; F_N(A).
+        distance_key: (..., S, F), F_N(B).
+        composition: the functions of E and N, and which of them are centred.
+        alpha: factor of E: a number, or a tensor that broadcasts to (..., T, S).
+        beta: factor of the distance: a number, or a tensor that broadcasts to (..., T, S).
+        bias: floats (..., T or 1, S or 1), added to E, or None.
+        mask: boolean that broadcasts to (..., T, S), or None.
+        row_mask: boolean (..., T), or None.
+        key_mask: boolean (..., S), or None.
+        is_causal: query i attends to keys 0 … i only.
+        mean_per_query: take means over the keys of each query, not over all pairs.
+        dropout: fraction of the weights to drop.
+        dropout_seed: two integers, needed for dropout.
+    """
+
+    query: Tensor
+    key: Tensor
+    distance_query: Tensor
+    distance_key: Tensor
+    composition: Composition
+    alpha: float | Tensor = 1.0
+    beta: float | Tensor = 1.0
+    bias: Tensor | None = None
+    mask: Tensor | None = None
+    row_mask: Tensor | None = None
+    key_mask: Tensor | None = None
+    is_causal: bool = False
+    mean_per_query: bool = False
+    dropout: float = 0.0
+    dropout_seed: Tensor | None = None
+
+    def weights(self, distances: str = "reference") -> Tensor:
+        """Return M = similarity(E) ⊙ gate(N) before dropout, 0 where masked (CoDA paper, eqs. 1–6).
+
+        Args:
+            distances: the `implementation` of `pairwise_l1`.
+
+        Returns:
+            (..., T, S), float64 if all inputs are, otherwise float32.
+        """
+        products = dot_products(self.query, self.key)  # (..., T, S)
+        # (..., T, S)
+        distance = pairwise_l1(self.distance_query, self.distance_key, implementation=distances)
+        negative_distance = as_dtype(self.beta, products.dtype) * -distance  # N
+
+        seen = causal_mask(*ops.shape(products)[-2:]) if self.is_causal else None
+        mask = combine_masks(self.mask, pair_mask(self.row_mask, self.key_mask), seen)
+        similarity = as_dtype(self.alpha, products.dtype) * products
+        if self.bias is not None:
+            similarity = add_score_bias(similarity, self.bias, mask)  # E
+        # Means are (..., T, 1) per query, or (..., 1, 1).
+        mean_axis = -1 if self.mean_per_query else (-2, -1)
+        if self.composition.center_similarity:
+            similarity = similarity - masked_mean(similarity, mask, mean_axis)
+        if self.composition.center_gate:
+            negative_distance = negative_distance - masked_mean(negative_distance, mask, mean_axis)
+
+        similarity, gate = self.composition.factors(similarity, negative_distance)
+        weights = zero_masked(similarity * gate, mask)
+        if recording.active.get() is not None:
+            similarity_label, gate_label = self.composition.labels
+            recording.record("similarity", similarity, mask, similarity_label)
+            recording.record("gate", gate, mask, gate_label)
+            recording.record("weights", weights, mask, "M")
+        return weights

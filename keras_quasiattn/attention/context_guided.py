@@ -1,0 +1,206 @@
+"""Context-guided quasi-attention: a softmax plus a gated term that may add or subtract."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.arguments import check_number
+from keras_quasiattn.core.masks import masked_softmax, zero_masked
+from keras_quasiattn.core.tensors import as_dtype, dot_products, per_position, project
+
+Tensor = Any
+
+
+def context_guided_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    query_context: Tensor,
+    key_context: Tensor,
+    query_gate: Tensor,
+    key_gate: Tensor,
+    alpha: float = 1.0,
+    scale: float = 1.0,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention plus quasi-attention, whose weights are positive or negative.
+
+    W = softmax(scale · query · keyᵀ + bias) + λ · α · sigmoid(scale · C_Q · C_Kᵀ);
+    λ = 1 − λ_Q − λ_K, for each pair;  output = W · value
+
+    λ is between −1 and 1, so with α = 1 a weight is between −1 and 2. A masked pair has weight
+    exactly 0. A query with no key to attend to gives all zeros. W is computed in float32 for 16-bit
+    inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        query_context: C_Q, (..., T, C).
+        key_context: C_K, (..., S, C).
+        query_gate: λ_Q, numbers in [0, 1], (..., T).
+        key_gate: λ_K, numbers in [0, 1], (..., S).
+        alpha: α, the size of the quasi-attention.
+        scale: factor of both dot products, usually 1/√D.
+        **options: `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as for
+            `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: a finite bias below −1e4, which does not delete a key (graphs cannot find it),
+            and as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.zeros((2, 1))
+    >>> context = {"query_context": x, "key_context": x}
+    >>> gates = {"query_gate": np.array([0.5, 1.0]), "key_gate": np.array([0.5, 1.0])}
+    >>> _, weights = ops.context_guided_attention(x, x, x, **context, **gates, return_scores=True)
+    >>> np.asarray(weights).tolist()
+    [[0.5, 0.25], [0.25, 0.0]]
+
+    Source: Wu & Ong 2021, "Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis",
+    quasi-attention (QACG-BERT).
+    """
+    contexts = {"query_context": query_context, "key_context": key_context}
+    gates = {"query_gate": query_gate, "key_gate": key_gate}
+    sides = {name: ops.convert_to_tensor(one) for name, one in {**contexts, **gates}.items()}
+
+    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+        return _weights(scores, mask, sides, scale, alpha)
+
+    return dot_product_attention(
+        query,
+        key,
+        value,
+        mask,
+        weigh,
+        "context-guided weights",
+        scale=scale,
+        low_scores_delete=False,
+        **options,
+    )
+
+
+def _weights(
+    scores: Tensor, mask: Tensor | None, sides: dict[str, Tensor], scale: float, alpha: float
+) -> Tensor:
+    quasi_scores = dot_products(sides["query_context"], sides["key_context"], scale)
+    gate = 1 - (
+        ops.expand_dims(as_dtype(sides["query_gate"], scores.dtype), -1)
+        + ops.expand_dims(as_dtype(sides["key_gate"], scores.dtype), -2)
+    )
+    quasi = alpha * gate * ops.sigmoid(as_dtype(quasi_scores, scores.dtype))
+    return masked_softmax(scores, mask) + zero_masked(quasi, mask)
+
+
+@dataclasses.dataclass
+class ContextGuided(ScoreAttention):
+    """Weights are the softmax of dot products plus a gated term of both signs.
+
+    `alpha` is as in `layers.MultiHeadContextGuided`.
+    """
+
+    label = "context-guided weights"
+    low_scores_delete: ClassVar[bool] = False
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (0.5, 1.0)}
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number(self.alpha, "alpha")
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add to `layer` Z_Q and Z_K, which its heads share, and u_Q and u_K for each head."""
+        of_heads = () if heads is None else (heads,)
+        shapes = {"context": (features, features), "gate": (features, *of_heads)}
+        return {
+            f"{side}_{kind}": layer.add_score_kernel(shape, f"{side}_{kind}_kernel")
+            for kind, shape in shapes.items()
+            for side in ("query", "key")
+        }
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        **options: Any,
+    ) -> Any:
+        """Compute contexts and gates of queries and keys, and attend."""
+        sides: dict[str, Any] = {"scale": scale}
+        for side, x in (("query", query), ("key", key)):
+            kernel = ops.convert_to_tensor(learned[f"{side}_context"])
+            sides[f"{side}_context"] = project(ops.cast(x, kernel.dtype), kernel)
+            sides[f"{side}_gate"] = ops.sigmoid(per_position(x, learned[f"{side}_gate"]))
+        return super().attend(query, key, value, mask, learned=sides, scale=scale, **options)
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the softmax of each row plus the gated term."""
+        return _weights(scores, mask, learned, learned["scale"], self.alpha)
+
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """Count D for C_Q·C_K too, the gate of a pair and its product, 2, besides D and V."""
+        return super().operations(queries, keys, 2 * features, value_features + 2, heads)
+
+
+@register_attention("context_guided")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadContextGuided(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` plus quasi-attention, which adds or subtracts values.
+
+    C_Q = q·Z_Q;  C_K = k·Z_K;  λ = 1 − sigmoid(q·u_Q) − sigmoid(k·u_K), for each pair;
+    weights = softmax(q·kᵀ/√H) + λ·α·sigmoid(C_Q·C_Kᵀ/√H) over the visible keys;
+    output = (weights·v)·W_o
+
+    With α = 1 a weight is between −1 and 2. At the start λ is near 0, and the layer near a softmax.
+    In the paper the contexts C come from an embedding of the context (the target and aspect of a
+    text); this layer is called without one and takes its contexts from queries and keys.
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    A negative `attention_bias` does not delete a key, to which λ still applies; −∞ hides the pair.
+    A finite one below −1e4, a mask for other attentions, is an error, which graphs cannot find.
+
+    Args:
+        alpha: α, the size of the quasi-attention. Defaults to 1.0.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: an α that is no number, a float mask, shapes that do not fit together, or
+            `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadContextGuided
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadContextGuided(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Wu & Ong 2021, "Context-Guided BERT for Targeted Aspect-Based Sentiment Analysis",
+    quasi-attention (QACG-BERT).
+    """
+
+    options_class = ContextGuided

@@ -1,0 +1,220 @@
+"""Differential attention: a softmax minus a fraction of another one, which cancels their noise."""
+
+import dataclasses
+import math
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import Attention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.masks import masked_softmax
+from keras_quasiattn.core.score_bias import add_score_bias, as_score_bias
+from keras_quasiattn.core.tensors import as_dtype, compute_dtype, dot_products
+
+Tensor = Any
+
+
+def differential_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    subtracted: float | Tensor,
+    output_scale: float | None = None,
+    bias: Tensor | None = None,
+    return_scores: bool = False,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Return the difference of two softmax attentions, by the two halves of the features.
+
+    W = softmax(Q₁·K₁ᵀ/√D₁ + bias) − λ · softmax(Q₂·K₂ᵀ/√D₂ + bias);  output = W · value
+
+    Q₁ and K₁ are the first D₁ = ⌈D/2⌉ features of `query` and `key`, Q₂ and K₂ the others. A row
+    sums to 1 − λ. With λ = 0, W is the softmax of the first half. A masked pair has weight exactly
+    0. A query with no key to attend to gives all zeros. W, and the normalization, are computed in
+    float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D), D ≥ 2.
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        subtracted: λ, a number or a tensor that broadcasts to (..., T, 1).
+        output_scale: if given, each output vector is divided by its root mean square, and
+            multiplied by this number.
+        bias: floats that broadcast to (..., T, S), added to both products; None = no bias.
+            −∞ hides the pair, as the mask does.
+        return_scores: also return W, before dropout.
+        **options: `is_causal`, `dropout` and `dropout_seed`, as for `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: fewer than two features, and as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.eye(2)
+    >>> _, weights = ops.differential_attention(x, x, x, subtracted=0.5, return_scores=True)
+    >>> np.asarray(weights).round(3).tolist()
+    [[0.481, 0.019], [0.366, 0.134]]
+
+    Source: Ye et al. 2024, "Differential Transformer", eqs. 1 to 3.
+    """
+    query, key, value = (ops.convert_to_tensor(tensor) for tensor in (query, key, value))
+    half = (query.shape[-1] + 1) // 2
+    if half == query.shape[-1]:
+        raise ValueError(
+            "`query` must have at least 2 features, because each half has its own weights. "
+            f"Received: query.shape={tuple(query.shape)}"
+        )
+    other = query.shape[-1] - half
+    second = dot_products(query[..., half:], key[..., half:], other**-0.5)
+
+    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+        others = second
+        if bias is not None:
+            others = add_score_bias(second, as_score_bias(bias, second.shape), mask)
+        factor = as_dtype(subtracted, scores.dtype)
+        return masked_softmax(scores, mask) - factor * masked_softmax(others, mask)
+
+    dtype = compute_dtype(value)
+    result = dot_product_attention(
+        query[..., :half],
+        key[..., :half],
+        ops.cast(value, dtype),
+        mask,
+        weigh,
+        "differential weights",
+        scale=half**-0.5,
+        bias=bias,
+        return_scores=return_scores,
+        **options,
+    )
+    output = result[0] if return_scores else result
+    if output_scale is not None:
+        output = output_scale * _normalized(output)
+    output = ops.cast(output, value.dtype)
+    return (output, ops.cast(result[1], value.dtype)) if return_scores else output
+
+
+def _normalized(x: Tensor) -> Tensor:
+    """Return x / √(mean of x² over the last axis + ε); zeros stay zeros, with finite gradients."""
+    # Not ops.mean: on JAX and PyTorch it rounds float64 to float32.
+    mean = ops.sum(ops.square(x), axis=-1, keepdims=True) / x.shape[-1]
+    return x / ops.sqrt(mean + 1e-5)
+
+
+@dataclasses.dataclass
+class Differential(Attention):
+    """Weights are the difference of two softmaxes, of the two halves of the features.
+
+    `depth` is as in `layers.MultiHeadDifferential`. Layers over two sequences need at least two
+    features, and the vectors that they pool are normalized.
+    """
+
+    score_parts: ClassVar[int] = 2
+
+    depth: int = 1
+
+    def __post_init__(self) -> None:
+        check_positive_integer(self.depth, "depth")
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add to `layer` the four vectors of λ, which its heads share."""
+        half = (features + 1) // 2
+        sizes = {1: half, 2: features - half}
+        return {
+            f"{side}_{part}": layer.add_weight(
+                shape=(size,),
+                initializer=keras.initializers.RandomNormal(stddev=0.1),
+                autocast=False,
+                name=f"lambda_{side}_{part}",
+            )
+            for part, size in sizes.items()
+            for side in ("query", "key")
+        }
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        scale: float = 1.0,
+        **options: Any,
+    ) -> Any:
+        """Compute λ, and attend; each half of the features is scaled by its own size."""
+        first, second = (
+            ops.exp(ops.sum(learned[f"query_{part}"] * learned[f"key_{part}"])) for part in (1, 2)
+        )
+        start = 0.8 - 0.6 * math.exp(-0.3 * (self.depth - 1))
+        return differential_attention(
+            query,
+            key,
+            value,
+            mask,
+            subtracted=first - second + start,
+            output_scale=1 - start,
+            **options,
+        )
+
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """Count λ times the second weight and its subtraction, 1, besides D and V."""
+        return super().operations(queries, keys, features, value_features + 1, heads)
+
+
+@register_attention("differential")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadDifferential(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` whose weights are a softmax minus a part of another one.
+
+    weights = softmax(q₁·k₁ᵀ/√H₁) − λ·softmax(q₂·k₂ᵀ/√H₂) over the visible keys, where q₁ and k₁ are
+    the first half of a head's features, and q₂ and k₂ the second;
+    λ = exp(λ_q1·λ_k1) − exp(λ_q2·λ_k2) + λ₀ with learned vectors, which the heads share;
+    λ₀ = .8 − .6·exp(−.3·(depth − 1));
+    output = ((1 − λ₀)·(weights·v)/rms(weights·v))·W_o, normalized for each head and query
+
+    What both softmaxes have in common, such as a little weight for every key, cancels. In the paper
+    a head has twice the features of one of the layer that it replaces, and there are half as many
+    heads. `swap_attention` keeps the number and the size of heads, so that each half has half of
+    the features. The paper's normalization has a learned factor for each feature, which W_o makes
+    superfluous.
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    Args:
+        depth: the number of the layer in its stack, counted from 1; λ starts near λ₀. Transformers
+            in `models` set it. Defaults to 1.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a wrong `depth`, `key_dim=1`, a float mask, shapes that do not fit together, or
+            `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadDifferential
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadDifferential(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Ye et al. 2024, "Differential Transformer", eqs. 1 to 3.
+    """
+
+    options_class = Differential

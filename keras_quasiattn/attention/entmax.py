@@ -1,0 +1,205 @@
+"""α-entmax: weights between a softmax (α = 1) and a sparsemax (α = 2)."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.attention.sparsemax import below_highest, sparse_weights
+from keras_quasiattn.core.arguments import check_number
+from keras_quasiattn.core.backend import maximum
+from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax
+from keras_quasiattn.core.tensors import as_dtype, compute_dtype
+
+Tensor = Any
+LEAST_ALPHA = 1.01  # below it, powers of 1/(α − 1) are too steep for float32
+
+
+def entmax(
+    scores: Tensor,
+    mask: Tensor | None = None,
+    alpha: float | Tensor = 1.5,
+    *,
+    up_to_two: bool = False,
+) -> Tensor:
+    """Weights that are a softmax for α = 1, a sparsemax for α = 2, and of their kind for others.
+
+    p = max((α − 1)·z − τ, 0)^(1/(α − 1)), with τ such that p sums to 1
+
+    τ is found by bisection and then Newton's method, to the precision of the floats. The gradients
+    are exact, for α too. A masked score has weight exactly 0, whatever it
+    holds. By its definition a row sums to 1; a row without visible keys is all zeros here, as in
+    every attention of this package. A row with NaN at a visible score is NaN there, whatever α is.
+    Computed in float32 for 16-bit inputs.
+
+    Args:
+        scores: z, (..., S).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., S); True = visible.
+        alpha: α: 1 (softmax), or a number from 1.01, or a tensor of such that broadcasts to
+            (..., 1); lower values in a tensor count as 1.01. Above 2, and in a tensor, τ takes
+            several times as many steps.
+        up_to_two: whether no value of a tensor is above 2, which saves these steps. Higher ones
+            then count as 2.
+
+    Returns:
+        p (..., S), float64 if `scores` is, otherwise float32.
+
+    Raises:
+        ValueError: a float mask, or an α out of range.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> for alpha in (1, 1.5, 2):
+    ...     print(np.asarray(ops.entmax(np.array([2.0, 1.0, -1.0]), alpha=alpha)).round(3).tolist())
+    [0.705, 0.259, 0.035]
+    [0.831, 0.169, 0.0]
+    [1.0, 0.0, 0.0]
+
+    Source: Peters, Niculae & Martins 2019, "Sparse Sequence-to-Sequence Models", eqs. 10 and 12,
+    algorithms 1 and 2; the gradient of α: Correia et al. 2019, "Adaptively Sparse Transformers".
+    """
+    scores, mask = ops.convert_to_tensor(scores), as_boolean_mask(mask, "mask")
+    scores = ops.cast(scores, compute_dtype(scores))
+    if isinstance(alpha, (int, float)):
+        check_alpha(alpha)
+        if alpha == 1:
+            return masked_softmax(scores, mask)
+        up_to_two = alpha <= 2
+    else:
+        alpha = as_dtype(alpha, scores.dtype)
+        alpha = (
+            ops.clip(alpha, LEAST_ALPHA, 2.0)
+            if up_to_two
+            else maximum(alpha, as_dtype(LEAST_ALPHA, scores.dtype))
+        )
+    x = below_highest(scores, mask, alpha - 1)
+    return sparse_weights(x, mask, 1 / (alpha - 1), is_convex=up_to_two)
+
+
+def entmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    alpha: float | Tensor = 1.5,
+    up_to_two: bool = False,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention whose weights sum to 1, the more of them exactly 0 the larger α is.
+
+    W = entmax(scale · query · keyᵀ + bias, α) over the visible keys;  output = W · value
+
+    A masked pair has weight exactly 0. A query with no key to attend to gives all zeros. W is
+    computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        alpha: as for `ops.entmax`; a tensor broadcasts to (..., T, 1).
+        up_to_two: as for `ops.entmax`.
+        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
+            for `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: an α out of range, and as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> query, key = np.ones((1, 1)), np.array([[2.0], [1.0], [-1.0]])
+    >>> _, weights = ops.entmax_attention(query, key, key, return_scores=True)
+    >>> np.asarray(weights).round(3).tolist()
+    [[0.831, 0.169, 0.0]]
+
+    Source: Peters, Niculae & Martins 2019, "Sparse Sequence-to-Sequence Models", section 3.
+    """
+
+    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+        return entmax(scores, mask, alpha, up_to_two=up_to_two)
+
+    return dot_product_attention(query, key, value, mask, weigh, "entmax weights", **options)
+
+
+def check_alpha(alpha: float) -> None:
+    """Raise a `ValueError` unless α is 1, or finite and from 1.01."""
+    if alpha != 1 and not LEAST_ALPHA <= alpha < math.inf:
+        raise ValueError(f"`alpha` must be 1, or from {LEAST_ALPHA}. Received: alpha={alpha}")
+
+
+@dataclasses.dataclass
+class Entmax(ScoreAttention):
+    """Weights that are the entmax of the scores; `alpha` is as in `layers.MultiHeadEntmax`."""
+
+    label = "entmax weights"
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"alpha": (1.25, 1.5, 1.75)}
+
+    alpha: float | str = 1.5
+
+    def __post_init__(self) -> None:
+        alpha = check_number(self.alpha, "alpha", "learned")
+        if alpha != "learned":
+            check_alpha(alpha)
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add a to `layer`, of which a learned α is 1 + sigmoid(a), one number per head."""
+        if self.alpha != "learned":
+            return {}
+        shape = () if heads is None else (heads, 1, 1)
+        return {"alpha": layer.add_weight(shape, "zeros", autocast=False, name="alpha_logit")}
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the entmax of each row."""
+        alpha = 1 + ops.sigmoid(learned["alpha"]) if learned else self.alpha
+        return entmax(scores, mask, alpha, up_to_two=True)
+
+
+@register_attention("entmax")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadEntmax(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` with weights between a softmax's and a sparsemax's.
+
+    weights = entmax(q·kᵀ/√H, α) over the visible keys;  output = (weights·v)·W_o
+
+    The larger α is, the more weights are exactly 0.
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    Args:
+        alpha: α: 1 (softmax), or from 1.01; 2 is a sparsemax, and what is above is sparser still
+            and takes longer. "learned" means 1 + sigmoid(a) with a trainable a for each head, from
+            1.5 at the start. Defaults to 1.5, which is faster than other values between 1 and 2.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: an α out of range, a float mask, shapes that do not fit together, or
+            `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadEntmax
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadEntmax(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Peters, Niculae & Martins 2019, "Sparse Sequence-to-Sequence Models"; a learned α:
+    Correia, Niculae & Martins 2019, "Adaptively Sparse Transformers".
+    """
+
+    options_class = Entmax

@@ -1,0 +1,161 @@
+"""Forgetting attention: a softmax in which gates between a key and its query lower the score."""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.backend import cumsum
+from keras_quasiattn.core.masks import masked_softmax, zero_masked
+from keras_quasiattn.core.tensors import as_dtype, per_position
+
+Tensor = Any
+
+
+def forgetting_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    log_forget: Tensor,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention in which every key lets the query forget some of the keys before it.
+
+    D_ts = Σ log f_r over the keys r after s that query t sees;
+    W = softmax(scale · query · keyᵀ + bias + D);  output = W · value
+
+    With a causal mask D_ts is the sum over r = s + 1 … t, as in the paper. Without one a query sees
+    keys on both sides, and each key is lowered by all that follow it. A masked key has weight
+    exactly 0 and forgets nothing. A query with no key to attend to gives all zeros. W is computed
+    in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        log_forget: log f, the logarithms of the gates in (0, 1], (..., S).
+        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
+            for `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x, gates = np.zeros((3, 1)), np.full(3, 0.5)
+    >>> options = {"log_forget": np.log(gates), "is_causal": True, "return_scores": True}
+    >>> _, weights = ops.forgetting_attention(x, x, x, **options)
+    >>> np.asarray(weights).round(3).tolist()
+    [[1.0, 0.0, 0.0], [0.333, 0.667, 0.0], [0.143, 0.286, 0.571]]
+
+    Source: Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", eqs. 4
+    to 6.
+    """
+
+    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+        return _weights(scores, mask, log_forget)
+
+    return dot_product_attention(query, key, value, mask, weigh, "forgetting weights", **options)
+
+
+def _weights(scores: Tensor, mask: Tensor | None, log_forget: Tensor) -> Tensor:
+    gates = zero_masked(ops.expand_dims(as_dtype(log_forget, scores.dtype), -2), mask)
+    backward = ops.flip(gates, axis=-1)
+    lowered = ops.flip(cumsum(backward) - backward, axis=-1)
+    return masked_softmax(scores + lowered, mask)
+
+
+@dataclasses.dataclass
+class Forgetting(ScoreAttention):
+    """Weights are the softmax of dot products, lowered by the gates of later keys; no options.
+
+    Layers over two sequences have one gate for each position that is attended to.
+    """
+
+    label = "forgetting weights"
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add u and b to `layer`, for each of its heads."""
+        of_heads = () if heads is None else (heads,)
+        return {
+            "kernel": layer.add_score_kernel((features, *of_heads), "forget_kernel"),
+            "bias": layer.add_weight(
+                shape=(*of_heads, 1), initializer="zeros", autocast=False, name="forget_bias"
+            ),
+        }
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        **options: Any,
+    ) -> Any:
+        """Compute the gates of the keys, and attend."""
+        logits = per_position(key, learned["kernel"]) + learned["bias"]  # (B, ..., N, S), or (B, S)
+        gates = {"log_forget": ops.log_sigmoid(logits)}
+        return super().attend(query, key, value, mask, learned=gates, **options)
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the softmax of each row, lowered by the gates."""
+        return _weights(scores, mask, learned["log_forget"])
+
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """Count the sum of a pair's gates and its addition, 2, besides D and V."""
+        return super().operations(queries, keys, features, value_features + 2, heads)
+
+
+@register_attention("forgetting")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadForgetting(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` in which keys may make a head forget those before them.
+
+    f_s = sigmoid(uᵀ·k_s + b);  D_ts = Σ log f_r over the keys r after s that query t sees;
+    weights = softmax(q·kᵀ/√H + D) over the visible keys;  output = (weights·v)·W_o
+
+    With a causal mask, D_ts covers the positions after s up to the query, as in the paper. Without
+    one, each key is lowered by all that follow it, so the layer is of use mainly in decoders and
+    language models; it tells positions apart without position embeddings. In the paper the gates
+    come from the layer's input by a linear function and a sigmoid; here, from the projected key
+    (rotated, if there is a `rotary_base`), so that a cache of keys is enough to compute them.
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    Args:
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadForgetting
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadForgetting(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate",
+    eqs. 4 to 6.
+    """
+
+    options_class = Forgetting

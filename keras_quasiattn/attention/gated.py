@@ -1,0 +1,443 @@
+"""Gates of GA-Net, soft in training and binary at inference, and a softmax weighted by them."""
+
+import dataclasses
+import math
+import numbers
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, for_any_length, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.backend import tanh
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
+    causal_mask,
+    combine_masks,
+    masked_softmax,
+    zero_masked,
+)
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.randomness import gumbel_noise, uniform_noise
+from keras_quasiattn.core.recording import record
+from keras_quasiattn.core.score_bias import hide_where_infinite
+from keras_quasiattn.core.tensors import as_dtype, check_choice, compute_dtype, per_position
+
+Tensor = Any
+
+
+def gumbel_gate(probability: Tensor, noise: Tensor, temperature: float | Tensor) -> Tensor:
+    """Soft gates between 0 and 1: a differentiable approximation of Bernoulli(probability) draws.
+
+    g = second entry of the softmax over i in {0, 1} of (log p_i + ε_i)/τ, with p_0 = 1 − p, p_1 = p
+
+    As τ falls, the gates approach 0 and 1. They are computed in float32 for 16-bit inputs and are
+    never exactly 0, so a row whose gates are all nearly closed still has weights and gradients.
+    Masks are applied by `ops.gated_softmax`, not here.
+
+    Args:
+        probability: (...), p in [0, 1].
+        noise: (..., 2), draws from Gumbel(0, 1): ε_0 for closed, ε_1 for open.
+        temperature: τ > 0, a number or a tensor that broadcasts to (...).
+
+    Returns:
+        gates (...), float64 if both inputs are, otherwise float32.
+
+    Raises:
+        ValueError: `noise` is not (..., 2).
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> gate = ops.gumbel_gate(np.array([0.8, 0.2]), np.zeros((2, 2)), temperature=1.0)
+    >>> np.asarray(gate).round(6).tolist()
+    [0.8, 0.2]
+
+    Source: Xue et al. 2019, "Not All Attention Is Needed", eq. 8; Jang et al. 2017.
+    """
+    probability, noise = ops.convert_to_tensor(probability), ops.convert_to_tensor(noise)
+    dtype = compute_dtype(probability, noise)
+    least = 1e-7 if dtype == "float32" else 1e-15  # keeps both logarithms finite
+    bounds = (as_dtype(bound, dtype) for bound in (least, 1 - least))
+    probability = ops.clip(ops.cast(probability, dtype), *bounds)
+    return gumbel_gate_of_logits(ops.log(probability) - ops.log1p(-probability), noise, temperature)
+
+
+def gumbel_gate_of_logits(logits: Tensor, noise: Tensor, temperature: float | Tensor) -> Tensor:
+    """`gumbel_gate` of sigmoid(logits), accurate even where the sigmoid rounds to 0 or 1."""
+    noise = ops.convert_to_tensor(noise)
+    if noise.shape[-1] != 2:
+        raise ValueError(
+            "`noise` must have shape (..., 2): one draw for the closed gate and one for the open "
+            f"gate. Received: noise.shape={tuple(noise.shape)}"
+        )
+    dtype = compute_dtype(logits, noise)
+    noise = ops.cast(noise, dtype)
+    # A softmax over two entries is the sigmoid of their difference: (..., 2) → (...).
+    balance = ops.cast(logits, dtype) + noise[..., 1] - noise[..., 0]
+    return ops.sigmoid(ops.clip(balance / as_dtype(temperature, dtype), -80.0, 80.0))
+
+
+def gated_softmax(scores: Tensor, gates: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis with each position weighted by its gate.
+
+    α_t = g_t · exp(e_t) / Σ_t' g_t' · exp(e_t')
+
+    Computed as a softmax of e + log g, in float32 for 16-bit inputs, so that no exponential
+    overflows. A position that is masked or whose gate is exactly 0 has weight exactly 0 and no
+    gradient. A row without an open, unmasked position gives all zeros and zero gradients.
+
+    Args:
+        scores: (..., T), e.
+        gates: (..., T) in [0, 1], soft or binary, or boolean; broadcasts against `scores`.
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T); True = attend.
+
+    Returns:
+        weights (..., T), float64 if both inputs are, otherwise float32.
+
+    Raises:
+        ValueError: a float mask.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> weights = ops.gated_softmax(
+    ...     np.zeros((1, 3), "float32"), np.array([[1.0, 0.0, 1.0]], "float32")
+    ... )
+    >>> np.asarray(weights).tolist()
+    [[0.5, 0.0, 0.5]]
+
+    Source: Xue et al. 2019, eqs. 2 and 9.
+    """
+    scores, gates = ops.convert_to_tensor(scores), ops.convert_to_tensor(gates)
+    dtype = compute_dtype(scores, gates)
+    gates = ops.cast(gates, dtype)
+    is_open = ops.logical_not(ops.less_equal(gates, 0))  # a gate of NaN shows, in its row
+    # log g, or 0 for a closed gate, which the mask then removes.
+    openness = ops.log(ops.where(is_open, gates, ops.ones_like(gates)))
+    mask = combine_masks(as_boolean_mask(mask, "mask"), is_open)
+    return masked_softmax(ops.cast(scores, dtype) + openness, mask)
+
+
+def hard_gates(
+    probability: Tensor, threshold: float | Tensor = 0.5, mask: Tensor | None = None
+) -> Tensor:
+    """Binary gates: open where the probability reaches the threshold, and at least one per row.
+
+    g_t = [p_t ≥ threshold]
+
+    If a row has no open gate after that, the gate of its valid position with the highest
+    probability opens, the first one on ties. A row without valid positions has no open gate.
+
+    Args:
+        probability: (..., T), p in [0, 1].
+        threshold: a number, or a tensor (..., T) of uniform draws, with which the gates are draws
+            from Bernoulli(p).
+        mask: boolean (or 0/1 integer) that broadcasts against `probability`; True = valid.
+
+    Returns:
+        boolean gates, in the shape to which `probability` and `mask` broadcast.
+
+    Raises:
+        ValueError: a float mask.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> np.asarray(ops.hard_gates(np.array([[0.9, 0.6, 0.1], [0.1, 0.3, 0.2]]))).tolist()
+    [[True, True, False], [False, True, False]]
+
+    Source: Xue et al. 2019, eqs. 5 and 6. The rule for rows with all gates closed is ours: eq. 2 is
+    undefined there.
+    """
+    probability = ops.convert_to_tensor(probability)
+    dtype = compute_dtype(probability)
+    probability, mask = ops.cast(probability, dtype), as_boolean_mask(mask, "mask")
+    # A probability of NaN opens its gate, so that the row is NaN, not silently without the key.
+    gates = ops.logical_not(ops.less(probability, as_dtype(threshold, dtype)))
+    if mask is not None:
+        gates = ops.logical_and(gates, mask)
+        probability = ops.where(mask, probability, ops.cast(-1, dtype))
+    # `initial` defines the maximum of an empty row (T = 0).
+    highest = ops.max(probability, axis=-1, keepdims=True, initial=-1.0)  # (..., 1)
+    best = ops.logical_and(ops.equal(probability, highest), ops.greater_equal(probability, 0))
+    # (..., T), True at the first of the best positions.
+    first = ops.logical_and(best, ops.equal(ops.cumsum(ops.cast(best, "int32"), axis=-1), 1))
+    gates = ops.where(ops.any(gates, axis=-1, keepdims=True), gates, first)
+    record("gates", gates, mask, "gates")
+    return gates
+
+
+def check_number(
+    value: Any, name: str, least: float, most: float = math.inf, *, open_end: bool = False
+) -> float:
+    """Return `value` as a float.
+
+    Raises a `ValueError` naming `name` unless it is a finite number within the bounds.
+    """
+    is_number = (
+        isinstance(value, numbers.Real) and not isinstance(value, bool) and math.isfinite(value)
+    )
+    if not is_number or value < least or value > most or (open_end and value == least):
+        sign, bound = (">" if open_end else "≥"), "" if most == math.inf else f" and ≤ {most}"
+        raise ValueError(
+            f"`{name}` must be a number {sign} {least}{bound}. Received: {name}={value!r}"
+        )
+    return float(value)
+
+
+@dataclasses.dataclass
+class GateOptions:
+    """The arguments of `layers.GatedAttention` that say how gates open; checked here."""
+
+    temperature: float = 1.0
+    final_temperature: float | None = None
+    annealing_steps: int = 10_000
+    open_gate_cost: float = 1e-4
+    inference: str = "threshold"
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        self.temperature = check_number(self.temperature, "temperature", 0, open_end=True)
+        if self.final_temperature is not None:
+            check_number(self.final_temperature, "final_temperature", 0, open_end=True)
+        check_positive_integer(self.annealing_steps, "annealing_steps")
+        self.open_gate_cost = check_number(self.open_gate_cost, "open_gate_cost", 0)
+        check_choice(self.inference, ("threshold", "sample"), "inference")
+        self.threshold = check_number(self.threshold, "threshold", 0, 1)
+
+
+class Gates(QuantizedParts, keras.layers.Layer):
+    """Draw gates from logits: soft with Gumbel noise in training, binary otherwise.
+
+    When `training` is passed, as `fit` and `evaluate` do, the layer adds λ·Σ g/T to the loss,
+    averaged over the rows with T > 0 (T = number of visible positions of a row). It reports this
+    cost and the density as metrics. An exported model is called without `training`, so its graph
+    updates nothing.
+
+    Args:
+        options: how the gates open.
+        seed: seed of the noise and the draws.
+        metric_prefix: prefix of the metric names.
+
+    Call arguments:
+        logits: (..., S), or (..., 1, S) with a mask of query-key pairs.
+        mask: boolean, broadcasts against `logits`; True = visible.
+
+    Returns:
+        In training: float32 gates in (0, 1) with the shape of `logits`. Otherwise: boolean gates
+        with the common shape of `logits` and `mask`, closed where the mask is False.
+    """
+
+    def __init__(
+        self,
+        options: GateOptions,
+        *,
+        seed: int | None = None,
+        metric_prefix: str = "",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(autocast=False, name="gates", **kwargs)
+        self.supports_masking = True
+        self.options, self.seed = options, seed
+        # On JAX, Keras does not carry layer metrics through a compiled step.
+        if keras.backend.backend() != "jax":
+            self.density = keras.metrics.Mean(name=f"{metric_prefix}density")
+            self.cost = keras.metrics.Mean(name=f"{metric_prefix}open_gate_cost")
+
+    def build(self, logits_shape: Any) -> None:
+        """Create the seed generator, and a counter of training calls if τ is annealed."""
+        self.seed_generator = keras.random.SeedGenerator(self.seed)
+        if self.options.final_temperature is not None:
+            self.steps = self.add_weight(
+                shape=(),
+                initializer="zeros",
+                trainable=False,
+                autocast=False,
+                aggregation="only_first_replica",
+                name="steps",
+            )
+
+    def call(
+        self, logits: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
+        """Draw the gates."""
+        logits = ops.cast(logits, "float64" if self.compute_dtype == "float64" else "float32")
+        gates = self._soft(logits) if training else self._hard(logits, mask)
+        if training is not None:
+            self._update_cost_and_metrics(gates, mask)
+        return gates
+
+    def _soft(self, logits: Tensor) -> Tensor:
+        noise = gumbel_noise(self.seed_generator.next(), ops.shape(logits))  # (..., S, 2)
+        gates = gumbel_gate_of_logits(logits, noise, self.current_temperature())  # (..., S)
+        if self.options.final_temperature is not None:
+            self.steps.assign_add(1.0)
+        return gates
+
+    def current_temperature(self) -> float | Tensor:
+        """τ of the next training call: moves exponentially to its final value, then stays."""
+        start, end = self.options.temperature, self.options.final_temperature
+        if end is None:
+            return start
+        share = ops.minimum(ops.convert_to_tensor(self.steps) / self.options.annealing_steps, 1.0)
+        return start * ops.exp(share * math.log(end / start))
+
+    def _hard(self, logits: Tensor, mask: Tensor | None) -> Tensor:
+        threshold: Any = self.options.threshold
+        if self.options.inference == "sample":
+            threshold = uniform_noise(self.seed_generator.next(), ops.shape(logits))[..., 0]
+        return hard_gates(ops.sigmoid(logits), threshold, mask)
+
+    def _update_cost_and_metrics(self, gates: Tensor, mask: Tensor | None) -> None:
+        """Add the cost to the loss and updates the metrics."""
+        visible = ops.ones_like(gates, dtype="bool")
+        if mask is not None:
+            visible = ops.logical_and(visible, mask)
+        gates = zero_masked(ops.cast(gates, "float32"), visible)
+        visible = ops.cast(visible, "float32")
+        lengths = ops.sum(visible, axis=-1)  # (...): T of each row
+        shares = ops.sum(gates, axis=-1) / ops.maximum(lengths, 1.0)  # (...)
+        rows = ops.sum(ops.cast(lengths > 0, "float32"))  # a scalar, as all below
+        cost = self.options.open_gate_cost * ops.sum(shares) / ops.maximum(rows, 1.0)
+        if self.options.open_gate_cost:
+            self.add_loss(cost)
+        if keras.backend.backend() != "jax":
+            total = ops.sum(lengths)
+            density = ops.sum(ops.cast(gates >= 0.5, "float32")) / ops.maximum(total, 1.0)
+            self.density.update_state(density, sample_weight=total)
+            self.cost.update_state(cost, sample_weight=rows)
+
+
+@dataclasses.dataclass
+class Gated(GateOptions, ScoreAttention):
+    """Weights are the softmax of dot products with the keys whose gates are open.
+
+    The options are as for `layers.MultiHeadGated`. Layers over two sequences have one gate for
+    each position that is attended to. Where two sequences attend to each other, one net gives the
+    gates of both, and each direction counts as a training call. For `operations`, `keys` is the
+    number of open keys; the net that opens them is left out.
+    """
+
+    label = "softmax weights"
+    counts_pairs: ClassVar[bool] = True  # for cost and density
+    # Its gates are drawn once for all tiles of queries.
+    rows_are_independent: ClassVar[bool] = False
+    # Xue et al. 2019, "Text Classification".
+    search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {
+        "temperature": (0.5, 1.0, 1.5, 2.0),
+        "open_gate_cost": (0.4e-5, 0.5e-5, 1e-5, 0.4e-4, 0.5e-4, 1e-4, 1e-3),
+    }
+
+    def prepare(self, layer: Any, heads: int = 1) -> None:
+        """Give `layer` what draws its gates and counts their cost."""
+        layer.gates = self.gates = Gates(
+            self,
+            seed=getattr(layer, "seed", None),
+            metric_prefix=f"{layer.name}_",
+            dtype=layer.dtype_policy,
+        )
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add u and b to `layer`, for each of its heads."""
+        of_heads = () if heads is None else (heads,)
+        layer.gate_kernel = layer.add_score_kernel((features, *of_heads), "gate_kernel")
+        layer.gate_bias = layer.add_weight(
+            shape=(*of_heads, 1), initializer="zeros", autocast=False, name="gate_bias"
+        )
+        self.gates.build(None)
+        return {"kernel": layer.gate_kernel, "bias": layer.gate_bias}
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        learned: dict[str, Any],
+        is_causal: bool = False,
+        **options: Any,
+    ) -> Any:
+        """Draw the gates, and attend to the keys whose gates are open."""
+        if options.get("bias") is not None:
+            mask = hide_where_infinite(mask, options["bias"])
+        if is_causal:
+            mask = combine_masks(mask, causal_mask(ops.shape(query)[-2], ops.shape(key)[-2]))
+        # (B, ..., N, S), or (B, S) without heads; the bias is (N, 1) or (1,).
+        hidden = tanh(ops.cast(key, learned["kernel"].dtype))
+        logits = per_position(hidden, learned["kernel"]) + learned["bias"]
+        # Soft gates: (B, ..., N, 1, S). Binary gates include the mask and replace it below.
+        gates = self.gates(ops.expand_dims(logits, -2), mask=mask)
+        are_binary = keras.backend.standardize_dtype(gates.dtype) == "bool"
+        scored = options.get("return_scores", False)
+        attend = for_any_length(super().attend, query, key, return_scores=scored)
+        return attend(
+            query,
+            key,
+            value,
+            gates if are_binary else mask,
+            learned={"gates": None if are_binary else gates},
+            **options,
+        )
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the softmax of each row, weighted by soft gates if there are any."""
+        gates = learned["gates"]
+        return masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
+
+
+@register_attention("gated")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadGated(MultiHeadQuasiAttention):
+    """Multi-head softmax attention in which each head opens or closes a gate for each key.
+
+    p_s = sigmoid(uᵀ·tanh(k_s) + b);  A = g_s·exp(q·kᵀ/√H) / Σ g·exp(q·kᵀ/√H);  output = (A·v)·W_o
+
+    The gates g depend only on the keys. They come from a feed-forward net whose hidden layer is
+    the key projection, so a cache of projected keys is enough to compute them. In training, g are
+    Gumbel-softmax draws at temperature τ. Otherwise they are binary, and a query whose visible keys
+    are all closed opens the visible key with the highest p.
+
+    Constructor, call arguments, scores, sublayer names, LoRA and quantization are as in
+    `layers.MultiHeadSoftmax`. Masks are boolean (or 0/1 integers); a float mask is an
+    error. Explicit masks win over implicit ones. A row that is masked or has nothing to attend to
+    gives exact zeros.
+
+    When called with `training` given, as `fit` and `evaluate` do, the layer adds λ·Σ g/S to the
+    loss, averaged over queries and heads, where S is the number of keys that a query sees. It
+    tracks this cost and the density as the metrics "<name>_open_gate_cost" and "<name>_density",
+    except on JAX, where Keras does not carry the metrics of layers.
+
+    Args:
+        temperature: τ > 0 at the start.
+        final_temperature: τ after `annealing_steps`, approached exponentially; None keeps τ fixed.
+        annealing_steps: training calls until τ is final. Defaults to 10,000. Ignored without
+            `final_temperature`.
+        open_gate_cost: λ ≥ 0.
+        inference: "threshold" or "sample".
+        threshold: the lowest p that opens a gate under "threshold". Defaults to 0.5.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: an option out of range, a float mask, shapes that do not fit together, or
+            `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadGated
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadGated(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Xue et al. 2019, eqs. 2–10, carried over to the attention of Vaswani et al. 2017, eq. 1.
+    """
+
+    options_class = Gated

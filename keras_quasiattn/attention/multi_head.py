@@ -1,0 +1,986 @@
+"""The multi-head layer that every attention shares: projections, masks, heads, and one hook."""
+
+import dataclasses
+import inspect
+import math
+import string
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import Attention, for_any_length, training_call
+from keras_quasiattn.core import recording
+from keras_quasiattn.core.arguments import (
+    check_positive_integer,
+    check_projected_shapes,
+    check_rate,
+)
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
+    causal_mask,
+    check_attention_mask,
+    check_sequence_mask,
+    combine_masks,
+    finite_positions,
+    largest,
+    make_unknown,
+    sliding_window_mask,
+    zero_masked,
+    zero_padding,
+)
+from keras_quasiattn.core.positions import rotary_embedding
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.score_bias import as_score_bias, check_score_bias, with_hidden_pairs
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+# Methods that subclasses of Keras' layer may override, and which its `call` and `build` use.
+_HOOKS_OF_KERAS = tuple(
+    name
+    for name, value in vars(keras.layers.MultiHeadAttention).items()
+    if name.startswith("_") and not name.startswith("__") and callable(value)
+)
+
+
+class MultiHeadQuasiAttention(QuantizedParts, keras.layers.MultiHeadAttention):
+    """`keras.layers.MultiHeadAttention` with other attention weights; subclasses choose them.
+
+    Constructor, call arguments, sublayers (`query`, `key`, `value`, `attention_output`) and
+    configuration are as in Keras 3.15. There are three more arguments: `num_key_value_heads`,
+    `rotary_base` and, in calls, `attention_bias`. Masks must be boolean or 0/1 integers, and an
+    explicit `query_mask`, `value_mask` or `key_mask` overrides the mask that Keras attached to the
+    tensor.
+
+    What a position holds, NaN included, affects no row that may not see it, and no gradient of one;
+    a row that sees NaN or infinity is NaN. A row that is masked or has nothing to attend to is
+    exactly 0, also after the output projection. Returning the scores does not change the output.
+
+    Kernels start larger than in Keras before 3.15 (see `ProjectionInitializer`). A subclass that
+    computes something else overrides `attend`. `call` uses no private method of Keras' layer, so
+    the layer refuses one that a subclass overrides without `call`.
+
+    Args:
+        num_heads: number of heads N.
+        key_dim: size H of each head for query and key.
+        value_dim: size of each head for value. Defaults to `key_dim`.
+        dropout: fraction of the weights dropped in training.
+        use_bias: whether the projections have biases.
+        output_shape: features of the output. Defaults to the features of the query.
+        attention_axes: axes to attend over. Defaults to all axes between batch and features.
+        sliding_window: if set, a query sees only keys at most `sliding_window - 1` positions away.
+        flash_attention: None or False; there is no flash kernel.
+        kernel_initializer: initializer of the projection kernels.
+        bias_initializer: initializer of the projection biases.
+        kernel_regularizer: regularizer of the projection kernels.
+        bias_regularizer: regularizer of the projection biases.
+        activity_regularizer: regularizer of the projections' outputs.
+        kernel_constraint: constraint on the projection kernels.
+        bias_constraint: constraint on the projection biases.
+        use_gate: whether to multiply the heads' output by a sigmoid projection of the query.
+        seed: seed of the dropout.
+        num_key_value_heads: heads G of keys and values, each for N / G heads of queries; divides N.
+            The first N / G heads of queries use the first one, and so on. Their projections and
+            caches have G heads. Defaults to N.
+        rotary_base: base of the angles by which positions rotate queries and keys
+            (`ops.rotary_embedding`), such as 10_000.0; `key_dim` is then even. Defaults to None: no
+            rotation.
+        **kwargs: the options of the attention, and `name`, `dtype` and the like.
+
+    Raises:
+        ValueError: `flash_attention=True`, `dropout` outside [0, 1), a size that is not a positive
+            integer, `num_key_value_heads` that do not divide `num_heads`, a float mask, or shapes
+            that do not fit together.
+        TypeError: a subclass overrides `_compute_attention` or the like, which nothing would call.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Example:
+    >>> import dataclasses
+    >>> from keras_quasiattn.attention import ScoreAttention
+    >>> @dataclasses.dataclass
+    ... class Same(ScoreAttention):
+    ...     def weights(self, scores, mask, learned):
+    ...         weights = keras.ops.ones_like(scores) / scores.shape[-1]
+    ...         return weights if mask is None else keras.ops.where(mask, weights, 0.0)
+    >>> class MultiHeadMean(MultiHeadQuasiAttention):
+    ...     options_class = Same
+    >>> x = keras.ops.ones((2, 5, 16))
+    >>> tuple(MultiHeadMean(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Attributes:
+        options_class: class of the attention; its fields are constructor arguments and read-only
+            attributes of the layer.
+        options: the attention.
+    """
+
+    options_class: ClassVar[type[Attention]] = Attention
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Show the options of the attention among the arguments of the layer."""
+        super().__init_subclass__(**kwargs)
+        if "options_class" in vars(cls) and "__init__" not in vars(cls):
+
+            def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+                super(cls, self).__init__(*args, **kwargs)
+
+            __init__.__signature__ = _signature_with_options(cls)  # type: ignore[attr-defined]
+            cls.__init__ = __init__  # type: ignore[method-assign]
+
+    def __init__(
+        self,
+        num_heads: int,
+        key_dim: int,
+        value_dim: int | None = None,
+        dropout: float = 0.0,
+        use_bias: bool = True,
+        output_shape: Any = None,
+        attention_axes: Any = None,
+        sliding_window: int | None = None,
+        flash_attention: bool | None = None,
+        kernel_initializer: Any = "glorot_uniform",
+        bias_initializer: Any = "zeros",
+        kernel_regularizer: Any = None,
+        bias_regularizer: Any = None,
+        activity_regularizer: Any = None,
+        kernel_constraint: Any = None,
+        bias_constraint: Any = None,
+        use_gate: bool = False,
+        seed: int | None = None,
+        *,
+        num_key_value_heads: int | None = None,
+        rotary_base: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        fields = {field.name for field in dataclasses.fields(self.options_class)}
+        options = self.options_class(**{name: kwargs.pop(name) for name in fields & kwargs.keys()})
+        if flash_attention:
+            raise ValueError(
+                f"`flash_attention` must be None or False: {type(self).__name__} has no flash "
+                "kernel. Received: flash_attention=True"
+            )
+        check_positive_integer(num_heads, "num_heads")
+        check_positive_integer(key_dim, "key_dim")
+        for name, size in (
+            ("num_key_value_heads", num_key_value_heads),
+            ("value_dim", value_dim),
+            ("sliding_window", sliding_window),
+        ):
+            if size is not None:
+                check_positive_integer(size, name)
+        if num_key_value_heads and num_heads % num_key_value_heads:
+            raise ValueError(
+                "`num_key_value_heads` must divide `num_heads`. "
+                f"Received: num_key_value_heads={num_key_value_heads}, num_heads={num_heads}"
+            )
+        if rotary_base is not None:
+            _check_rotary_base(rotary_base, key_dim, options.score_parts)
+        super().__init__(  # without `sliding_window` and `use_gate`, new in Keras 3.15
+            num_heads,
+            key_dim,
+            value_dim=value_dim,
+            dropout=check_rate(dropout, "dropout"),
+            use_bias=use_bias,
+            output_shape=output_shape,
+            attention_axes=tuple(attention_axes)  # a tuple is loaded from a file as a list
+            if isinstance(attention_axes, list)
+            else attention_axes,
+            kernel_initializer=kernel_initializer,
+            bias_initializer=bias_initializer,
+            kernel_regularizer=kernel_regularizer,
+            bias_regularizer=bias_regularizer,
+            activity_regularizer=activity_regularizer,
+            kernel_constraint=kernel_constraint,
+            bias_constraint=bias_constraint,
+            seed=seed,
+            **kwargs,
+        )
+        self.sliding_window, self.use_gate = sliding_window, use_gate
+        self.num_key_value_heads, self.rotary_base = num_key_value_heads, rotary_base
+        self._requested_flash_attention = flash_attention
+        self._projection_arguments = {
+            "bias_initializer": bias_initializer,
+            "kernel_regularizer": kernel_regularizer,
+            "bias_regularizer": bias_regularizer,
+            "activity_regularizer": activity_regularizer,
+            "kernel_constraint": kernel_constraint,
+            "bias_constraint": bias_constraint,
+        }
+        self._kernel_initializer = keras.initializers.get(kernel_initializer)
+        options.prepare(self, num_heads)
+        for name, value in dataclasses.asdict(options).items():
+            setattr(self, name, value)
+        self.options = options
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; options of the attention are read-only, as they define weights."""
+        options = self.__dict__.get("options")
+        if options is not None and any(name == own.name for own in dataclasses.fields(options)):
+            raise AttributeError(
+                f"`{name}` cannot be set after construction. Make a new {type(self).__name__} from "
+                f"`get_config()` with another value. Received: {name}={value!r}"
+            )
+        super().__setattr__(name, value)
+
+    @property
+    def weights_see_all_pairs(self) -> bool:
+        """Whether a weight depends on other queries, so that masked queries must be hidden."""
+        return self.options.sees_all_pairs
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, **options: Any
+    ) -> Any:
+        """Attend in each head; override this to compute something else.
+
+        Args:
+            query: (B, ..., N, T, H).
+            key: (B, ..., N, S, H).
+            value: (B, ..., N, S, V).
+            mask: boolean, broadcasts to (B, ..., N, T, S), or None.
+            **options: `is_causal`, `dropout` (0 if off), `dropout_seed`, `return_scores`; `bias`
+                (broadcasts as the mask) where the call has one.
+
+        Returns:
+            (B, ..., N, T, V) or, with `return_scores`, that and the weights (B, ..., N, T, S).
+        """
+        options |= {"learned": self._learned, "scale": self.key_dim**-0.5}
+        attend = self.options.attend
+        if self.options.rows_are_independent:
+            attend = for_any_length(attend, query, key, return_scores=options["return_scores"])
+        return attend(query, key, value, mask, **options)
+
+    def build(self, query_shape: Shape, value_shape: Shape, key_shape: Shape | None = None) -> None:
+        """Create projections and learned weights; a `ValueError` if shapes do not fit together."""
+        if type(self).call is MultiHeadQuasiAttention.call:
+            self._check_overrides()
+        check_projected_shapes({"query": query_shape, "value": value_shape, "key": key_shape})
+        output_shape = self.compute_output_shape(query_shape, value_shape, key_shape)
+        rank = len(query_shape) + 1  # of the projected tensors
+        self._axes = AttentionAxes(rank, self.attention_axes)
+        for name in ("sliding_window", "rotary_base"):
+            if getattr(self, name) is not None:
+                self._axes.require_single(name)
+        # Attributes and names as in Keras, also in saved weights.
+        shared, values = self._key_value_heads, (self.num_heads, self.value_dim)
+        self._query_dense = self.make_projection(
+            "query", query_shape, (self.num_heads, self.key_dim)
+        )
+        self._key_dense = self.make_projection(
+            "key", value_shape if key_shape is None else key_shape, (shared, self.key_dim)
+        )
+        if self.use_gate:
+            self._gate_dense = self.make_projection(
+                "gate", query_shape, values, activation="sigmoid"
+            )
+        self._value_dense = self.make_projection("value", value_shape, (shared, self.value_dim))
+        if self.dropout > 0:
+            self.seed_generator = keras.random.SeedGenerator(self.seed)
+        self._output_dense = self.make_projection(
+            "attention_output", (*query_shape[:-1], *values), output_shape[rank - 2 :], inputs=2
+        )
+        self._learned = self.options.make_weights(self, self.key_dim, self.num_heads)
+
+    def make_projection(
+        self, name: str, shape: Shape, sizes: Shape, *, inputs: int = 1, activation: Any = None
+    ) -> keras.layers.EinsumDense:
+        """Make a built projection with the layer's initializers, regularizers and constraints.
+
+        It is a `keras.layers.EinsumDense`, so LoRA and quantization work on it.
+
+        Args:
+            name: name of the sublayer.
+            shape: shape of its input, (B, d1, …, dn, F) or, with two `inputs`,
+                (B, d1, …, dn, N, H).
+            sizes: the last axes of its output, such as (N, H).
+            inputs: number of last axes of the input that it sums over.
+            activation: its activation.
+        """
+        # For one axis d, one input axis and two output axes the equation is abc,cde->abde.
+        letters = string.ascii_lowercase
+        kept = len(shape) - inputs
+        outputs = letters[len(shape) : len(shape) + len(sizes)]
+        dense = keras.layers.EinsumDense(
+            f"{letters[: len(shape)]},{letters[kept : len(shape)]}{outputs}"
+            f"->{letters[:kept]}{outputs}",
+            output_shape=(*(None,) * (kept - 1), *sizes),
+            activation=activation,
+            bias_axes=outputs if self._use_bias else None,
+            kernel_initializer=ProjectionInitializer(self._kernel_initializer.clone(), inputs),
+            **self._projection_arguments,
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        dense.build(shape)
+        # Without this, Keras would warn that the projection drops the mask. The attention layer
+        # clears padding and sets the mask of its output itself.
+        dense.supports_masking = True
+        return dense
+
+    def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
+        """Add a weight (H, …) from which scores are computed, float32 under 16-bit policies."""
+        return self.add_weight(
+            shape=shape,
+            initializer=ProjectionInitializer(self._kernel_initializer.clone(), 1),
+            regularizer=self._projection_arguments["kernel_regularizer"],
+            constraint=self._projection_arguments["kernel_constraint"],
+            autocast=False,
+            name=name,
+        )
+
+    def call(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        *,
+        attention_bias: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attend, with the arguments and results of `keras.layers.MultiHeadAttention`.
+
+        `attention_bias` holds floats that broadcast to the scores (B, ..., N, T, S); −∞ hides a
+        pair as a mask does, for every attention. Under a 16-bit policy Keras rounds them to 16
+        bits, as it does every argument: below −65504, float16 is −∞. The sum is float32.
+        """
+        self._check_overrides()
+        self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
+        # What one mask hides from queries it also hides as a query; any other mask, not.
+        hides = key_mask is not None or (value_mask is not None and value_mask is not query_mask)
+        # Two arguments may share a mask, which stays shared.
+        masks = (query_mask, value_mask, key_mask, attention_mask)
+        boolean = {id(mask): as_boolean_mask(mask, "mask") for mask in masks}
+        query_mask, value_mask, key_mask, attention_mask = (boolean[id(mask)] for mask in masks)
+        axes = self._axes
+        lengths = axes.lengths(query), axes.lengths(value)
+        bias = None
+        if attention_bias is not None:
+            bias = axes.pair_bias(attention_bias, query, value, self.num_heads)
+        pairs = combine_masks(axes.pair_mask(attention_mask, *lengths), self._window(*lengths))
+        source_mask = combine_masks(value_mask, key_mask)
+        given = (query, value, key, query_mask, source_mask)
+        hides = hides or use_causal_mask or pairs is not None
+        if hides or bias is None:
+            inputs = KnownInputs(*given, look=hides)
+        else:
+            inputs = KnownInputs.unless_all_is_seen(bias, *given)
+        # (B, T, ..., N, H), (B, S, ..., G, H), (B, S, ..., G, V)
+        heads_query, heads_key, heads_value = inputs.project(self)
+        # Where a query sees NaN, and where it is real and sees anything: (B, T, ...), or None.
+        unknown, rows = inputs.rows(axes, pairs, use_causal_mask, bias)
+        if self.weights_see_all_pairs and not use_causal_mask:
+            unknown = inputs.anywhere(axes, unknown)
+        mask, targets = (
+            combine_masks(axes.source_mask(source_mask), pairs),
+            axes.target_mask(query_mask),
+        )
+        if (
+            self.weights_see_all_pairs
+            or self.options.counts_pairs
+            or return_attention_scores
+            or attention_bias is not None  # which may be NaN there
+        ):
+            mask = combine_masks(mask, targets)  # T·S memory: only if needed
+        output, scores = self._attend(
+            heads_query,
+            heads_key,
+            heads_value,
+            mask,
+            training=training,
+            return_scores=return_attention_scores,
+            is_causal=use_causal_mask,
+            bias=bias,
+            unknown=axes.target_mask(unknown),
+        )
+        if recording.active.get() is not None:
+            recording.mark_visible(targets)
+        if self.use_gate:
+            output = output * projected(self._gate_dense, inputs.query)
+        output = projected(self.output_dense, output)  # (B, T, ..., features)
+        if unknown is not None:
+            output = make_unknown(output, unknown)
+        if rows is not None:  # elsewhere the output is 0: no bias of the projection there
+            features = tuple(range(len(rows.shape), len(output.shape)))
+            output = zero_masked(output, ops.expand_dims(rows, features))
+        return (output, scores) if return_attention_scores else output
+
+    def _check_masks(
+        self, query: Any, value: Any, query_mask: Any, value_mask: Any, key_mask: Any, pairs: Any
+    ) -> None:
+        """Raise a `ValueError` that names a mask which does not fit query and value."""
+        check_sequence_mask(query_mask, "query_mask", query, "`attention_mask`")
+        check_sequence_mask(value_mask, "value_mask", value, "`attention_mask`")
+        check_sequence_mask(key_mask, "key_mask", value, "`attention_mask`")
+        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
+        check_attention_mask(
+            pairs,
+            "attention_mask",
+            axes.scores_shape(query.shape, value.shape, self.num_heads),
+            "`query_mask` and `value_mask`",
+            len(axes.axes),
+        )
+
+    def _check_overrides(self) -> None:
+        own = type(self)
+        ignored = [
+            name
+            for name in _HOOKS_OF_KERAS
+            if getattr(own, name) is not getattr(MultiHeadQuasiAttention, name)
+        ]
+        if ignored:
+            raise TypeError(
+                "A subclass of a multi-head layer of this package must override `attend` or `call` "
+                f"to compute something else. Received: {own.__name__}, which overrides "
+                f"{', '.join(f'`{name}`' for name in ignored)} of keras.layers.MultiHeadAttention, "
+                "which is never called"
+            )
+
+    def _window(self, targets: tuple[Any, ...], sources: tuple[Any, ...]) -> Tensor | None:
+        if self.sliding_window is None:
+            return None
+        window = sliding_window_mask(targets[0], sources[0], self.sliding_window)
+        return self._axes.pair_mask(window, targets, sources)
+
+    def project_query(self, query: Tensor, start: Any = 0) -> Tensor:
+        """Project to queries (B, T, ..., N, H), of which the first stands at position `start`."""
+        return self._rotated(projected(self.query_dense, query), start)
+
+    def project(
+        self, value: Tensor, key: Tensor | None = None, start: Any = 0
+    ) -> tuple[Tensor, Tensor]:
+        """Project to keys (B, S, ..., G, H) and values (B, S, ..., G, V), as stored in a cache."""
+        keys = projected(self.key_dense, value if key is None else key)
+        return self._rotated(keys, start), projected(self.value_dense, value)
+
+    def _rotated(self, heads: Tensor, start: Any) -> Tensor:
+        """Rotate queries or keys (B, L, ..., N, H), of which the first stands at `start`."""
+        if self.rotary_base is None:
+            return heads
+        *positions, count, features = ops.shape(heads)
+        parts = self.options.score_parts
+        split = ops.reshape(heads, (*positions, count * parts, features // parts))
+        turned = rotary_embedding(split, start, self.rotary_base, axis=self._axes.axes[0])
+        return ops.reshape(turned, (*positions, count, features))
+
+    @property
+    def _key_value_heads(self) -> int:
+        return self.num_key_value_heads or self.num_heads
+
+    def _one_per_query_head(self, heads: Tensor) -> Tensor:
+        """Repeat keys or values: (..., G, S, H) → (..., N, S, H)."""
+        times = self.num_heads // self._key_value_heads
+        return heads if times == 1 else ops.repeat(heads, times, axis=len(heads.shape) - 3)
+
+    def _attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        *,
+        training: bool | None,
+        return_scores: bool,
+        is_causal: bool,
+        bias: Tensor | None = None,
+        unknown: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from heads (B, T, ..., N, H), mask (B, ..., N, T, S), to (B, T, ..., N, V).
+
+        Keys and values have G heads. The scores of `unknown` rows, (B, ..., 1, T, 1), are NaN.
+        """
+        axes = self._axes
+        targets, sources = axes.lengths(query), axes.lengths(key)
+        if is_causal:
+            axes.require_single("use_causal_mask")
+        drops = bool(training) and self.dropout > 0
+        with training_call(training):
+            result = self.attend(
+                axes.heads_first(query),
+                self._one_per_query_head(axes.heads_first(key)),
+                self._one_per_query_head(axes.heads_first(value)),
+                mask,
+                is_causal=is_causal,
+                dropout=self.dropout if drops else 0.0,
+                dropout_seed=self.seed_generator.next() if drops else None,
+                return_scores=return_scores,
+                **({} if bias is None else {"bias": bias}),
+            )
+        output, scores = result if return_scores else (result, None)
+        if return_scores:
+            if unknown is not None:
+                seen = causal_mask(*ops.shape(scores)[-2:]) if is_causal else None
+                scores = zero_masked(make_unknown(scores, unknown), combine_masks(mask, seen))
+            scores = axes.unflatten_scores(scores, targets, sources)
+        return axes.heads_last(output, targets), scores
+
+    def _compute_attention(  # for caches, and for a subclass with a `call` as in Keras
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+        use_causal_mask: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        lengths = self._axes.lengths(query), self._axes.lengths(key)
+        mask = self._axes.pair_mask(as_boolean_mask(attention_mask, "attention_mask"), *lengths)
+        mask = combine_masks(mask, self._window(*lengths))
+        return self._attend(
+            query,
+            key,
+            value,
+            mask,
+            training=training,
+            return_scores=return_attention_scores,
+            is_causal=use_causal_mask,
+        )
+
+    def compute_output_spec(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None = None,
+        query_mask: Tensor | None = None,
+        value_mask: Tensor | None = None,
+        key_mask: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        return_attention_scores: bool = False,
+        training: bool | None = None,
+        use_causal_mask: bool = False,
+        *,
+        attention_bias: Tensor | None = None,
+    ) -> Any:
+        """Return symbolic output (B, T, ..., features), and scores (B, ..., N, T, S)."""
+        self._check_masks(query, value, query_mask, value_mask, key_mask, attention_mask)
+        axes = AttentionAxes(len(query.shape) + 1, self.attention_axes)
+        scores_shape = axes.scores_shape(query.shape, value.shape, self.num_heads)
+        if attention_bias is not None:
+            check_score_bias(attention_bias, scores_shape, "attention_bias")
+        key_shape = None if key is None else key.shape
+        shape = self.compute_output_shape(query.shape, value.shape, key_shape)
+        output = keras.KerasTensor(shape, dtype=self.compute_dtype)
+        if not return_attention_scores:
+            return output
+        return output, keras.KerasTensor(scores_shape, dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        own = {
+            "sliding_window": self.sliding_window,
+            "flash_attention": self._requested_flash_attention,
+            "use_gate": self.use_gate,
+            "num_key_value_heads": self.num_key_value_heads,
+            "rotary_base": self.rotary_base,
+        }
+        return {**super().get_config(), **own, **dataclasses.asdict(self.options)}
+
+
+def _signature_with_options(layer: type[MultiHeadQuasiAttention]) -> inspect.Signature:
+    """Return the constructor's signature, in which the options stand before `**kwargs`."""
+    signature = inspect.signature(layer.__init__)
+    *known, kwargs = signature.parameters.values()
+    options = inspect.signature(layer.options_class.__init__).parameters.values()
+    own = [one.replace(kind=one.KEYWORD_ONLY) for one in options if one.name != "self"]
+    inherited = [one for one in known if one.name not in {option.name for option in own}]
+    return signature.replace(parameters=[*inherited, *own, kwargs])
+
+
+def _check_rotary_base(base: Any, key_dim: int, parts: int) -> None:
+    if not isinstance(base, (int, float)) or isinstance(base, bool) or not base > 1:
+        raise ValueError(
+            "`rotary_base` must be None or a number above 1, such as 10_000.0. "
+            f"Received: rotary_base={base!r}"
+        )
+    if key_dim % (2 * parts):
+        raise ValueError(
+            f"`key_dim` must be a multiple of {2 * parts} with `rotary_base`, because features are "
+            f"rotated in pairs. Received: key_dim={key_dim}, rotary_base={base!r}"
+        )
+
+
+class AttentionAxes:
+    """The axes of projected tensors (B, d1, …, dn, N, H) that attention runs over.
+
+    The other d are called free. Ops see the attended axes flattened to one: length T for queries, S
+    for keys.
+
+    Args:
+        rank: rank of a projected tensor, which is the rank of the layer's input plus one.
+        axes: attended axes, counted as in `keras.layers.MultiHeadAttention`: indices into the
+            input, negative ones from its end; None = all axes between batch and features.
+
+    Raises:
+        ValueError: an axis is not between batch and features.
+    """
+
+    def __init__(self, rank: int, axes: tuple[int, ...] | None) -> None:
+        sequence_axes = tuple(range(1, rank - 2))
+        chosen = (
+            sequence_axes if axes is None else tuple(a if a >= 0 else rank - 1 + a for a in axes)
+        )
+        if not chosen or any(axis not in sequence_axes for axis in chosen):
+            raise ValueError(
+                "`attention_axes` must lie between the batch axis and the feature axis of the "
+                f"input, so be one or more of {sequence_axes}. Received: attention_axes={axes}"
+            )
+        self.axes = chosen
+        self.free_axes = tuple(axis for axis in sequence_axes if axis not in chosen)
+        self._head_axis = rank - 2
+
+    def require_single(self, name: str) -> None:
+        """Raise a `ValueError` that names the option if attention runs over several axes."""
+        if len(self.axes) != 1:
+            raise ValueError(
+                f"`{name}` requires a single attention axis, because positions on several axes "
+                f"have no order. Received: attention_axes={self.axes}"
+            )
+
+    def lengths(self, x: Tensor) -> tuple[Any, ...]:
+        """Return the lengths of the attended axes of `x` (B, d1, …, dn, ...)."""
+        shape = ops.shape(x)
+        return tuple(shape[axis] for axis in self.axes)
+
+    def heads_first(self, x: Tensor) -> Tensor:
+        """Return (B, d1, …, dn, N, H) → (B, free…, N, T, H)."""
+        lengths = self.lengths(x)
+        # (B, free…, N, T…, H)
+        x = ops.transpose(x, (0, *self.free_axes, self._head_axis, *self.axes, self._head_axis + 1))
+        return self._flatten(x, len(self.free_axes) + 2, lengths)
+
+    def heads_last(self, x: Tensor, lengths: tuple[Any, ...]) -> Tensor:
+        """Move heads: (B, free…, N, T, H) → (B, d1, …, dn, N, H), for attended `lengths`."""
+        start = len(self.free_axes) + 2
+        if len(lengths) > 1:
+            shape = ops.shape(x)
+            x = ops.reshape(x, (*shape[:start], *lengths, shape[-1]))  # (B, free…, N, T…, H)
+        # `now` lists the axes of x in their present order; the transpose sorts them.
+        now = (0, *self.free_axes, self._head_axis, *self.axes, self._head_axis + 1)
+        return ops.transpose(x, tuple(now.index(axis) for axis in range(len(now))))
+
+    def target_mask(self, mask: Tensor | None) -> Tensor | None:
+        """Move a mask of queries: (B, d1, …, dn) → (B, free…, 1, T, 1)."""
+        return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -1))
+
+    def source_mask(self, mask: Tensor | None) -> Tensor | None:
+        """Move a mask of keys: (B, d1, …, dn) → (B, free…, 1, 1, S)."""
+        return None if mask is None else ops.expand_dims(self._positions(mask), (-3, -2))
+
+    def pair_mask(
+        self, mask: Tensor | None, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
+    ) -> Tensor | None:
+        """Flatten an attention mask: (…, [N,] T…, S…) → (…, N or 1, T, S).
+
+        As in Keras, missing axes are inserted before T.
+        """
+        if mask is None:
+            return None
+        count = len(self.axes)
+        while len(mask.shape) < len(self.free_axes) + 2 + 2 * count:
+            mask = ops.expand_dims(mask, len(mask.shape) - 2 * count)
+        if count == 1:
+            return mask
+        # Broadcast axes of length 1 first, since the reshape needs full lengths.
+        mask = ops.logical_and(mask, ops.ones((*target_lengths, *source_lengths), dtype="bool"))
+        return self._flatten_pairs(mask, target_lengths, source_lengths)
+
+    def pair_bias(self, bias: Tensor, query: Tensor, value: Tensor, num_heads: int) -> Tensor:
+        """Flatten a bias that broadcasts to the scores: (…, T…, S…) → (B, free…, N, T, S).
+
+        Axes that it lacks or shares get length 1.
+
+        Raises a `ValueError` naming `attention_bias` if it holds no floats or does not broadcast.
+        """
+        shape = self.scores_shape(query.shape, value.shape, num_heads)
+        bias = as_score_bias(bias, shape, "attention_bias")
+        bias = ops.expand_dims(bias, tuple(range(len(shape) - len(bias.shape))))
+        if len(self.axes) == 1:
+            return bias
+        targets, sources = self.lengths(query), self.lengths(value)
+        bias = bias + ops.zeros((*targets, *sources), dtype=bias.dtype)  # broadcasts, as above
+        return self._flatten_pairs(bias, targets, sources)
+
+    def rows_with_output(
+        self,
+        query: Tensor,
+        value: Tensor,
+        query_mask: Tensor | None,
+        mask: Tensor | None,
+        is_causal: bool,
+    ) -> Tensor | None:
+        """Return which queries are real and attend to something, (B, d1, …, dn); None = all.
+
+        Args:
+            query: (B, d1, …, dn, features).
+            value: the same, with the lengths of the keys.
+            query_mask: boolean (B, d1, …, dn), or None.
+            mask: boolean, broadcasts to (B, free…, N, T, S), or None.
+            is_causal: query i attends to keys 0 … i only.
+        """
+        rows = query_mask
+        if mask is not None:
+            rows = combine_masks(rows, self.rows_with_a_key(mask, self.lengths(query), is_causal))
+        if not all(value.shape[axis] for axis in self.axes):  # no keys, or an unknown length
+            rows = combine_masks(
+                rows, ops.full(ops.shape(query)[:-1], ops.size(value) > 0, dtype="bool")
+            )
+        return rows
+
+    def rows_with_a_key(self, mask: Tensor, lengths: tuple[Any, ...], is_causal: bool) -> Tensor:
+        """Return which queries may attend to a key in any head, (B, d1, …, dn).
+
+        `mask` is (B, free…, N, T, S), where axes may have length 1.
+        """
+        length = _product(lengths)
+        if is_causal and mask.shape[-2] != 1:
+            mask = combine_masks(mask, causal_mask(length, ops.shape(mask)[-1]))
+        if is_causal and mask.shape[-2] == 1:
+            # Compares the first visible key of each row with the row's own index. Combining a
+            # causal mask with a (1, S) mask instead would take T·S memory.
+            never = 2**31 - 1
+            keys = ops.where(mask, ops.arange(ops.shape(mask)[-1], dtype="int32"), never)
+            first = -largest(-keys, axis=(-3, -1), lowest=-never)  # (B, free…, 1)
+            rows = ops.less_equal(first, ops.arange(length, dtype="int32"))
+        else:
+            rows = ops.any(mask, axis=(-3, -1))  # (B, free…, T or 1)
+        if len(lengths) > 1:
+            rows = ops.logical_and(rows, ops.ones((length,), dtype="bool"))
+            rows = ops.reshape(rows, (*ops.shape(rows)[:-1], *lengths))  # (B, free…, T…)
+        now = (0, *self.free_axes, *self.axes)
+        return ops.transpose(rows, tuple(now.index(axis) for axis in range(len(now))))
+
+    def scores_shape(self, query_shape: Shape, value_shape: Shape, num_heads: int) -> Shape:
+        """Return the shape of the scores: (B, free…, N, T…, S…)."""
+        free = (query_shape[axis] for axis in (0, *self.free_axes))
+        targets = (query_shape[axis] for axis in self.axes)
+        return (*free, num_heads, *targets, *(value_shape[axis] for axis in self.axes))
+
+    def unflatten_scores(
+        self, scores: Tensor, target_lengths: tuple[Any, ...], source_lengths: tuple[Any, ...]
+    ) -> Tensor:
+        """Return (B, free…, N, T, S) → (B, free…, N, T…, S…)."""
+        if len(self.axes) == 1:
+            return scores
+        return ops.reshape(scores, (*ops.shape(scores)[:-2], *target_lengths, *source_lengths))
+
+    def _flatten_pairs(
+        self, x: Tensor, targets: tuple[Any, ...], sources: tuple[Any, ...]
+    ) -> Tensor:
+        leading = ops.shape(x)[: -2 * len(self.axes)]
+        return ops.reshape(x, (*leading, _product(targets), _product(sources)))
+
+    def _positions(self, mask: Tensor) -> Tensor:
+        lengths = self.lengths(mask)
+        mask = ops.transpose(mask, (0, *self.free_axes, *self.axes))  # (B, free…, T…)
+        return self._flatten(mask, len(self.free_axes) + 1, lengths)
+
+    def _flatten(self, x: Tensor, start: int, lengths: tuple[Any, ...]) -> Tensor:
+        if len(lengths) == 1:
+            return x
+        shape = ops.shape(x)
+        return ops.reshape(x, (*shape[:start], _product(lengths), *shape[start + len(lengths) :]))
+
+
+class KnownInputs:
+    """Inputs with zeros at masked positions and, once cleared, in place of NaN and infinity.
+
+    They are cleared before the projections, so that neither the sums nor the gradient of a kernel,
+    in which a position that nobody sees has the factor 0, hold 0 · NaN. Where every row sees all
+    that is not masked, NaN makes all of them NaN by itself, and looking for it would cost time.
+
+    Args:
+        query: (B, T, ..., features).
+        value: (B, S, ..., features).
+        key: the same, or None: the keys are projected from `value`.
+        query_mask: boolean (B, T, ...), or None.
+        source_mask: boolean (B, S, ...), or None.
+        look: whether to look for NaN and infinity.
+
+    Attributes:
+        query, value, key: the tensors with zeros.
+        finite: where the query, and where value and key, were finite: (B, T, ...) and (B, S, ...);
+            None if nobody has looked.
+    """
+
+    def __init__(
+        self,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None,
+        query_mask: Tensor | None,
+        source_mask: Tensor | None,
+        *,
+        look: bool,
+    ) -> None:
+        self._masks = (query_mask, source_mask)
+        self.finite: tuple[Tensor, Tensor] | None = None
+        queries, sources = query_mask, source_mask
+        if look:
+            of_query = finite_positions(query)
+            of_sources = of_query if value is query else finite_positions(value)
+            if key is not None and key is not value:
+                of_sources = ops.logical_and(of_sources, finite_positions(key))
+            self.finite = (of_query, of_sources)
+            queries, sources = map(combine_masks, self._masks, self.finite)
+        self.query = self.value = zero_padding(query, queries)
+        if value is not query or source_mask is not query_mask or key is not None:
+            self.value = zero_padding(value, sources)
+        self.key = None if key is None else zero_padding(key, sources)
+
+    @classmethod
+    def unless_all_is_seen(
+        cls,
+        bias: Tensor,
+        query: Tensor,
+        value: Tensor,
+        key: Tensor | None,
+        *masks: Tensor | None,
+    ) -> "KnownInputs":
+        """Look only if the bias hides pairs; otherwise all positions count as finite."""
+
+        def look(pairs: Tensor | None) -> list[Tensor]:
+            inputs = cls(query, value, key, *masks, look=pairs is not None)
+            finite = inputs.finite or [
+                ops.ones(ops.shape(x)[:-1], dtype="bool") for x in (query, value)
+            ]
+            return [inputs.query, inputs.value, *finite, *([] if key is None else [inputs.key])]
+
+        inputs = cls(query, value, key, *masks, look=False)
+        inputs.query, inputs.value, of_query, of_sources, *keys = with_hidden_pairs(
+            look, None, bias
+        )
+        inputs.finite = (of_query, of_sources)
+        inputs.key = keys[0] if keys else None
+        return inputs
+
+    def project(self, layer: Any) -> list[Tensor]:
+        """Return heads of queries, keys and values; zeros where a projection has overflowed."""
+        heads = [layer.project_query(self.query), *layer.project(self.value, self.key)]
+        # Only these are narrow enough for finite numbers to become infinite in a projection.
+        if self.finite is None or layer.compute_dtype != "float16":
+            return heads
+        query, key, value = (ops.all(finite_positions(x), axis=-1) for x in heads)
+        fits = (query, ops.logical_and(key, value))
+        self.finite = tuple(map(ops.logical_and, self.finite, fits))
+        return [
+            zero_padding(x, ops.expand_dims(finite, -1))
+            for x, finite in zip(heads, (fits[0], fits[1], fits[1]), strict=True)
+        ]
+
+    def rows(
+        self, axes: AttentionAxes, pairs: Tensor | None, is_causal: bool, bias: Tensor | None
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Return which queries are unknown, and which are real and see anything, (B, T, ...).
+
+        A query is unknown if it was not finite, or sees a source that was not. None instead: none
+        is unknown, or all see something.
+
+        Args:
+            axes: the axes of the layer.
+            pairs: boolean (B, ..., N, T, S), or None.
+            is_causal: query i sees keys 0 … i only.
+            bias: floats that broadcast as `pairs`, or None; −∞ hides a pair.
+        """
+        query_mask, source_mask = self._masks
+        keys = axes.source_mask(source_mask)
+
+        def rows_with_output(pairs: Tensor | None) -> Tensor | None:
+            mask = combine_masks(keys, pairs)
+            return axes.rows_with_output(self.query, self.value, query_mask, mask, is_causal)
+
+        if self.finite is None:
+            return None, rows_with_output(pairs)
+        queries, sources = map(ops.logical_not, self.finite)
+        lost = axes.source_mask(combine_masks(sources, source_mask))
+
+        def rows(pairs: Tensor | None) -> tuple[Tensor, Tensor]:
+            # Of any head; a mask of each head with the lost keys of each example is larger.
+            seen = None if pairs is None else ops.any(pairs, axis=-3, keepdims=True)
+            hit = axes.rows_with_a_key(
+                combine_masks(lost, seen), axes.lengths(self.query), is_causal
+            )
+            all_rows = ops.ones_like(queries)
+            return ops.logical_or(queries, hit), combine_masks(rows_with_output(pairs), all_rows)
+
+        return rows(pairs) if bias is None else with_hidden_pairs(rows, pairs, bias)
+
+    def anywhere(self, axes: AttentionAxes, rows: Tensor | None) -> Tensor | None:
+        """Return all queries of examples in which one of the rows is chosen, (B, T, ...)."""
+        if rows is None:
+            return None
+        chosen = combine_masks(rows, self._masks[0])
+        return ops.logical_or(rows, ops.any(chosen, axis=axes.axes, keepdims=True))
+
+
+def _product(lengths: tuple[Any, ...]) -> Any:
+    return math.prod(lengths)
+
+
+def projected(dense: keras.layers.EinsumDense, x: Tensor) -> Tensor:
+    """Return `dense(x)` for x (B, T, ...), with correct bias axes and the batch size of x.
+
+    All positions are passed as positions of one example: TensorFlow would multiply the examples
+    one by one, and sum a gradient of the kernel for each.
+
+    On TensorFlow `keras.ops.add` (3.15.1) treats an operand with a single axis longer than 1 as a
+    bias of axis 1 if the lengths match: with T = N, a bias (N, 1) was added along T instead of N. A
+    bias that is long in its last axis is safe, since Keras compares that axis first. Padding x by
+    one position, which is cut off afterwards, makes the lengths differ. And `keras.ops.einsum`
+    turns 0 examples into 1 if there are no positions either; the final reshape corrects that.
+    """
+    inputs, outputs = dense.equation.replace(",", "->").split("->")[::2]
+    count = sum(axis in outputs for axis in inputs)  # of axes of examples and positions
+    leading, features = ops.shape(x)[:count], ops.shape(x)[count:]
+    positions = (*(1,) * (count - 1), math.prod(leading))
+    x = ops.reshape(x, (*positions, *features))
+    lengths = () if dense.bias is None else tuple(size for size in dense.bias.shape if size > 1)
+    if len(lengths) != 1 or dense.bias.shape[-1] > 1 or x.shape[1] != lengths[0]:
+        result = dense(x)
+    else:
+        result = dense(ops.pad(x, [(0, 0), (0, 1)] + [(0, 0)] * (len(x.shape) - 2)))[:, :-1]
+    return ops.reshape(result, (*leading, *ops.shape(result)[count:]))
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class ProjectionInitializer(keras.initializers.Initializer):
+    """Initializes a kernel of more than two axes as the matrix it represents.
+
+    Keras before 3.15 computes the fans of a kernel (features, heads, size) as for a convolution.
+    For 4 heads of size 32 on 128 features, its Glorot kernels have a quarter of the scale of a
+    dense layer's, and the products q·k a sixteenth. Softmax then starts as an average, and tanh(E)
+    of CoDA near 0.
+
+    Args:
+        initializer: initializer of the matrix (inputs, outputs).
+        input_axes: number of leading kernel axes that are inputs.
+
+    Call arguments:
+        shape: shape of the kernel.
+        dtype: dtype of the kernel.
+
+    >>> kernel = ProjectionInitializer("glorot_uniform", input_axes=1)((128, 4, 32))
+    >>> bool(keras.ops.max(keras.ops.abs(kernel)) > 0.15)  # the bound is √(6 / (128 + 128)) ≈ 0.153
+    True
+    """
+
+    def __init__(self, initializer: Any, input_axes: int) -> None:
+        self.initializer = keras.initializers.get(initializer)
+        self.input_axes = input_axes
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
+        """Return a tensor of `shape`."""
+        matrix = (math.prod(shape[: self.input_axes]), math.prod(shape[self.input_axes :]))
+        return ops.reshape(self.initializer(matrix, dtype=dtype), shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the constructor's arguments."""
+        initializer = keras.initializers.serialize(self.initializer)
+        return {"initializer": initializer, "input_axes": self.input_axes}

@@ -1,0 +1,145 @@
+"""Softmax with a null: a query may attend to nothing, so weights sum to less than 1."""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.arguments import check_number
+from keras_quasiattn.core.backend import maximum
+from keras_quasiattn.core.masks import largest, zero_masked
+from keras_quasiattn.core.tensors import as_dtype
+
+Tensor = Any
+
+
+def null_softmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    null_score: float | Tensor = 0.0,
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention with one more key, the null, whose value is 0.
+
+    E = scale · query · keyᵀ + bias;  W_ts = exp(E_ts) / (exp(b) + Σ_s exp(E_ts));
+    output = W · value
+
+    With b = 0 this is "softmax off by one", 1 + Σ in the denominator; with a learned b for each
+    head, an attention sink. A row sums to less than 1, and to nearly 0 where all its scores are far
+    below b. A masked pair has weight exactly 0. A query with no key to attend to gives all zeros. W
+    is computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        null_score: b, a number or a tensor that broadcasts to (..., T, 1).
+        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
+            for `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> query, key = np.ones((1, 1)), np.zeros((3, 1))
+    >>> _, weights = ops.null_softmax_attention(query, key, key, return_scores=True)
+    >>> np.asarray(weights).tolist()
+    [[0.25, 0.25, 0.25]]
+
+    Source: Miller 2023, "Attention Is Off By One"; a learned b: OpenAI 2025, "gpt-oss-120b &
+    gpt-oss-20b Model Card".
+    """
+
+    def weigh(scores: Tensor, mask: Tensor | None) -> Tensor:
+        return _weights(scores, mask, null_score)
+
+    return dot_product_attention(query, key, value, mask, weigh, "null softmax weights", **options)
+
+
+def _weights(scores: Tensor, mask: Tensor | None, null_score: float | Tensor) -> Tensor:
+    null = as_dtype(null_score, scores.dtype)
+    lowest = -3.4e38  # about the lowest float32
+    if mask is not None:
+        scores = ops.where(mask, scores, ops.cast(lowest, scores.dtype))
+    highest = maximum(ops.expand_dims(largest(scores, -1, lowest), -1), null)
+    highest = ops.stop_gradient(highest)
+    weights = zero_masked(ops.exp(scores - highest), mask)
+    return weights / (ops.exp(null - highest) + ops.sum(weights, axis=-1, keepdims=True))
+
+
+@dataclasses.dataclass
+class NullSoftmax(ScoreAttention):
+    """Weights that are a softmax over the keys and a null.
+
+    `null_score` is as in `layers.MultiHeadNullSoftmax`.
+    """
+
+    label = "null softmax weights"
+
+    null_score: float | str = 0.0
+
+    def __post_init__(self) -> None:
+        check_number(self.null_score, "null_score", "learned")
+
+    def make_weights(self, layer: Any, features: int, heads: int | None = None) -> dict[str, Any]:
+        """Add b to `layer` if it is "learned", one number per head."""
+        if self.null_score != "learned":
+            return {}
+        shape = () if heads is None else (heads, 1, 1)
+        return {"null_score": layer.add_weight(shape, "zeros", autocast=False, name="null_score")}
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the softmax of each row, with the null in its denominator."""
+        return _weights(scores, mask, learned.get("null_score", self.null_score))
+
+
+@register_attention("null_softmax")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadNullSoftmax(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` whose heads may attend to nothing.
+
+    weights = exp(q·kᵀ/√H) / (exp(b) + Σ exp(q·kᵀ/√H)) over the visible keys;
+    output = (weights·v)·W_o
+
+    A row of weights sums to less than 1: the rest is the weight of a null key, whose value is 0.
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    Args:
+        null_score: b. Defaults to 0.0, which adds 1 to the denominator ("softmax off by one").
+            "learned" means a trainable b for each head, an attention sink, from 0 at the start.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a `null_score` that is neither a number nor "learned", a float mask, shapes that
+            do not fit together, or `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadNullSoftmax
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadNullSoftmax(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Miller 2023, "Attention Is Off By One"; a learned b: OpenAI 2025, "gpt-oss-120b &
+    gpt-oss-20b Model Card".
+    """
+
+    options_class = NullSoftmax

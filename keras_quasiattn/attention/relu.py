@@ -1,0 +1,100 @@
+"""ReLU attention: weights are rectified scores, divided by the number of keys."""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.masks import visible_count, zero_masked
+
+Tensor = Any
+
+
+def relu_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, **options: Any
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention whose weights do not compete, are 0 for negative scores and have no upper limit.
+
+    W = max(scale · query · keyᵀ + bias, 0) / n;  output = W · value
+
+    n is the number of keys that the query attends to; in the paper it is the length of the
+    sequence. A masked pair has weight exactly 0 and does not count in n. A query with no key to
+    attend to gives all zeros. W is computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
+            for `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> query, key = np.ones((1, 1)), np.array([[2.0], [1.0], [-1.0], [0.0]])
+    >>> _, weights = ops.relu_attention(query, key, key, return_scores=True)
+    >>> np.asarray(weights).tolist()
+    [[0.5, 0.25, 0.0, 0.0]]
+
+    Source: Wortsman et al. 2023, "Replacing softmax with ReLU in Vision Transformers", with the
+    exponent 1 of the length.
+    """
+    return dot_product_attention(query, key, value, mask, _weights, "relu weights", **options)
+
+
+def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return zero_masked(ops.relu(scores) / visible_count(scores, mask), mask)
+
+
+@dataclasses.dataclass
+class ReLU(ScoreAttention):
+    """Weights that are the positive scores over the number of keys; there are no options."""
+
+    label = "relu weights"
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return max(score, 0) over the number of visible keys."""
+        return _weights(scores, mask)
+
+
+@register_attention("relu")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadReLU(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` with independent weights: 0 or above, without a limit.
+
+    weights = max(q·kᵀ/√H, 0)/n over the n visible keys;  output = (weights·v)·W_o
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    Args:
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadReLU
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadReLU(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Wortsman et al. 2023, "Replacing softmax with ReLU in Vision Transformers".
+    """
+
+    options_class = ReLU

@@ -1,0 +1,148 @@
+"""Sigmoid attention: the weight of a key does not depend on the scores of other keys."""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.arguments import check_number
+from keras_quasiattn.core.masks import visible_count, zero_masked
+from keras_quasiattn.core.tensors import as_dtype
+
+Tensor = Any
+
+
+def sigmoid_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    score_bias: float | None = None,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    bias: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention whose weights do not compete: each is between 0 and 1, whatever the other scores.
+
+    W = sigmoid(scale · query · keyᵀ + bias + b);  output = W · value
+
+    With b = −log n, where n is the number of keys the query attends to, the weights of a row with
+    scores near 0 sum to about 1, as with softmax. A masked pair has weight exactly 0 and does not
+    count in n. A query with no key to attend to gives all zeros. W is computed in float32 for
+    16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        scale: factor of the dot products, usually 1/√D.
+        score_bias: b, or None for −log n.
+        is_causal: query i attends to keys 0 … i only.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
+            −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
+        return_scores: also return W, before dropout.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: a float mask, a bias without floats or of another shape, a rank below 2, lengths
+            or feature counts that do not match, or dropout without a seed.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.zeros((1, 3, 2))
+    >>> _, weights = ops.sigmoid_attention(x, x, x, is_causal=True, return_scores=True)
+    >>> np.asarray(weights)[0].round(3).tolist()
+    [[0.5, 0.0, 0.0], [0.333, 0.333, 0.0], [0.25, 0.25, 0.25]]
+
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid
+    Self-Attention".
+    """
+    return dot_product_attention(
+        query,
+        key,
+        value,
+        mask,
+        lambda scores, mask: _weights(scores, mask, score_bias),
+        "sigmoid weights",
+        scale=scale,
+        is_causal=is_causal,
+        dropout=dropout,
+        dropout_seed=dropout_seed,
+        bias=bias,
+        return_scores=return_scores,
+    )
+
+
+def _weights(scores: Tensor, mask: Tensor | None, score_bias: float | None) -> Tensor:
+    common = (
+        -ops.log(visible_count(scores, mask))
+        if score_bias is None
+        else as_dtype(score_bias, scores.dtype)
+    )
+    return zero_masked(ops.sigmoid(scores + common), mask)
+
+
+@dataclasses.dataclass
+class Sigmoid(ScoreAttention):
+    """Weights that are the sigmoid of the scores plus `score_bias`; see `ops.sigmoid_attention`."""
+
+    label = "sigmoid weights"
+
+    score_bias: float | None = None
+
+    def __post_init__(self) -> None:
+        check_number(self.score_bias, "score_bias", None)
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the sigmoid of each score."""
+        return _weights(scores, mask, self.score_bias)
+
+
+@register_attention("sigmoid")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadSigmoid(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` with independent weights: each is between 0 and 1.
+
+    weights = sigmoid(q·kᵀ/√H + b) over the visible keys;  output = (weights·v)·W_o
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    Args:
+        score_bias: b. Defaults to None, which means −log n for a query that sees n keys; a row of
+            weights then sums to about 1 when training begins.
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a bias that is not a number, a float mask, shapes that do not fit together, or
+            `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadSigmoid
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadSigmoid(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Ramapuram et al. 2024, "Theory, Analysis, and Best Practices for Sigmoid
+    Self-Attention".
+    """
+
+    options_class = Sigmoid

@@ -1,0 +1,119 @@
+"""Signed softmax, "cog" attention: the softmax of the scores' sizes, with the scores' signs."""
+
+import dataclasses
+from typing import Any, ClassVar
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.masks import masked_softmax
+
+Tensor = Any
+
+
+def signed_softmax_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, **options: Any
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention that adds the values of positive scores and subtracts those of negative ones.
+
+    E = scale · query · keyᵀ + bias;  W = sign(E) ⊙ softmax(|E|);  output = W · value
+
+    The sizes of a row's weights sum to 1. A weight jumps where its score changes sign, and is 0 for
+    a score of exactly 0. A masked pair has weight exactly 0. A query with no key to attend to gives
+    all zeros. W is computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
+            for `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: a finite bias below −1e4, which does not delete a key (graphs cannot find it),
+            and as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> query, key = np.ones((1, 1)), np.array([[2.0], [-2.0], [1.0]])
+    >>> _, weights = ops.signed_softmax_attention(query, key, key, return_scores=True)
+    >>> np.asarray(weights).round(3).tolist()
+    [[0.422, -0.422, 0.155]]
+
+    Source: Lv et al. 2024, "More Expressive Attention with Negative Weights" (Cog Attention).
+    """
+    return dot_product_attention(
+        query,
+        key,
+        value,
+        mask,
+        _weights,
+        "signed softmax weights",
+        low_scores_delete=False,
+        **options,
+    )
+
+
+def _weights(scores: Tensor, mask: Tensor | None) -> Tensor:
+    return ops.sign(scores) * masked_softmax(ops.abs(scores), mask)
+
+
+@dataclasses.dataclass
+class SignedSoftmax(ScoreAttention):
+    """Weights that are a softmax of the sizes of the scores, with their signs; no options."""
+
+    label = "signed softmax weights"
+    low_scores_delete: ClassVar[bool] = False
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the sign of each score times the softmax of the sizes."""
+        return _weights(scores, mask)
+
+    def operations(
+        self, queries: int, keys: int, features: int, value_features: int, heads: int = 1
+    ) -> int:
+        """Count the sign times the weight, 1, besides D and V."""
+        return super().operations(queries, keys, features, value_features + 1, heads)
+
+
+@register_attention("signed_softmax")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadSignedSoftmax(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` that subtracts the values of keys with negative scores.
+
+    weights = sign(q·kᵀ) ⊙ softmax(|q·kᵀ|/√H) over the visible keys;  output = (weights·v)·W_o
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    A negative `attention_bias` does not delete a key: it is subtracted; −∞ hides the pair. A finite
+    one below −1e4, a mask for other attentions, is an error, which graphs cannot find.
+
+    Args:
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadSignedSoftmax
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadSignedSoftmax(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Lv et al. 2024, "More Expressive Attention with Negative Weights" (Cog Attention).
+    """
+
+    options_class = SignedSoftmax

@@ -1,0 +1,234 @@
+"""Scaled dot-product attention: the baseline, with the same rules for masks and precision."""
+
+import dataclasses
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import (
+    ScoreAttention,
+    Weigh,
+    dot_product_attention,
+    register_attention,
+    weighted_values,
+)
+from keras_quasiattn.attention.gated import gated_softmax
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.masks import as_boolean_mask, masked_softmax, pair_mask, sides
+from keras_quasiattn.core.tensors import check_features, dot_products
+
+Tensor = Any
+
+
+def softmax_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scale: float = 1.0,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+    dropout_seed: Tensor | None = None,
+    gates: Tensor | None = None,
+    bias: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax attention; a query with no key to attend to gives zeros, not the mean of the padding.
+
+    A = softmax(scale · query · keyᵀ + bias) over the keys that `mask` shows;  output = A · value
+
+    With gates, A is `ops.gated_softmax` of the same scores, which weights each key by its gate.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        scale: factor of the dot products, usually 1/√D.
+        is_causal: query i attends to keys 0 … i only.
+        dropout: fraction of the weights set to 0; the rest are divided by 1 − `dropout`.
+        dropout_seed: two integers from `keras.random.SeedGenerator.next()`; needed for dropout.
+        gates: numbers in [0, 1] that broadcast to (..., T, S); default: all open.
+        bias: floats that broadcast to (..., T, S), added to the scaled products; None = no bias.
+            −∞ hides the pair, as the mask does. What it holds at a masked pair does not matter.
+        return_scores: also return A, before dropout.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, A) with A (..., T, S).
+
+    Raises:
+        ValueError: a float mask, a bias without floats or of another shape, a rank below 2, lengths
+            or feature counts that do not match, or dropout without a seed.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.ones((2, 5, 8), "float32")
+    >>> tuple(ops.softmax_attention(x, x, x, scale=8**-0.5).shape)
+    (2, 5, 8)
+
+    Source: Vaswani et al. 2017, eq. 1; gates as in Xue et al. 2019, eq. 9.
+    """
+    return dot_product_attention(
+        query,
+        key,
+        value,
+        mask,
+        _weigh(gates),
+        "softmax weights",
+        scale=scale,
+        is_causal=is_causal,
+        dropout=dropout,
+        dropout_seed=dropout_seed,
+        bias=bias,
+        return_scores=return_scores,
+    )
+
+
+def attend(
+    scores: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    name: str = "weights",
+    **options: Any,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Softmax of scores (..., T, S) over the keys that a mask shows, then sums of `value`.
+
+    Names, options and results are as for `weighted_values`.
+    """
+    label = f"softmax {name.replace('_', ' of the ')}"
+    return weighted_values(scores, value, mask, masked_softmax, label, name=name, **options)
+
+
+def _weigh(gates: Tensor | None) -> Weigh:
+    if gates is None:
+        return masked_softmax
+    return lambda scores, mask: gated_softmax(scores, gates, mask)
+
+
+def alignment_pair(
+    a: Tensor,
+    b: Tensor,
+    mask_a: Tensor | None = None,
+    mask_b: Tensor | None = None,
+    *,
+    value_a: Tensor | None = None,
+    value_b: Tensor | None = None,
+    return_scores: bool = False,
+) -> tuple[Tensor, ...]:
+    """Soft alignment of two sequences: one matrix of dot products, one softmax per direction.
+
+    E = a · bᵀ;  β = softmax over S of E, times value_b;  α = (softmax over T of E)ᵀ, times value_a
+
+    The softmax counterpart of `ops.coda_pair`. A masked position has weight exactly 0 for the other
+    sequence, its own row of the output is exactly 0, and its content has no effect.
+
+    Args:
+        a: (..., T, D), F(a) in the paper.
+        b: (..., S, D), F(b).
+        mask_a: boolean (or 0/1 integer) (..., T), True = real.
+        mask_b: boolean (or 0/1 integer) (..., S), True = real.
+        value_a: (..., T, V), what α pools; default: `a`.
+        value_b: (..., S, V), what β pools; default: `b`.
+        return_scores: also return the weights of both softmaxes.
+
+    Returns:
+        (β, α) of shapes (..., T, V) and (..., S, V), or (β, α, W_β, W_α). Both weights are
+        (..., T, S): the rows of W_β and the columns of W_α sum to 1.
+
+    Raises:
+        ValueError: a float mask, a rank below 2, or lengths or feature counts that do not match.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> beta, alpha = ops.alignment_pair(
+    ...     np.ones((2, 3, 4), "float32"), np.ones((2, 5, 4), "float32")
+    ... )
+    >>> tuple(beta.shape), tuple(alpha.shape)
+    ((2, 3, 4), (2, 5, 4))
+
+    Source: Parikh et al. 2016, "A Decomposable Attention Model", eqs. 1 and 2.
+    """
+    mask_a, mask_b = as_boolean_mask(mask_a, "mask_a"), as_boolean_mask(mask_b, "mask_b")
+    a, value_a = sides("a", a, mask_a, value_a=value_a)
+    b, value_b = sides("b", b, mask_b, value_b=value_b)
+    check_features(a, b, "a", "b")
+    products = dot_products(a, b)  # (..., T, S)
+    beta, to_b = attend(
+        products, value_b, pair_mask(mask_a, mask_b), return_scores=True, name="weights_first"
+    )
+    products = ops.swapaxes(products, -1, -2)  # (..., S, T)
+    alpha, to_a = attend(
+        products, value_a, pair_mask(mask_b, mask_a), return_scores=True, name="weights_second"
+    )
+    return (beta, alpha, to_b, ops.swapaxes(to_a, -1, -2)) if return_scores else (beta, alpha)
+
+
+@dataclasses.dataclass
+class Softmax(ScoreAttention):
+    """Weights that are the softmax of the scores; there are no options."""
+
+    label = "softmax weights"
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the softmax of each row."""
+        return masked_softmax(scores, mask)
+
+    def pair(
+        self,
+        a: Tensor,
+        b: Tensor,
+        mask_a: Tensor | None,
+        mask_b: Tensor | None,
+        *,
+        value_a: Tensor,
+        value_b: Tensor,
+        return_scores: bool = False,
+        **options: Any,
+    ) -> tuple[Tensor, ...]:
+        """Align both ways with `ops.alignment_pair`, which computes the products once."""
+        return alignment_pair(
+            a, b, mask_a, mask_b, value_a=value_a, value_b=value_b, return_scores=return_scores
+        )
+
+
+@register_attention("softmax")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadSoftmax(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` with the same weights but this package's mask rules.
+
+    weights = softmax(q·kᵀ/√H + bias) over the visible keys;  output = (weights·v)·W_o
+
+    The attention differs from Keras' layer only in the masks: a float mask is an error, explicit
+    masks win over implicit ones, and a row with nothing to attend to gives exact zeros where Keras
+    averages the padding. The initial projection kernels differ too: each is drawn as a matrix
+    (inputs, outputs). The bias is 0 unless the call is given an `attention_bias`: floats that
+    broadcast to (B, N, T, S), such as (T, S) or (N, T, S), whatever they hold at masked pairs. A
+    bias of −∞ hides the pair, as a mask does.
+
+    Args:
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a float mask, a bias without floats, shapes that do not fit together, or
+            `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadSoftmax
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadSoftmax(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Vaswani et al. 2017, eq. 1.
+    """
+
+    options_class = Softmax

@@ -1,0 +1,240 @@
+"""Sparsemax: the nearest distribution to the scores, in which low scores have weight exactly 0."""
+
+import dataclasses
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.base import ScoreAttention, dot_product_attention, register_attention
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.backend import maximum
+from keras_quasiattn.core.masks import as_boolean_mask, largest, zero_masked
+from keras_quasiattn.core.tensors import as_dtype, compute_dtype
+
+Tensor = Any
+# Enough for the precision of float64 in rows of thousands of keys: powers up to 2, and up to 100,
+# which are steeper.
+_BISECTIONS, _BISECTIONS_IF_STEEP, _NEWTON_STEPS = 4, 8, 6
+# For powers below 1: the bits of a float, plus the bits of the number of keys.
+_BISECTIONS_OF_WEIGHT = {"float32": 40, "float64": 68}
+
+
+def sparsemax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Project each row of scores onto the probability simplex; many weights are exactly 0.
+
+    p = argmin over distributions p of ‖p − z‖²  =  max(z − τ, 0), with τ such that p sums to 1
+
+    τ is found by bisection and then Newton's method, to the precision of the floats. Where S is the
+    support, the keys with p > 0, the Jacobian is diag(s) − s·sᵀ/|S| with s = 1 on S and 0
+    elsewhere. A masked score has weight exactly 0, whatever it holds. By its definition a row sums
+    to 1; a row without visible keys is all zeros here, as in every attention of this package.
+    Computed in float32 for 16-bit inputs.
+
+    Args:
+        scores: z, (..., S).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., S); True = visible.
+
+    Returns:
+        p (..., S), float64 if `scores` is, otherwise float32.
+
+    Raises:
+        ValueError: a float mask.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> np.asarray(ops.sparsemax(np.array([0.3, 0.1, -1.2]))).round(6).tolist()
+    [0.6, 0.4, 0.0]
+
+    Source: Martins & Astudillo 2016, "From Softmax to Sparsemax", eq. 2, algorithm 1 and prop. 2.
+    """
+    scores, mask = ops.convert_to_tensor(scores), as_boolean_mask(mask, "mask")
+    x = below_highest(ops.cast(scores, compute_dtype(scores)), mask)
+    return sparse_weights(x, mask, 1)
+
+
+def sparsemax_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, **options: Any
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Attention whose weights sum to 1, most of them exactly 0.
+
+    W = sparsemax(scale · query · keyᵀ + bias) over the visible keys;  output = W · value
+
+    A masked pair has weight exactly 0. A query with no key to attend to gives all zeros. W is
+    computed in float32 for 16-bit inputs.
+
+    Args:
+        query: (..., T, D).
+        key: (..., S, D).
+        value: (..., S, V).
+        mask: boolean (or 0/1 integer) that broadcasts to (..., T, S); True = attend.
+        **options: `scale`, `is_causal`, `dropout`, `dropout_seed`, `bias` and `return_scores`, as
+            for `ops.softmax_attention`.
+
+    Returns:
+        output (..., T, V) in the dtype of `value`, or (output, W) with W (..., T, S).
+
+    Raises:
+        ValueError: as `ops.softmax_attention`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> query, key = np.ones((1, 1)), np.array([[0.3], [0.1], [-1.2]])
+    >>> _, weights = ops.sparsemax_attention(query, key, key, return_scores=True)
+    >>> np.asarray(weights).round(6).tolist()
+    [[0.6, 0.4, 0.0]]
+
+    Source: Martins & Astudillo 2016, "From Softmax to Sparsemax", section 4.2.
+    """
+    return dot_product_attention(query, key, value, mask, sparsemax, "sparsemax weights", **options)
+
+
+def below_highest(x: Tensor, mask: Tensor | None, factor: float | Tensor = 1) -> Tensor:
+    """Return factor · (x − highest visible entry) of x (..., S), from −2 to 0, masked entries −2.
+
+    Sparse weights depend on differences only, and are 0 for entries that are 1 below the highest.
+    An entry below −2 thus does not matter. The difference is taken before the product, whose
+    rounding would be as coarse as for large scores. A row without visible entries is all zeros.
+    """
+    lowest = -math.inf
+    if mask is not None:
+        lowest = -3.4e38  # about the lowest float32
+        x = ops.where(mask, x, ops.cast(lowest, x.dtype))
+    highest = ops.stop_gradient(ops.expand_dims(largest(x, -1, lowest), -1))
+    least = -2 / (factor if isinstance(factor, (int, float)) else ops.stop_gradient(factor))
+    return factor * maximum(x - highest, as_dtype(least, x.dtype))
+
+
+def sparse_weights(
+    x: Tensor, mask: Tensor | None, power: float | Tensor, *, is_convex: bool = True
+) -> Tensor:
+    """max(x − τ, 0)^power, with τ such that the weights of a row sum to 1.
+
+    τ is between −1 and 0, where the highest entry is 0. Bisection finds a lower bound. From there
+    Newton's method cannot step beyond τ, because the sum of the weights is a convex falling
+    function of it; where it is not, bisection goes on. This takes no sorting, which compilers do
+    slowly. NaN in a row makes all its weights NaN.
+
+    Args:
+        x: (..., S), from `below_highest`.
+        mask: broadcasts to (..., S); True = visible.
+        power: a number above 0, or a tensor that broadcasts to (..., 1), which gets the gradient of
+            the exact solution, as x does.
+        is_convex: whether the power is known to be 1 or above.
+
+    Returns:
+        (..., S), 0 where `mask` is False.
+    """
+    fixed, fixed_power, bisections = ops.stop_gradient(x), power, _BISECTIONS_IF_STEEP
+    if not isinstance(power, (int, float)):
+        fixed_power = ops.stop_gradient(power)
+    elif power <= 2:
+        bisections = _BISECTIONS
+    if not is_convex:
+        weights = _weights(x, mask, power, _bisected(fixed, fixed_power), is_convex)
+        total = ops.stop_gradient(_total(weights))  # 1 but for rounding
+        return weights / ops.where(total > 0, total, ops.ones_like(total))
+    threshold = -ops.ones_like(_total(fixed))
+    for step in range(1, bisections + 1):
+        middle = threshold + 0.5**step
+        threshold = ops.where(_total(_powered(fixed - middle, fixed_power)) < 1, threshold, middle)
+    for _ in range(_NEWTON_STEPS):
+        base = fixed - threshold
+        excess = _total(_powered(base, fixed_power)) - 1
+        threshold = threshold + excess / _slope(base, fixed_power)
+    return _weights(x, mask, power, threshold, is_convex)
+
+
+def _bisected(x: Tensor, power: float | Tensor) -> Tensor:
+    """τ (..., 1), by bisection of the highest weight (−τ)^power.
+
+    That is at least 1/S, so that its steps give τ in full precision also where τ is nearly 0.
+    """
+    highest = ops.zeros_like(_total(x))
+    for step in range(1, _BISECTIONS_OF_WEIGHT[keras.backend.standardize_dtype(x.dtype)] + 1):
+        middle = highest + 0.5**step
+        total = _total(_powered(x + _powered(middle, 1 / power), power))
+        highest = ops.where(total < 1, middle, highest)
+    return -_powered(highest, 1 / power)
+
+
+def _weights(
+    x: Tensor, mask: Tensor | None, power: float | Tensor, threshold: Tensor, is_convex: bool
+) -> Tensor:
+    """Return the weights from τ (..., 1), with its last rounding and its gradients."""
+    fixed = ops.stop_gradient(x)
+    fixed_power = power if isinstance(power, (int, float)) else ops.stop_gradient(power)
+    # One more step, which is differentiated. As its slope is held fixed, it has the gradients of τ
+    # as an implicit function of x and of the power.
+    slope = _slope(fixed - threshold, fixed_power)
+    step = (_total(_powered(x - threshold, power)) - 1) / slope
+    if not is_convex:  # rounding at the edge of the support may make the step a wrong one
+        step = step - ops.stop_gradient(step)
+    return zero_masked(_powered(x - (threshold + step), power), mask)
+
+
+def _total(x: Tensor) -> Tensor:
+    return ops.sum(x, axis=-1, keepdims=True)
+
+
+def _powered(base: Tensor, power: float | Tensor) -> Tensor:
+    """max(base, 0)^power, with value and gradient 0 where the base is not above 0."""
+    if isinstance(power, (int, float)) and power in (0, 1, 2):
+        positive = ops.cast(base > 0, base.dtype) if power == 0 else ops.relu(base)
+        return ops.square(positive) if power == 2 else positive
+    is_positive = ops.logical_not(base <= 0)  # NaN stays
+    safe = ops.where(is_positive, base, ops.ones_like(base))  # 0^power has no finite gradient
+    return zero_masked(ops.exp(power * ops.log(safe)), is_positive)
+
+
+def _slope(base: Tensor, power: float | Tensor) -> Tensor:
+    """Σ of the derivatives of max(base, 0)^power, (..., 1); 1 where none is above 0."""
+    total = power * _total(_powered(base, power - 1))
+    return ops.where(total > 0, total, ops.ones_like(total))
+
+
+@dataclasses.dataclass
+class Sparsemax(ScoreAttention):
+    """Weights that are the sparsemax of the scores; there are no options."""
+
+    label = "sparsemax weights"
+
+    def weights(self, scores: Tensor, mask: Tensor | None, learned: dict[str, Any]) -> Tensor:
+        """Return the sparsemax of each row."""
+        return sparsemax(scores, mask)
+
+
+@register_attention("sparsemax")
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MultiHeadSparsemax(MultiHeadQuasiAttention):
+    """`keras.layers.MultiHeadAttention` with sparse weights: they sum to 1, and most are exactly 0.
+
+    weights = sparsemax(q·kᵀ/√H) over the visible keys;  output = (weights·v)·W_o
+
+    The call, masks, scores, sublayer names and rows with nothing to attend to are as in
+    `layers.MultiHeadSoftmax`.
+
+    Args:
+        **arguments: as for `layers.MultiHeadQuasiAttention`.
+
+    Returns:
+        (B, T, features); with `return_attention_scores`, a tuple of that and the weights
+        (B, N, T, S) before dropout.
+
+    Raises:
+        ValueError: a float mask, shapes that do not fit together, or `flash_attention=True`.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MultiHeadSparsemax
+    >>> x = np.ones((2, 5, 16), "float32")
+    >>> tuple(MultiHeadSparsemax(num_heads=2, key_dim=8)(x, x).shape)
+    (2, 5, 16)
+
+    Source: Martins & Astudillo 2016, "From Softmax to Sparsemax".
+    """
+
+    options_class = Sparsemax

@@ -1,0 +1,166 @@
+"""Exchanges the attention of layers, those inside a layer included, when they are made again."""
+
+import dataclasses
+import functools
+import inspect
+from typing import Any
+
+import keras
+
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+
+# The constructor arguments that all multi-head layers share; the others define one attention.
+_INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
+_SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
+# The arguments of `keras.layers.GroupQueryAttention` that have another name in multi-head layers.
+_NAMES_HERE = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
+# By these, in its configuration, a block or model of this package chooses its attention.
+_CHOICE = {"attention", "attention_options", "num_heads"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Swap:
+    """Which attention replaces others.
+
+    Args:
+        attention: a name in `ATTENTIONS`.
+        options: further constructor arguments of that layer.
+        holders: the `holder_name` of each layer that holds attention to swap.
+    """
+
+    attention: str
+    options: dict[str, Any]
+    holders: tuple[str, ...] = ()
+
+    def applies_to(self, layer: keras.layers.Layer) -> bool:
+        """Return whether this is Keras' multi-head attention, or another one of this package."""
+        known = (
+            keras.layers.MultiHeadAttention,
+            keras.layers.GroupQueryAttention,
+            *ATTENTIONS.values(),
+        )
+        return type(layer) in known and type(layer) is not ATTENTIONS[self.attention]
+
+    def chooses(self, layer: keras.layers.Layer) -> bool:
+        """Return whether this is a block or model whose configuration names its attention."""
+        return layer.get_config().keys() >= _CHOICE
+
+    def copy(self, layer: keras.layers.Layer) -> keras.layers.Layer:
+        """Make the layer anew from its configuration, not built, with all its attention swapped.
+
+        Attention that a layer of another package holds as an attribute, or in a list, tuple or
+        dictionary that is one, is swapped as soon as that layer assigns it.
+        """
+        config = layer.get_config()
+        if self.applies_to(layer):
+            return self._attention_layer(layer)
+        if self.chooses(layer):
+            return type(layer).from_config({**config, **self._choice(config)})
+        if holder_name(layer) not in self.holders:
+            return type(layer).from_config(config)
+        if isinstance(layer, SwappedLayer):
+            return self.make_block(original_class(layer), config["layer"])
+        return self.make_block(type(layer), keras.saving.serialize_keras_object(layer))
+
+    def make_block(self, kind: type[Any], serialized: dict[str, Any]) -> keras.layers.Layer:
+        """Make a layer of a subclass of `kind` that swaps the attention assigned to it."""
+
+        @functools.wraps(kind.build)
+        def build(layer: Any, *args: Any, **kwargs: Any) -> None:
+            kind.build(layer, *args, **kwargs)
+            for value, made in vars(layer).pop("_swapped", {}).values():
+                if value.built and not made.built:  # `kind.build` has kept and built the original
+                    made.build_from_config(value.get_build_config())
+
+        members = {"_swap": self, "_serialized": serialized, "build": build}
+        made: Any = type(kind.__name__, (SwappedLayer, kind), members)
+        made.__module__ = kind.__module__
+        # All such classes share a name: what they have in common, `from_config`, is in the base.
+        keras.saving.register_keras_serializable("keras_quasiattn", "SwappedLayer")(made)
+        return super(SwappedLayer, made).from_config(serialized["config"])  # type: ignore[misc]
+
+    def assigned(self, value: Any) -> Any:
+        """Return what a block holds instead of a layer that it assigns."""
+        if self.applies_to(value):
+            made = self._attention_layer(value)
+            if value.built:
+                made.build_from_config(value.get_build_config())
+            return made
+        return self.copy(value) if holder_name(value) in self.holders else value
+
+    def _attention_layer(self, layer: keras.layers.Layer) -> keras.layers.Layer:
+        config = layer.get_config()
+        if isinstance(layer, MultiHeadQuasiAttention):
+            config = {name: value for name, value in config.items() if name in _SHARED}
+        elif isinstance(layer, keras.layers.GroupQueryAttention):
+            config = {_NAMES_HERE.get(name, name): value for name, value in config.items()}
+        return ATTENTIONS[self.attention](**{**config, **self.options})
+
+    def _choice(self, config: dict[str, Any]) -> dict[str, Any]:
+        """Return the constructor arguments of a block that choose this attention."""
+        attention = config["attention"]
+        if isinstance(attention, dict):
+            layer = keras.saving.deserialize_keras_object(attention)
+            return {"attention": self._attention_layer(layer)} if self.applies_to(layer) else {}
+        if attention == self.attention:
+            return {}
+        given = config["attention_options"] or {}
+        kept = {name: value for name, value in given.items() if name in _SHARED}
+        return {"attention": self.attention, "attention_options": {**kept, **self.options}}
+
+
+@keras.saving.register_keras_serializable("keras_quasiattn")
+class SwappedLayer(QuantizedParts):
+    """First base of the copy of a layer whose class knows nothing of the swap.
+
+    It is saved as the configuration of that layer and the swap.
+    """
+
+    _swap: Swap
+    _serialized: dict[str, Any]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, self._assigned(value))
+
+    def _assigned(self, value: Any) -> Any:
+        """Return `value` with its attention swapped: itself where it has none."""
+        if isinstance(value, keras.layers.Layer):
+            # A layer that is assigned twice is swapped once. Keras would track an attribute.
+            known = self.__dict__.setdefault("_swapped", {})
+            return known.setdefault(id(value), (value, self._swap.assigned(value)))[1]
+        if type(value) not in (list, tuple, dict):
+            return value
+        held = list(value.values() if isinstance(value, dict) else value)
+        made = list(map(self._assigned, held))
+        if all(one is other for one, other in zip(held, made, strict=True)):
+            return value
+        return type(value)(zip(value, made, strict=True) if isinstance(value, dict) else made)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the layer's configuration as it was before the swap, and the swap."""
+        config = dict(self._serialized["config"])
+        if "trainable" in config:
+            config["trainable"] = self.trainable  # type: ignore[attr-defined]
+        return {
+            "layer": {**self._serialized, "config": config, "build_config": None},
+            **dataclasses.asdict(self._swap),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Make the layer again, with the attention that it was given."""
+        swap = Swap(config["attention"], config["options"], tuple(config["holders"]))
+        original = keras.saving.deserialize_keras_object(config["layer"])  # for its class
+        return swap.make_block(type(original), config["layer"])
+
+
+def original_class(layer: keras.layers.Layer) -> type[Any]:
+    """Return the class of a layer, without the swap of its copy."""
+    return type(layer).__bases__[1] if isinstance(layer, SwappedLayer) else type(layer)
+
+
+def holder_name(layer: keras.layers.Layer) -> str:
+    """Return the name under which the layer's own class is saved."""
+    return keras.saving.get_registered_name(original_class(layer))

@@ -1,0 +1,1 @@
+"""Tensors alone: masks, precision, scores, randomness, tiles; one module a backend."""

@@ -1,0 +1,71 @@
+"""Checks of layer arguments; each error names the argument and the value received."""
+
+import numbers
+from typing import Any
+
+Tensor = Any
+
+
+def check_positive_integer(value: Any, name: str) -> int:
+    """Return `value`; raise a `ValueError` naming `name` unless it is a positive integer."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ValueError(f"`{name}` must be a positive integer. Received: {name}={value!r}")
+    return value
+
+
+def check_number(value: Any, name: str, *others: str | None) -> Any:
+    """Return `value`; raise a `ValueError` unless it is a number or one of `others`."""
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not is_number and value not in others:
+        expected = " or ".join(["a number", *map(repr, others)])
+        raise ValueError(f"`{name}` must be {expected}. Received: {name}={value!r}")
+    return value
+
+
+def check_rate(value: Any, name: str) -> float:
+    """Return `value`; raise a `ValueError` naming `name` unless it is a number in [0, 1)."""
+    if not isinstance(value, (int, float)) or not 0 <= value < 1:
+        raise ValueError(f"`{name}` must be a number in [0, 1). Received: {name}={value!r}")
+    return value
+
+
+def check_sequence(shape: tuple[int | None, ...], name: str) -> int:
+    """Return the width D of `shape` (B, L, D).
+
+    Raises a `ValueError` naming `name` if the rank is not 3 or the width is unknown.
+    """
+    width = shape[-1] if len(shape) == 3 else None
+    if width is None:
+        raise ValueError(
+            f"`{name}` must have shape (batch, length, width) with a known width. "
+            f"Received: {name}.shape={tuple(shape)}"
+        )
+    return width
+
+
+def check_projected_shapes(shapes: dict[str, tuple[int | None, ...] | None]) -> None:
+    """Check the input shapes of a multi-head layer.
+
+    Raises a `ValueError` naming the first input whose features are unknown, whose rank is below 3,
+    or whose rank differs from the rank of "query". `shapes` has "query" first; None stands for an
+    absent input.
+    """
+    rank = len(shapes["query"] or ())
+    for name, shape in shapes.items():
+        if shape is None:
+            continue
+        if len(shape) < 3 or len(shape) != rank:
+            raise ValueError(
+                f"`{name}` must have shape (batch, length, ..., features), with as many dimensions "
+                "as `query`. Received: "
+                f"""{
+                    ", ".join(
+                        f"{name}.shape={shape and tuple(shape)}" for name, shape in shapes.items()
+                    )
+                }"""
+            )
+        if shape[-1] is None:
+            raise ValueError(
+                f"The last dimension of `{name}` must be known. "
+                f"Received: {name}.shape={tuple(shape)}"
+            )

@@ -1,0 +1,51 @@
+"""Operations that Keras does not have, or does badly on some backend; one module per backend.
+
+- `absolute(x)`: |x|, with derivative 0 at 0.
+- `add_rows(total, x)`: total + Σ_n x[n], in one pass over memory if the backend can.
+- `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
+  their input.
+- `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
+- `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
+  run one at a time, forward and backward, so that one call's tensors are in memory.
+- `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: of (B, T, F) and (B, S, F), by a kernel of
+  the backend; None where it has none.
+- `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
+- `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
+- `map_tiles(function, count, tiles, shared)`: function(index, **tile, **shared) for each index, one
+  after the other, stacked; `tiles` have an axis of `count` in front. The backward pass computes
+  each tile again.
+- `may_branch(x)`: whether a branch that the content of `x` decides is cheaper than both ways.
+- `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
+  It decides how tiles are computed; results do not depend on it, up to rounding.
+- `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
+  maximum of a segment without rows differs between backends.
+- `needs_static_shapes(x)`: whether the surrounding code is traced for a compiler that must know all
+  sizes.
+"""
+
+from importlib import import_module
+
+import keras
+
+_backend = import_module(f"{__name__}.{keras.backend.backend()}")
+
+absolute = _backend.absolute
+add_rows = _backend.add_rows
+arctan = _backend.arctan
+cos = _backend.cos
+cumsum = _backend.cumsum
+in_turn = _backend.in_turn
+# Tiles compute these themselves on TensorFlow and JAX.
+l1_distances = getattr(_backend, "l1_distances", None)
+l1_gradients = getattr(_backend, "l1_gradients", None)
+known_content = _backend.known_content
+loop = _backend.loop
+map_tiles = _backend.map_tiles
+may_branch = _backend.may_branch
+maximum = _backend.maximum
+needs_static_shapes = _backend.needs_static_shapes
+runs_op_by_op = _backend.runs_op_by_op
+segment_max = _backend.segment_max
+segment_sum = _backend.segment_sum
+sin = _backend.sin
+tanh = _backend.tanh

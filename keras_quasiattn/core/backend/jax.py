@@ -1,0 +1,81 @@
+"""JAX: JAX's elementwise functions and sums, because Keras' versions round float64 to float32."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import default_backend
+from jax import numpy as jnp
+from jax.core import Tracer
+from jax.lax import stop_gradient
+from jax.numpy import arctan, cos, maximum, sign, sin, tanh
+from jax.ops import segment_max, segment_sum
+from keras import ops
+
+__all__ = [
+    "arctan",
+    "cos",
+    "cumsum",
+    "loop",
+    "maximum",
+    "segment_max",
+    "segment_sum",
+    "sin",
+    "tanh",
+]
+
+Tensor = Any
+
+cumsum = functools.partial(jnp.cumsum, axis=-1)
+loop = ops.fori_loop
+
+
+def absolute(x: Tensor) -> Tensor:
+    """|x|; the derivative of `jax.numpy.abs` at 0 is 1."""
+    return x * stop_gradient(sign(x))
+
+
+def add_rows(total: Tensor, x: Tensor) -> Tensor:
+    """Return the sum total + Σ_n x[n]."""
+    return total + x.sum(axis=0)
+
+
+def runs_op_by_op() -> bool:
+    """False: JAX compiles what it runs."""
+    return False
+
+
+def known_content(x: Tensor) -> np.ndarray | None:
+    """Return the array of a tensor on the CPU that is not traced."""
+    return None if isinstance(x, Tracer) or default_backend() != "cpu" else np.asarray(x)
+
+
+def may_branch(x: Tensor) -> bool:
+    """False: JAX compiles and fuses both ways, and in eager calls compiles a branch every time."""
+    return False
+
+
+def needs_static_shapes(x: Tensor) -> bool:
+    """Return whether `x` is being traced, by `jit` or for a gradient."""
+    return isinstance(x, Tracer)
+
+
+def in_turn(
+    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensor, ...]]:
+    """Return the outputs of each call; JAX schedules them itself."""
+    return [call(*given) for call, given in zip(calls, inputs, strict=True)]
+
+
+def map_tiles(
+    function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
+) -> Tensor:
+    """Map a function over tiles; `jax.checkpoint` computes each again in the backward pass."""
+
+    def of_tile(given: tuple[Tensor, dict[str, Tensor]]) -> Tensor:
+        index, own = given
+        return function(index, **own, **shared)
+
+    return jax.lax.map(jax.checkpoint(of_tile), (jnp.arange(count), tiles))

@@ -1,0 +1,220 @@
+"""TensorFlow: how a call or graph will run, and operations that are faster than in Keras."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from keras import ops
+
+__all__ = ["absolute", "arctan", "cos", "cumsum", "maximum", "sin", "tanh"]
+
+cumsum = functools.partial(ops.cumsum, axis=-1)
+absolute, arctan, cos, maximum = ops.abs, ops.arctan, ops.cos, ops.maximum
+sin, tanh = ops.sin, ops.tanh
+
+Tensor = Any
+WithGradient = tuple[tuple[Tensor, ...], Callable[..., tuple[Tensor, ...]]]
+
+
+def runs_op_by_op() -> bool:
+    """Return True in eager mode, and in graphs that are not marked for XLA.
+
+    `tf.function(jit_compile=True)` marks the graph around the one it traces with an XLA context.
+    TensorFlow has no public name for this mark, so missing attributes are tolerated. If the mark is
+    not found, results are the same, or XLA names the operation that it cannot compile.
+    """
+    graph = None if tf.executing_eagerly() else tf.compat.v1.get_default_graph()
+    while graph is not None:
+        context = getattr(graph, "_get_control_flow_context", lambda: None)()
+        if context is not None and getattr(context, "IsXLAContext", lambda: False)():
+            return False
+        graph = getattr(graph, "outer_graph", None)
+    return True
+
+
+def known_content(x: Tensor) -> np.ndarray | None:
+    """Return the array of an eager tensor on the CPU."""
+    return x.numpy() if tf.is_tensor(x) and hasattr(x, "numpy") and not has_accelerator() else None
+
+
+def may_branch(x: Tensor) -> bool:
+    """Return True unless XLA compiles the graph: it fuses what the branch would save."""
+    return runs_op_by_op()
+
+
+# The names that Keras gives to the graphs of its steps in `fit`, `evaluate` and `predict`. It keeps
+# these functions out of whatever is saved or exported.
+_STEPS_OF_KERAS = {
+    *("one_step_on_data", "one_step_on_iterator", "one_step_on_data_distributed"),
+    *("multi_step_on_data", "multi_step_on_iterator"),
+}
+
+
+def may_call_python(training: bool) -> bool:
+    """Return whether operations may call Python: eagerly, in training steps, and in steps of Keras.
+
+    These graphs are neither exported nor sent to another machine, unless the distribution strategy
+    has other machines; any other graph may be.
+    """
+    if tf.executing_eagerly():
+        return True
+    local = (tf.distribute.OneDeviceStrategy, tf.distribute.MirroredStrategy)
+    near = isinstance(tf.distribute.get_strategy(), local) or not tf.distribute.has_strategy()
+    return near and (training or _in_step_of_keras())
+
+
+def _in_step_of_keras() -> bool:
+    """Return whether `fit`, `evaluate` or `predict` is tracing, and no `tf.function` inside it.
+
+    Another function keeps what was traced, and may be exported later.
+    """
+    graph, functions = tf.compat.v1.get_default_graph(), set()
+    while graph is not None:
+        if type(graph).__name__ == "FuncGraph":  # a loop or a branch is a subclass
+            functions.add(graph.name)
+        graph = getattr(graph, "outer_graph", None)
+    return bool(functions) and functions <= _STEPS_OF_KERAS
+
+
+def has_accelerator() -> bool:
+    """Return whether TensorFlow has a GPU or TPU on which it may place operations."""
+    return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
+
+
+def add_rows(total: Tensor, x: Tensor) -> Tensor:
+    """Return the sum total + Σ_n x[n], N known; `tf.reduce_sum` takes twice as long."""
+    return tf.add_n([total, *tf.unstack(x)])
+
+
+def loop(lower: Any, upper: Any, body: Callable[[Any, Any], Any], start: Any) -> Any:
+    """`keras.ops.fori_loop` with one step in memory at a time; Keras starts up to ten at once."""
+    return tf.while_loop(
+        lambda index, _: index < upper,
+        lambda index, state: (index + 1, body(index, state)),
+        (lower, start),
+        parallel_iterations=1,
+    )[1]
+
+
+def needs_static_shapes(x: Tensor) -> bool:
+    """Return whether XLA compiles the graph: it has no kernels for sorted segments."""
+    return not runs_op_by_op()
+
+
+def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
+    """Sum rows of `data` (K, ...) by ascending `segment_ids` (K,); 0 for an empty segment.
+
+    TensorFlow's sorted reductions are twice as fast as the unsorted ones that Keras calls.
+    """
+    return _with_all_segments(tf.math.segment_sum(data, segment_ids), num_segments)
+
+
+def segment_max(data: Tensor, segment_ids: Tensor, num_segments: Any) -> Tensor:
+    """Return the maxima of rows of `data` (K, ...) by ascending `segment_ids` (K,), 0 for none."""
+    return _with_all_segments(tf.math.segment_max(data, segment_ids), num_segments)
+
+
+def _with_all_segments(reduced: Tensor, num_segments: Any) -> Tensor:
+    # TensorFlow returns segments up to the last one with a row: pad to (num_segments, ...).
+    missing = num_segments - tf.shape(reduced)[0]
+    return tf.pad(reduced, [[0, missing]] + [[0, 0]] * (len(reduced.shape) - 1))
+
+
+def in_turn(
+    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensor, ...]]:
+    """Return the outputs of calls that run one after the other, forward and backward.
+
+    A token passes from call to call, and its gradient passes back.
+    """
+    token, results = tf.zeros(()), []
+    for call, given in zip(calls, inputs, strict=True):
+        token, *ready = _begin(token, *given)
+        token, *result = _end(token, *call(*ready))
+        results.append(tuple(result))
+    return results
+
+
+@tf.custom_gradient
+def _begin(token: Tensor, *inputs: Tensor) -> WithGradient:
+    """Make the inputs wait for the token; backward, its gradient waits for theirs."""
+
+    def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
+        return (*_after(upstreams, upstream), *upstreams)
+
+    return (token, *_after([token], *inputs)), gradient
+
+
+@tf.custom_gradient
+def _end(token: Tensor, *outputs: Tensor) -> WithGradient:
+    """Make the token wait for the outputs; backward, their gradients wait for the token's."""
+
+    def gradient(upstream: Tensor, *upstreams: Tensor) -> tuple[Tensor, ...]:
+        return (upstream, *_after([upstream], *upstreams))
+
+    return (*_after(outputs, token), *outputs), gradient
+
+
+def _after(first: Sequence[Tensor], *then: Tensor) -> tuple[Tensor, ...]:
+    with tf.control_dependencies(list(first)):
+        return tuple(tf.identity(one) for one in then)
+
+
+def map_tiles(
+    function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
+) -> Tensor:
+    """Map a function over tiles, one at a time; the backward pass computes each again."""
+    names = (*tiles, *shared)
+
+    def of_tile(index: Tensor, *given: Tensor) -> Tensor:
+        return function(index, **dict(zip(names, given, strict=True)))
+
+    def parts(index: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
+        return [
+            tf.gather(x, index) if name in tiles else x
+            for name, x in zip(names, tensors, strict=True)
+        ]
+
+    @tf.custom_gradient
+    def mapped(*tensors: Tensor) -> Any:
+        outputs = tf.map_fn(
+            lambda index: of_tile(index, *parts(index, tensors)),
+            tf.range(count),
+            fn_output_signature=shared["value"].dtype,
+            parallel_iterations=1,
+        )
+
+        def gradient(upstream: Tensor) -> list[Tensor]:
+            def add(index: Tensor, totals: list[Tensor]) -> tuple[Tensor, list[Tensor]]:
+                given = parts(index, tensors)
+                with tf.GradientTape() as tape:
+                    tape.watch(given)
+                    output = of_tile(index, *given)
+                found = tape.gradient(
+                    output,
+                    given,
+                    output_gradients=tf.gather(upstream, index),
+                    unconnected_gradients="zero",
+                )
+                return index + 1, [
+                    total.write(index, one) if name in tiles else total + one
+                    for name, total, one in zip(names, totals, found, strict=True)
+                ]
+
+            start = [
+                tf.TensorArray(x.dtype, size=count) if name in tiles else tf.zeros_like(x)
+                for name, x in zip(names, tensors, strict=True)
+            ]
+            _, totals = tf.while_loop(
+                lambda index, _: index < count, add, (0, start), parallel_iterations=1
+            )
+            return [
+                total.stack() if name in tiles else total
+                for name, total in zip(names, totals, strict=True)
+            ]
+
+        return outputs, gradient
+
+    return mapped(*map(tf.identity, (*tiles.values(), *shared.values())))

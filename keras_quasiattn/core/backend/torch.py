@@ -1,0 +1,112 @@
+"""PyTorch: its own maximum, cumulative sum and segment reductions.
+
+Those of Keras round float64 to float32, and its segment reductions fail on empty data.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from keras import ops
+from torch import abs as absolute
+from torch import maximum
+from torch.utils.checkpoint import checkpoint
+
+__all__ = ["absolute", "arctan", "cos", "cumsum", "loop", "maximum", "sin", "tanh"]
+
+cumsum = functools.partial(torch.cumsum, dim=-1)
+arctan, cos, loop, sin, tanh = ops.arctan, ops.cos, ops.fori_loop, ops.sin, ops.tanh
+
+Tensor = Any
+
+
+def add_rows(total: Tensor, x: Tensor) -> Tensor:
+    """Return the sum total + Σ_n x[n]."""
+    return total + x.sum(dim=0)
+
+
+def l1_distances(x: Tensor, y: Tensor) -> Tensor:
+    """‖x[t] − y[s]‖₁ as (B, T, S), in one kernel."""
+    return torch.cdist(x, y, p=1.0)
+
+
+def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the gradients of Σ upstream · distance, for x (B, T, F) and y (B, S, F).
+
+    The kernel is the derivative of `torch.cdist`. PyTorch's public ways to it would compute
+    the distances again.
+
+    Args:
+        x: (B, T, F).
+        y: (B, S, F).
+        upstream: (B, T, S).
+    """
+
+    def gradient(x: Tensor, y: Tensor, upstream: Tensor) -> Tensor:
+        # The last argument is the distances, which this norm does not need.
+        return torch.ops.aten._cdist_backward(upstream, x, y, 1.0, upstream)
+
+    other = upstream.transpose(1, 2).contiguous()
+    return gradient(x, y, upstream.contiguous()), gradient(y, x, other)
+
+
+def runs_op_by_op() -> bool:
+    """True: PyTorch calls a kernel for every operation."""
+    return True
+
+
+def known_content(x: Tensor) -> np.ndarray | None:
+    """Return the array of a tensor on the CPU that is not traced."""
+    if not may_branch(x):
+        return None
+    x = x.detach()
+    return (x.double() if x.is_floating_point() else x).numpy()  # NumPy has no bfloat16
+
+
+def may_branch(x: Tensor) -> bool:
+    """Return whether the content can be read without waiting for a device or a trace."""
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def needs_static_shapes(x: Tensor) -> bool:
+    """False: with PyTorch, the size of a tensor may always depend on its content."""
+    return False
+
+
+def segment_sum(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """Sum the rows of `data` (K, ...) by `segment_ids` (K,); 0 for a segment without rows."""
+    zeros = torch.zeros((num_segments, *data.shape[1:]), dtype=data.dtype, device=data.device)
+    return zeros.index_add(0, segment_ids, data)
+
+
+def segment_max(data: Tensor, segment_ids: Tensor, num_segments: int) -> Tensor:
+    """Return the maxima of `data` (K,) by `segment_ids` (K,); −∞ for an empty segment."""
+    lowest = torch.full((num_segments,), -torch.inf, dtype=data.dtype, device=data.device)
+    return lowest.scatter_reduce(0, segment_ids.long(), data, "amax")
+
+
+def in_turn(
+    calls: Sequence[Callable[..., tuple[Tensor, ...]]], inputs: Sequence[Sequence[Tensor]]
+) -> list[tuple[Tensor, ...]]:
+    """Return the outputs of the calls; PyTorch runs them in order, and gradients in reverse."""
+    return [call(*given) for call, given in zip(calls, inputs, strict=True)]
+
+
+def map_tiles(
+    function: Callable[..., Tensor], count: Any, tiles: dict[str, Tensor], shared: dict[str, Tensor]
+) -> Tensor:
+    """Map a function over tiles; checkpoints compute each again in the backward pass."""
+
+    def of_tile(index: int, own: dict[str, Tensor]) -> Tensor:
+        return function(index, **own, **shared)
+
+    return torch.stack(
+        [
+            checkpoint(
+                of_tile, index, {name: x[index] for name, x in tiles.items()}, use_reentrant=False
+            )
+            for index in range(count)
+        ]
+    )

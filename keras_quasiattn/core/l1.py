@@ -1,0 +1,358 @@
+"""Pairwise L1 distance."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from keras import ops
+
+from keras_quasiattn.core.backend import (
+    absolute,
+    add_rows,
+    l1_distances,
+    l1_gradients,
+    loop,
+    maximum,
+    runs_op_by_op,
+)
+from keras_quasiattn.core.tensors import as_dtype, check_choice, check_features, compute_dtype
+from keras_quasiattn.core.tiling import (
+    broadcast_leading,
+    empty_tiles,
+    flatten_leading,
+    joined,
+    keys_per_tile,
+    pad_axis,
+    put,
+    sizes_are_symbolic,
+    take,
+    take_columns,
+    tile_count,
+)
+
+Tensor = Any
+
+
+DISTANCE_IMPLEMENTATIONS = ("auto", "reference", "blockwise")
+
+
+def pairwise_l1(
+    x: Tensor, y: Tensor, weights: Tensor | None = None, *, implementation: str = "auto"
+) -> Tensor:
+    """Return the L1 distance of every row of `x` to every row of `y`.
+
+    D[t, s] = Σ_f weights[f] · |x[t, f] − y[s, f]|
+
+    The distance and its gradient are computed in float32 for 16-bit inputs. The derivative of |z|
+    at 0 is 0, so a position's distance to itself has no gradient.
+
+    Args:
+        x: (..., T, D).
+        y: (..., S, D); leading dimensions broadcast against `x`.
+        weights: optional (D,), one factor per feature, of any sign.
+        implementation: "reference" makes a (..., T, S, D) tensor of differences. "blockwise"
+            computes one tile of keys at a time, forward and backward, and makes no tensor larger
+            than the inputs and the result. "auto" is "blockwise", and "reference" where JAX traces
+            symbolic sizes. Both give the same distances and gradients up to rounding.
+
+    Returns:
+        (..., T, S), float64 if both inputs are, otherwise float32.
+
+    Raises:
+        ValueError: an unknown implementation, a rank below 2, last dimensions that differ, or
+            `weights` of another shape.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> distance = ops.pairwise_l1(np.array([[1.0, 2.0]]), np.array([[0.0, 0.0], [1.0, 5.0]]))
+    >>> np.asarray(distance).tolist()
+    [[3.0, 3.0]]
+
+    Source: Tay et al. 2019 (CoDA), eq. 2; the weighted form is Mitra 2019, eq. 7, with absolute
+    differences.
+    """
+    x, y = ops.convert_to_tensor(x), ops.convert_to_tensor(y)
+    check_features(x, y, "x", "y")
+    check_choice(implementation, DISTANCE_IMPLEMENTATIONS, "implementation")
+    if weights is not None:
+        weights = ops.convert_to_tensor(weights)
+        if len(weights.shape) != 1 or (
+            None not in (weights.shape[0], x.shape[-1]) and weights.shape[0] != x.shape[-1]
+        ):
+            raise ValueError(
+                f"`weights` must have shape ({x.shape[-1]},), one factor per feature. "
+                f"Received weights.shape={tuple(weights.shape)}."
+            )
+    dtype = compute_dtype(x, y)
+    if weights is not None:
+        weights = as_dtype(weights, dtype)
+    if implementation == "auto":
+        implementation = "reference" if sizes_are_symbolic(x, y) else "blockwise"
+    if implementation == "blockwise":
+        return _blockwise(ops.cast(x, dtype), ops.cast(y, dtype), weights)
+    x, y = ops.expand_dims(ops.cast(x, dtype), -2), ops.expand_dims(ops.cast(y, dtype), -3)
+    magnitude = absolute(x - y)  # (..., T, S, D)
+    if weights is not None:
+        magnitude = magnitude * weights
+    return ops.sum(magnitude, axis=-1)
+
+
+def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the distances without a (T, S, D) tensor, forward or backward.
+
+    Args:
+        x: (..., T, D) in the dtype of the computation.
+        y: (..., S, D) in the same dtype.
+        weights: (D,) in the same dtype, or None.
+
+    Returns:
+        (..., T, S), the only tensor larger than the inputs.
+    """
+    lead = broadcast_leading([x, y])
+    target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
+    size = keys_per_tile(target, source)
+    count = tile_count(source, size)
+    # (1, count · size, 1), 0 for keys that only fill the last tile.
+    real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
+
+    def tiles(x: Tensor, y: Tensor, *scales: Tensor) -> DistanceTiles:
+        return DistanceTiles(x, pad_axis(y, 1, count * size), real, size, *scales)
+
+    @ops.custom_gradient
+    def distances(*arguments: Tensor) -> tuple[Tensor, Callable[..., tuple[Tensor, ...]]]:
+        def gradient(*upstreams: Tensor, upstream: Tensor | None = None) -> tuple[Tensor, ...]:
+            shares = pad_axis(upstreams[0] if upstream is None else upstream, 2, count * size)
+            gradients = tiles(*arguments).gradient(shares, source)
+            return gradients if len(arguments) == 3 else gradients[:2]
+
+        distance_tiles = tiles(*arguments)
+
+        def add(index: Any, result: Tensor) -> Tensor:
+            return put(result, index, distance_tiles.tile(index))
+
+        shape = (ops.shape(arguments[0])[0], target, size)
+        # Tiles (B, T, size) are joined to (B, T, count · size), then cut to (B, T, S).
+        buffer = empty_tiles(count, shape, arguments[0].dtype)
+        return joined(loop(0, count, add, buffer), shape, 2)[..., :source], gradient
+
+    flat = [flatten_leading(x, lead, target, features), flatten_leading(y, lead, source, features)]
+    result = distances(*flat, *([] if weights is None else [weights]))
+    return ops.reshape(result, (*lead, target, source))
+
+
+STEP = 16  # features or positions unrolled in a loop step; 8 is several times slower under XLA
+# Features per step where every operation is a separate kernel call; a step holds one (B, T, tile)
+# tensor for each.
+FEATURES_AT_ONCE = 4
+
+
+def pad_features(x: Tensor) -> Tensor:
+    """Return `x` with zero features appended up to whole steps; they add |0 − 0| to a distance."""
+    features = x.shape[-1]
+    step = min(STEP, max(1, features))
+    return pad_axis(x, 2, step * tile_count(features, step))
+
+
+def sum_of_maxima(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Σ_f weights[f] · max(x[t, f], y[s, f]), (B, T, s), compiled to one loop by XLA.
+
+    Args:
+        x: (B, F, T), feature-major.
+        y: (B, F, s), feature-major.
+        weights: (1, F, 1), or None.
+    """
+    features = x.shape[1]
+    step = min(STEP, features)
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        # (B, step, T) and (B, step, s); each of the maxima is (B, T, s).
+        rows, columns = take(x, index, step), take(y, index, step)
+        scales = None if weights is None else take(weights, index, step)
+        for f in range(step):
+            maxima = maximum(rows[:, f, :, None], columns[:, f, None, :])
+            total = total + (maxima if scales is None else scales[:, f, :, None] * maxima)
+        return total
+
+    start = ops.zeros_like(x[:, 0, :, None] + y[:, 0, None, :])
+    count = features // step
+    return add(0, start) if count == 1 else loop(0, count, add, start)
+
+
+def maxima_by_feature(x: Tensor, y: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Return the same sum in fewer, larger operations: fast without XLA.
+
+    Args:
+        x: (F, B, T).
+        y: (F, B, s).
+        weights: (F, 1, 1), or None.
+    """
+    features, batch, target = ops.shape(x)
+    size, step = ops.shape(y)[2], math.gcd(FEATURES_AT_ONCE, features)
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        def part(side: Tensor) -> Tensor:
+            return ops.slice(side, (index * step, 0, 0), (step, *ops.shape(side)[1:]))
+
+        # TensorFlow broadcasts three axes faster than four.
+        maxima = maximum(
+            ops.reshape(part(x), (step * batch, target, 1)),
+            ops.reshape(part(y), (step * batch, 1, size)),
+        )
+        maxima = ops.reshape(maxima, (step, batch * target, size))
+        if weights is not None:
+            maxima = maxima * part(weights)
+        return add_rows(total, maxima)
+
+    total = loop(0, features // step, add, ops.zeros((batch * target, size), dtype=x.dtype))
+    return ops.reshape(total, (batch, target, size))
+
+
+def sum_of_signs(x: Tensor, y: Tensor, factors: Tensor) -> Tensor:
+    """Σ_s factors[s, t] · sign(x[t, f] − y[s, f]), 0 at ties: (B, T, F).
+
+    Args:
+        x: (B, T, F).
+        y: (B, S, F), S a multiple of `STEP`.
+        factors: (B, S, T).
+    """
+
+    def add(index: Any, total: Tensor) -> Tensor:
+        # (B, STEP, F) and (B, STEP, T); each sign is (B, T, F).
+        points, shares = take(y, index, STEP), take(factors, index, STEP)
+        for position in range(STEP):
+            signs = ops.sign(x - points[:, position, None, :])
+            total = total + signs * shares[:, position, :, None]
+        return total
+
+    start = ops.zeros_like(x)
+    length = ops.shape(y)[1]
+    count = length // STEP
+    return add(0, start) if isinstance(count, int) and count == 1 else loop(0, count, add, start)
+
+
+def signs_by_feature(x: Tensor, y: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums for x and for y in fewer, larger operations: fast without XLA, slow under it.
+
+    Args:
+        x: (B, T, F), with F from `pad_features`.
+        y: (B, s, F).
+        factors: (B, T, s).
+
+    Returns:
+        Σ_s factors[t, s] · sign(x[t, f] − y[s, f]), (B, T, F), and −Σ_t of the same terms,
+        (B, s, F).
+    """
+    step = math.gcd(FEATURES_AT_ONCE, x.shape[2])
+    x, y = (ops.transpose(side, (0, 2, 1)) for side in (x, y))
+
+    def add(index: Any, sums: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        rows, columns = take(x, index, step), take(y, index, step)
+        of_x, of_y = [], []  # (B, T) and (B, s) for each feature
+        for feature in range(step):
+            signs = ops.sign(rows[:, feature, :, None] - columns[:, feature, None, :]) * factors
+            of_x.append(ops.sum(signs, axis=2))
+            of_y.append(-ops.sum(signs, axis=1))
+        return put(sums[0], index, ops.stack(of_x, axis=1)), put(
+            sums[1], index, ops.stack(of_y, axis=1)
+        )
+
+    # The loop limits how many (T, s) tensors exist at once; a graph of all features would make all.
+    count = x.shape[1] // step
+    shapes = [(ops.shape(side)[0], step, ops.shape(side)[2]) for side in (x, y)]
+    sums = loop(0, count, add, tuple(empty_tiles(count, shape, x.dtype) for shape in shapes))
+    of_x, of_y = (joined(tiles, shape, 1) for tiles, shape in zip(sums, shapes, strict=True))
+    return ops.transpose(of_x, (0, 2, 1)), ops.transpose(of_y, (0, 2, 1))
+
+
+class DistanceTiles:
+    """‖x[t] − y[s]‖₁ for one tile of keys at a time, and its gradient.
+
+    Computed as Σ|x − y| = 2·Σ max(x, y) − Σx − Σy, in two instructions per element instead of
+    three. The mean of the keys is subtracted from both sides first, because a large common offset
+    would lose precision by cancellation. Where the backend has a kernel for it, that is used,
+    unless features have weights.
+
+    Args:
+        x: (B, T, F), in the dtype of the computation.
+        y: (B, S, F), S a multiple of `size`, zeros at masked keys.
+        real: (B or 1, S, 1), 1 where a key is real, otherwise 0.
+        size: keys per tile, an integer or an integer tensor.
+        weights: optional (F,), one factor per feature.
+    """
+
+    def __init__(
+        self, x: Tensor, y: Tensor, real: Tensor, size: Any, weights: Tensor | None = None
+    ) -> None:
+        self.size = size
+        count = maximum(ops.sum(real, axis=1, keepdims=True), ops.cast(1, x.dtype))
+        # (B, 1, F): the mean of the real keys.
+        shift = ops.sum(y * real, axis=1, keepdims=True) / count
+        self.features = x.shape[-1]
+        # The signs compare what was given: a compiler may compute the mean twice, differently.
+        self.given_x, self.given_y = pad_features(x), pad_features(y)
+        x, y = pad_features(x - shift), pad_features((y - shift) * real)
+        self.x, self.y = x, y
+        self.x_padded = pad_axis(self.given_x, 1, STEP * tile_count(ops.shape(x)[1], STEP))
+        self.x_by_feature = self._by_feature(x)
+        self.weights = None if weights is None else pad_features(weights[None, None])
+        self.x_sums = self._sums(x)  # (B, T, 1)
+
+    def _sums(self, x: Tensor) -> Tensor:
+        return ops.sum(x if self.weights is None else x * self.weights, axis=2, keepdims=True)
+
+    def _by_feature(self, x: Tensor) -> Tensor:
+        """Return (B, L, F) as `maxima_by_feature` or `sum_of_maxima` takes it."""
+        return ops.transpose(x, (2, 0, 1) if runs_op_by_op() else (0, 2, 1))
+
+    def tile(self, index: Any) -> Tensor:
+        """Return the distances (B, T, size) to the keys of tile `index`."""
+        y = take(self.y, index, self.size)
+        if l1_distances is not None and self.weights is None:
+            return l1_distances(self.x, y)
+        scales = None if self.weights is None else self._by_feature(self.weights)
+        add = maxima_by_feature if runs_op_by_op() else sum_of_maxima
+        maxima = add(self.x_by_feature, self._by_feature(y), scales)
+        distance = 2 * maxima - self.x_sums - ops.transpose(self._sums(y), (0, 2, 1))
+        # Rounding may give a small negative distance; weighted ones may be negative.
+        return distance if scales is not None else maximum(distance, ops.cast(0, distance.dtype))
+
+    def tile_gradient(self, index: Any, upstream: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients of Σ upstream · distance for x (B, T, F) and keys (B, size, F).
+
+        Args:
+            index: number of the tile.
+            upstream: (B, T, size).
+        """
+        y = take(self.given_y, index, self.size)
+        if runs_op_by_op():
+            gradients = l1_gradients or signs_by_feature
+            x_gradient, y_gradient = gradients(self.given_x, y, upstream)
+            return x_gradient[..., : self.features], y_gradient[..., : self.features]
+        x_gradient = sum_of_signs(self.given_x, y, ops.transpose(upstream, (0, 2, 1)))
+        # (B, padded T, size): rows of padding have upstream 0.
+        rows = pad_axis(upstream, 1, ops.shape(self.x_padded)[1])
+        y_gradient = sum_of_signs(y, self.x_padded, rows)
+        return x_gradient[..., : self.features], y_gradient[..., : self.features]
+
+    def gradient(self, upstream: Tensor, source: Any) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the gradients of Σ upstream · distance: x, the first `source` keys, the weights.
+
+        The gradient of the weights needs no extra pass over the tiles, because
+        Σ_ts G·|x − y| = Σ_t x·(Σ_s G·sign(x − y)) + Σ_s y·(Σ_t G·sign(y − x)).
+        """
+
+        def add(index: Any, totals: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+            rows, keys = self.tile_gradient(index, take_columns(upstream, index, self.size))
+            return totals[0] + rows, put(totals[1], index, keys)
+
+        x, y = self.x[..., : self.features], self.y[..., : self.features]
+        count = tile_count(source, self.size)
+        shape = (ops.shape(y)[0], self.size, self.features)
+        of_x, of_y = loop(0, count, add, (ops.zeros_like(x), empty_tiles(count, shape, y.dtype)))
+        of_y = joined(of_y, shape, 1)[:, :source]
+        if self.weights is None:
+            return of_x, of_y, None
+        of_weights = ops.sum(x * of_x, axis=(0, 1)) + ops.sum(y[:, :source] * of_y, axis=(0, 1))
+        scales = self.weights[..., : self.features]
+        return of_x * scales, of_y * scales, of_weights

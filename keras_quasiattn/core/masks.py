@@ -1,0 +1,289 @@
+"""Boolean masks, True = attend.
+
+Masked weights are set to exactly 0; a mask is never added to scores as a large negative number.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_quasiattn.core.tensors import check_features, check_lengths, check_rank
+
+Tensor = Any
+PAIRS = "`attention_mask` of a multi-head layer or a Transformer block"
+
+
+def check_mask(mask: Tensor | None, name: str) -> None:
+    """Raise a `ValueError` naming `name` unless `mask` is None, boolean, or a 0/1 integer tensor.
+
+    A float mask is refused because two opposite conventions exist for it (1 keeps, or -1e9
+    removes), and a wrong guess would silently invert the mask.
+    """
+    if mask is None:
+        return
+    dtype = keras.backend.standardize_dtype(
+        getattr(mask, "dtype", None) or ops.convert_to_tensor(mask).dtype
+    )
+    if dtype != "bool" and "int" not in dtype:
+        raise ValueError(
+            f"`{name}` must be boolean, or integer with 0 and 1 (1 or True = attend). "
+            f"Received a mask of dtype {dtype}."
+        )
+
+
+def as_boolean_mask(mask: Tensor | None, name: str) -> Tensor | None:
+    """Return `mask` as a boolean tensor (None stays None).
+
+    Args:
+        mask: None, or a boolean or 0/1 integer tensor of any shape; True or 1 = attend.
+        name: the argument's name, for the error message.
+
+    Raises:
+        ValueError: `mask` holds floats.
+    """
+    check_mask(mask, name)
+    return None if mask is None else ops.cast(mask, "bool")
+
+
+def combine_masks(*masks: Tensor | None) -> Tensor | None:
+    """Return the logical AND of all masks that are not None; None if all are. Shapes broadcast."""
+    combined = None
+    for mask in masks:
+        if mask is not None:
+            combined = mask if combined is None else ops.logical_and(combined, mask)
+    return combined
+
+
+def causal_mask(target_length: Any, source_length: Any) -> Tensor:
+    """Return the (T, S) mask in which query i attends to keys 0 … i."""
+    rows, columns = _positions(target_length, source_length)
+    return ops.less_equal(columns, rows)
+
+
+def sliding_window_mask(target_length: Any, source_length: Any, window: int) -> Tensor:
+    """Return the (T, S) mask in which queries see keys at most `window - 1` positions away."""
+    rows, columns = _positions(target_length, source_length)
+    return ops.less(ops.abs(rows - columns), window)
+
+
+def _positions(target_length: Any, source_length: Any) -> tuple[Tensor, Tensor]:
+    # (T, 1) and (1, S).
+    rows = ops.expand_dims(ops.arange(target_length, dtype="int32"), 1)
+    return rows, ops.expand_dims(ops.arange(source_length, dtype="int32"), 0)
+
+
+def pair_mask(mask_a: Tensor | None, mask_b: Tensor | None) -> Tensor | None:
+    """Return the mask of pairs whose positions are both real, from masks (..., T) and (..., S).
+
+    Returns:
+        A mask that broadcasts to (..., T, S), or None if both masks are.
+    """
+    rows = None if mask_a is None else ops.expand_dims(mask_a, -1)
+    columns = None if mask_b is None else ops.expand_dims(mask_b, -2)
+    return combine_masks(rows, columns)
+
+
+def zero_masked(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Return `x` with exact zeros where `mask` is False, even in place of NaN and infinity.
+
+    Args:
+        x: tensor.
+        mask: boolean tensor that broadcasts to the shape of `x`, or None.
+    """
+    return x if mask is None else ops.where(mask, x, ops.cast(0, x.dtype))
+
+
+def zero_padding(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Return `x` (B, L, ..., D) with exact zeros at positions where `mask` (B, L, ...) is False."""
+    return x if mask is None else zero_masked(x, ops.expand_dims(mask, -1))
+
+
+def visible_count(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Return how many keys each query of `scores` (..., T, S) sees, at least 1: (..., T, 1)."""
+    count = ops.sum(zero_masked(ops.ones_like(scores), mask), axis=-1, keepdims=True)
+    return ops.where(count > 0, count, ops.ones_like(count))
+
+
+def masked_mean(x: Tensor, mask: Tensor | None, axis: int | tuple[int, ...]) -> Tensor:
+    """Return the mean over `axis` of the elements of `x` where `mask` is True; 0 for none.
+
+    Reduced axes stay, with length 1. `mask` broadcasts to the shape of `x`.
+    """
+    # Not ops.mean: on JAX and PyTorch it rounds float64 to float32.
+    counted = ops.ones_like(x)
+    if mask is not None:
+        counted = zero_masked(counted, mask)
+    count = ops.sum(counted, axis=axis, keepdims=True)
+    total = ops.sum(zero_masked(x, mask), axis=axis, keepdims=True)
+    return total / ops.where(count > 0, count, ops.ones_like(count))
+
+
+def largest(x: Tensor, axis: int | tuple[int, ...], lowest: float) -> Tensor:
+    """Return the maximum of `x` over `axis`; `lowest` where the axis is empty.
+
+    `keras.ops.max` fails on empty tensors on TensorFlow, and returns another shape on PyTorch.
+    """
+    rank = len(x.shape)
+    axes = {one % rank for one in ((axis,) if isinstance(axis, int) else axis)}
+    # Pad every axis by one `lowest`, so that none is empty; then cut it off the axes that remain.
+    found = ops.max(ops.pad(x, [(0, 1)] * rank, constant_values=lowest), axis=tuple(axes))
+    return found[tuple(slice(None, -1) for one in range(rank) if one not in axes)]
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax over the last axis of `scores` where `mask` is True, 0 elsewhere."""
+    if mask is None:
+        return ops.softmax(scores, axis=-1)
+    # About the lowest float32, not −inf: a row without keys stays finite until it is zeroed.
+    lowest = -3.4e38
+    return zero_masked(
+        ops.softmax(ops.where(mask, scores, ops.cast(lowest, scores.dtype)), axis=-1), mask
+    )
+
+
+def sides(name: str, x: Tensor, mask: Tensor | None, **roles: Tensor | None) -> list[Tensor]:
+    """Return `x` and one tensor per role, all with zeros at masked positions.
+
+    Args:
+        name: the name of `x`, for error messages.
+        x: (..., L, D).
+        mask: boolean (..., L), or None.
+        **roles: tensors (..., L, ·) by argument name; `x` is used for a role that is None.
+    """
+    x = ops.convert_to_tensor(x)
+    check_rank(x, name)
+    tensors = [x]
+    for role, other in roles.items():
+        tensors.append(x if other is None else ops.convert_to_tensor(other))
+        check_lengths(x, tensors[-1], name, role)
+    return [zero_padding(tensor, mask) for tensor in tensors]
+
+
+def prepare_cross_attention(
+    u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Check the arguments of an op that attends from `u` to `v`.
+
+    Returns:
+        u; v and values with zeros at masked positions; and the mask as (..., 1, S).
+
+    Raises:
+        ValueError: a float mask, or sizes that do not match.
+    """
+    mask_v = as_boolean_mask(mask_v, "mask_v")
+    u = ops.convert_to_tensor(u)
+    v, values = sides("v", v, mask_v, values=values)
+    check_features(u, v, "u", "v")
+    return u, v, values, pair_mask(None, mask_v)
+
+
+def finite_positions(x: Tensor) -> Tensor:
+    """Return True at the positions (B, L, ...) of `x` (B, L, ..., D) without NaN and infinity.
+
+    Uses only operations that every runtime has.
+    """
+    dtype = keras.backend.standardize_dtype(x.dtype)
+    if "float" not in dtype:  # Keras does not cast integers
+        return ops.ones(ops.shape(x)[:-1], dtype="bool")
+    # An array, because Keras converts a Python number to float32 first.
+    highest = np.array({"float16": 65504.0, "float64": 1.79e308}.get(dtype, 3.38e38))
+    return ops.all(ops.abs(x) <= ops.cast(highest, dtype), axis=-1)
+
+
+def make_unknown(x: Tensor, rows: Tensor) -> Tensor:
+    """Return `x` with NaN in the chosen rows.
+
+    A sum, not a choice: the gradient passes through it, so a loss that depends on an unknown row
+    has a gradient of NaN, and any other has the gradient of the known rows.
+
+    Args:
+        x: (B, T, ..., D).
+        rows: boolean, (B, T, ...) without the last axes of `x`, each of which may have length 1.
+    """
+    nothing, unknown = (ops.cast(value, x.dtype) for value in (0.0, float("nan")))
+    rows = ops.expand_dims(rows, tuple(range(len(rows.shape), len(x.shape))))
+    return x + ops.where(rows, unknown, nothing)
+
+
+def on_finite_rows(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Apply `function`, which maps each row of `x` (B, T, D) by itself, and keep NaN in its row.
+
+    A row with NaN or infinity gives NaN. Without this it would also make the gradients of the
+    weights of `function` NaN, even if the loss does not depend on it.
+    """
+    finite = finite_positions(x)
+    return make_unknown(function(zero_padding(x, finite)), ops.logical_not(finite))
+
+
+def check_sequence_mask(mask: Any, name: str, x: Tensor | None, pairs: str = PAIRS) -> None:
+    """Check a mask that says which positions are real.
+
+    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
+    axes of `x` (B, L, ..., features) before the last, or (B, L) if there is no `x`. An axis may
+    have length 1. `pairs` names the argument for a mask of pairs.
+    """
+    check_mask(mask, name)
+    if mask is None:
+        return
+    shape = tuple(np.shape(mask))
+    expected = (None, None) if x is None else tuple(x.shape[:-1])
+    if len(shape) != len(expected) or not _fits(shape, expected):
+        here = "" if x is None else f", here {expected}"
+        raise ValueError(
+            f"`{name}` must have shape (batch, length){here}: which positions are real. Which "
+            f"pairs of positions attend belongs in {pairs}. Received: {name}.shape={shape}"
+        )
+
+
+def sequence_mask(
+    mask: Tensor | None,
+    name: str,
+    x: Tensor | None,
+    pairs: str = PAIRS,
+    *,
+    reads_implicit: bool = False,
+) -> Tensor | None:
+    """Return `mask` as a boolean tensor, or None, after `check_sequence_mask`.
+
+    With `reads_implicit`, a mask of None is the one that Keras attached to `x`. Keras itself passes
+    it only to calls with one tensor and an argument `mask`, or with several and `<argument>_mask`.
+    """
+    if mask is None and reads_implicit:
+        mask = getattr(x, "_keras_mask", None)
+    check_sequence_mask(mask, name, x, pairs)
+    return as_boolean_mask(mask, name)
+
+
+def check_attention_mask(
+    mask: Any, name: str, scores_shape: tuple[Any, ...], positions: str, axes: int = 1
+) -> None:
+    """Check a mask that says which query attends to which key.
+
+    Raises a `ValueError` naming `name` unless `mask` is None, or boolean (or 0/1 integer) with the
+    last axes of `scores_shape` (B, ..., N, T…, S…) and none or some of the first. An axis may have
+    length 1. T… and S… are `axes` each; `positions` names the arguments for masks of positions.
+    """
+    check_mask(mask, name)
+    if mask is None:
+        return
+    shape, count = tuple(np.shape(mask)), 2 * axes
+    leading = len(shape) - count
+    expected = (*scores_shape[: max(leading, 0)], *scores_shape[-count:])
+    if not 0 <= leading <= len(scores_shape) - count or not _fits(shape, expected):
+        raise ValueError(
+            f"`{name}` must have shape (T, S), (batch, T, S) or (batch, heads, T, S) with (T, S) = "
+            f"{tuple(scores_shape[-count:])} and scores of {tuple(scores_shape)}. Which positions "
+            f"are real belongs in {positions}. Received: {name}.shape={shape}"
+        )
+
+
+def _fits(shape: tuple[Any, ...], expected: tuple[Any, ...]) -> bool:
+    known = [
+        pair
+        for pair in zip(shape, expected, strict=True)
+        if all(isinstance(length, int) for length in pair)
+    ]
+    return all(own in (1, length) for own, length in known)

@@ -1,0 +1,158 @@
+"""Relative positions in attention: ALiBi, the buckets of T5, and rotation of queries and keys."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.core.backend import cos, sin
+
+Tensor = Any
+
+
+def alibi_bias(num_heads: int, target_length: Any, source_length: Any) -> Tensor:
+    """Return a bias that falls linearly with the distance of query and key, at a rate per head.
+
+    bias[n, t, s] = −m_n · |t − s|;  m_n = 2^(−8·(n + 1)/N)
+
+    If N is not a power of two, the first heads have the slopes of the next lower power P, and the
+    others every second slope of 2·P. Under a softmax the bias favours near keys. Under CoDA it
+    moves E: tanh(E) of a distant pair goes to −1, so a distant key is subtracted, not ignored; only
+    the gate deletes.
+
+    Args:
+        num_heads: N, a positive integer.
+        target_length: T, the number of queries; an integer or, in a graph, a scalar tensor.
+        source_length: S, the number of keys; the same. Both count from position 0.
+
+    Returns:
+        (N, T, S) in float32.
+
+    Raises:
+        ValueError: `num_heads` is not a positive integer, or a length is None.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> np.asarray(ops.alibi_bias(8, 3, 3))[0].tolist()
+    [[-0.0, -0.5, -1.0], [-0.5, -0.0, -0.5], [-1.0, -0.5, -0.0]]
+
+    Source: Press et al. 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input
+    Length Extrapolation"; the slopes of other head counts as in its code.
+    """
+    if not isinstance(num_heads, int) or isinstance(num_heads, bool) or num_heads < 1:
+        raise ValueError(
+            f"`num_heads` must be a positive integer. Received: num_heads={num_heads!r}"
+        )
+    power = 2 ** (num_heads.bit_length() - 1)
+    exponents = [8 * (head + 1) / power for head in range(power)]
+    exponents += [8 * (2 * head + 1) / (2 * power) for head in range(num_heads - power)]
+    slopes = ops.convert_to_tensor([2**-exponent for exponent in exponents], dtype="float32")
+    distance = ops.abs(
+        _positions(target_length, "target_length")[:, None]
+        - _positions(source_length, "source_length")
+    )  # (T, S)
+    return -slopes[:, None, None] * ops.cast(distance, "float32")
+
+
+def relative_buckets(
+    offsets: Tensor, num_buckets: int, max_distance: int, bidirectional: bool
+) -> Tensor:
+    """T5's bucket of each offset: position of the key minus position of the query.
+
+    Near distances have a bucket each; farther ones share buckets whose width grows as their
+    logarithm, up to `max_distance`, beyond which all share the last. With `bidirectional`, keys
+    behind a query have the first half of the buckets and keys ahead the second; otherwise keys
+    ahead have the bucket of distance 0.
+
+    Args:
+        offsets: integers of any shape.
+        num_buckets: the number of buckets.
+        max_distance: the distance at which the last bucket begins.
+        bidirectional: whether keys ahead of a query have separate buckets.
+
+    Returns:
+        integers in [0, `num_buckets`), of the shape of `offsets`.
+
+    Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
+    Text-to-Text Transformer", section 2.1, and its code.
+    """
+    count = num_buckets // 2 if bidirectional else num_buckets
+    exact, wide = count // 2, count - count // 2
+    # Where each bucket after the first begins, in integers: a float logarithm may round across an
+    # edge. Bucket exact + i begins at exact · (max_distance / exact)^(i / wide).
+    starts = list(range(1, exact + 1))
+    for index in range(1, wide):
+        # One below the float root, then up to the edge.
+        start = max(starts[-1], int(exact * (max_distance / exact) ** (index / wide)) - 1)
+        while start**wide < max_distance**index * exact ** (wide - index):
+            start += 1
+        starts.append(start)
+    distance = ops.abs(offsets) if bidirectional else ops.maximum(-offsets, 0)
+    reached = ops.greater_equal(
+        ops.expand_dims(distance, -1), ops.convert_to_tensor(starts, dtype="int32")
+    )
+    buckets = ops.sum(ops.cast(reached, "int32"), axis=-1)
+    if not bidirectional:
+        return buckets
+    return buckets + count * ops.cast(ops.greater(offsets, 0), "int32")
+
+
+def rotary_embedding(x: Tensor, start: Any = 0, base: float = 10_000.0, axis: int = -2) -> Tensor:
+    """Turn every position's features by angles that grow with the position (RoPE).
+
+    (x_i, x_{i+H/2}) → (x_i·cos a − x_{i+H/2}·sin a, x_{i+H/2}·cos a + x_i·sin a),
+    a = position · base^(−2·i/H)
+
+    Feature i is paired with feature i + H/2 (rotate-half, as in GPT-NeoX and Llama), not with its
+    neighbour. The product of a rotated query and a rotated key depends on their positions only by
+    the difference; so do Euclidean lengths and distances. Their L1 distance does not: under CoDA, N
+    depends on where the two stand. Angles and products are computed in float32 for 16-bit inputs.
+
+    Args:
+        x: (..., L, H), queries or keys; H is even.
+        start: position of the first row, an integer or scalar tensor.
+        base: base of the angles, a number above 1.
+        axis: the axis of positions, for `x` with further axes between it and the features.
+
+    Returns:
+        the shape of `x`, in the dtype of `x`.
+
+    Raises:
+        ValueError: H is odd or unknown.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> np.asarray(ops.rotary_embedding(np.array([[1.0, 0.0]] * 2))).round(3).tolist()
+    [[1.0, 0.0], [0.54, 0.841]]
+
+    Source: Su et al. 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 34.
+    """
+    x = ops.convert_to_tensor(x)
+    if len(x.shape) < 2 or x.shape[-1] is None or x.shape[-1] % 2:
+        raise ValueError(
+            "`x` must have shape (..., length, features) with an even number of features. "
+            f"Received: x.shape={tuple(x.shape)}"
+        )
+    half, given = x.shape[-1] // 2, keras.backend.standardize_dtype(x.dtype)
+    dtype = "float64" if given == "float64" else "float32"
+    rates = [base ** (-index / half) for index in range(half)]
+    positions = ops.arange(ops.shape(x)[axis], dtype="int32") + ops.cast(start, "int32")
+    # (L, H / 2), with axes of length 1 for those between.
+    angles = ops.cast(positions, dtype)[:, None] * ops.convert_to_tensor(rates, dtype=dtype)
+    between = tuple(range(1, len(x.shape) - 1 - axis % len(x.shape)))
+    angles = ops.expand_dims(angles, between) if between else angles
+    sine, cosine = sin(angles), cos(angles)
+    left, right = ops.cast(x[..., :half], dtype), ops.cast(x[..., half:], dtype)
+    turned = [left * cosine - right * sine, right * cosine + left * sine]
+    return ops.cast(ops.concatenate(turned, axis=-1), given)
+
+
+def _positions(length: Any, name: str) -> Tensor:
+    if length is None:
+        raise ValueError(
+            f"`{name}` must be an integer, or a scalar tensor such as `keras.ops.shape(x)[1]`. "
+            f"Received: {name}=None"
+        )
+    return ops.arange(length, dtype="int32")

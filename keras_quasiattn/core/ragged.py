@@ -1,0 +1,82 @@
+"""Sequences of unequal length as a padded batch and its mask."""
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+Tensor = Any
+
+
+def from_ragged(sequences: Any) -> tuple[Tensor, Tensor]:
+    """Pad sequences of unequal length; return the batch and the mask that the layers take.
+
+    padded[b, t] = x_b[t] and mask[b, t] = True for t < length of x_b, sequence b;  else 0 and False
+
+    Args:
+        sequences: a list of B sequences, each of ids (L,) or vectors (L, D), such as lists, arrays
+            or tensors; or a `tf.RaggedTensor` (B, None) or (B, None, D), also in a `tf.data`
+            pipeline on the TensorFlow backend. Lengths may be 0.
+
+    Returns:
+        The batch (B, T) or (B, T, D), T being the longest length, with int32 for integers and
+        Keras' float type for numbers of a list, and the dtype of a ragged tensor otherwise; and the
+        boolean mask (B, T).
+
+    Raises:
+        ValueError: there is no sequence, or sequences differ in more than their length.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> ids, mask = ops.from_ragged([[5, 3, 8], [], [2]])
+    >>> np.array(ids).tolist(), np.array(mask).astype(int).tolist()
+    ([[5, 3, 8], [0, 0, 0], [2, 0, 0]], [[1, 1, 1], [0, 0, 0], [1, 0, 0]])
+    """
+    if hasattr(sequences, "row_lengths"):
+        return _from_ragged_tensor(sequences)
+    arrays = [_array(one) for one in sequences]
+    if not arrays:
+        raise ValueError("`sequences` must hold at least one sequence. Received: none")
+    features = {one.shape[1:] for one in arrays if one.size or one.ndim > 1} or {()}
+    if len(features) > 1 or any(one.ndim not in (1, 2) for one in arrays):
+        raise ValueError(
+            "`sequences` must be ids (L,) or vectors (L, D) with one D, and differ in L alone. "
+            f"Received: shapes {[one.shape for one in arrays]}"
+        )
+    lengths = np.array([len(one) for one in arrays])
+    filled = [one.dtype for one in arrays if one.size]  # an empty list says nothing of its dtype
+    kind = np.result_type(*filled) if filled else np.dtype("int64")
+    dtype = keras.config.floatx() if kind.kind == "f" else "int32"
+    padded = np.zeros((len(arrays), lengths.max(), *features.pop()), dtype)
+    for row, one in zip(padded, arrays, strict=True):
+        row[: len(one)] = one if one.size else 0
+    return ops.convert_to_tensor(padded), ops.convert_to_tensor(
+        np.arange(padded.shape[1]) < lengths[:, None]
+    )
+
+
+def _array(sequence: Any) -> np.ndarray:
+    try:
+        array = np.asarray(ops.convert_to_numpy(sequence) if ops.is_tensor(sequence) else sequence)
+    except ValueError:  # lists of unequal lengths
+        array = np.empty((), object)
+    if array.size and array.dtype.kind not in "iuf":
+        raise ValueError(
+            "`sequences` must hold sequences of integers or floats, ids (L,) or vectors (L, D). "
+            f"Received: {sequence!r}"
+        )
+    return array
+
+
+def _from_ragged_tensor(sequences: Any) -> tuple[Tensor, Tensor]:
+    if sequences.ragged_rank != 1:
+        raise ValueError(
+            "`sequences` must be ragged in their length alone, (B, None) or (B, None, D). "
+            f"Received: shape {tuple(sequences.shape)}, ragged_rank={sequences.ragged_rank}"
+        )
+    padded = ops.convert_to_tensor(sequences.to_tensor())
+    lengths = ops.convert_to_tensor(sequences.row_lengths())
+    positions = ops.arange(ops.shape(padded)[1], dtype=lengths.dtype)
+    return padded, ops.expand_dims(positions, 0) < ops.expand_dims(lengths, 1)  # (B, T)

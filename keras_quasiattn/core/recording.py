@@ -1,0 +1,92 @@
+"""Collects the matrices that attention ops compute, for inspection."""
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from keras_quasiattn.core.masks import combine_masks
+
+Tensor = Any
+
+
+class Recorded(NamedTuple):
+    """One matrix that an op made.
+
+    Args:
+        values: (..., T, S), with T = 1 where one row serves all queries; (..., T) where a sequence
+            is pooled. Values at hidden pairs are meaningless.
+        visible: boolean, broadcasts with `values`; None if all are visible.
+        label: the matrix in the paper's notation, for example "tanh(E)".
+        owners: names of the sequences whose positions the rows and the columns count; None where
+            that is unknown. Ops do not know it; `attention.probe.with_owners` adds it.
+    """
+
+    values: Tensor
+    visible: Tensor | None
+    label: str
+    owners: tuple[str | None, str | None] = (None, None)
+
+
+Recording = dict[str, Recorded]
+active: ContextVar[Recording | None] = ContextVar("attention_recording", default=None)
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[Recording]:
+    """Collect the matrices that ops compute in the `with` block, by name.
+
+    Names are, for example, "similarity", "gate" and "weights", or "gates". Ops that otherwise
+    compute a matrix tile by tile compute it whole, in T·S memory per head; outputs do not change. A
+    nested recording collects into its own dictionary only. In a graph, tensors belong to the graph.
+
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> x = np.ones((1, 2, 4), "float32")
+    >>> with recording() as found:
+    ...     output = ops.coda_attention(x, x, x)
+    >>> {name: (one.label, tuple(one.values.shape)) for name, one in found.items()}
+    {'similarity': ('tanh(E)', (1, 2, 2)), 'gate': ('2·sigmoid(N)', (1, 2, 2)),
+    'weights': ('M', (1, 2, 2))}
+    """
+    found: Recording = {}
+    token = active.set(found)
+    try:
+        yield found
+    finally:
+        active.reset(token)
+
+
+@contextlib.contextmanager
+def recording_of(sequence: str) -> Iterator[None]:
+    """Add the name of a sequence, such as "first", to all that ops record in the `with` block.
+
+    "weights" becomes "weights_first". Without an active recording the block does nothing.
+    """
+    if not is_recording():
+        yield
+        return
+    with recording() as found:
+        yield
+    for name, one in found.items():
+        record(f"{name}_{sequence}", one.values, one.visible, f"{one.label} of the {sequence}")
+
+
+def is_recording() -> bool:
+    """Return whether a recording is active, so that ops must compute whole matrices."""
+    return active.get() is not None
+
+
+def record(name: str, values: Tensor, visible: Tensor | None, label: str) -> None:
+    """Add a matrix to the active recording, if any, replacing one of the same name."""
+    found = active.get()
+    if found is not None:
+        found[name] = Recorded(values, visible, label)
+
+
+def mark_visible(visible: Tensor | None) -> None:
+    """Hide pairs of all matrices recorded so far; `visible` broadcasts to them, False = hidden."""
+    found = active.get()
+    if found is not None and visible is not None:
+        for name, one in found.items():
+            found[name] = one._replace(visible=combine_masks(one.visible, visible))

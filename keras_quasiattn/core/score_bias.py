@@ -1,0 +1,108 @@
+"""A bias on attention scores: what it may be, how it is added, and what it hides."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from keras_quasiattn.core.backend import known_content, may_branch
+from keras_quasiattn.core.masks import combine_masks, zero_masked
+from keras_quasiattn.core.recording import is_recording
+
+Tensor = Any
+LOWEST_SCORE = -1e4  # below it, a finite bias is a mask for a softmax
+
+
+def as_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str = "bias") -> Tensor:
+    """Return `bias` as a tensor of two or more axes.
+
+    Args:
+        bias: floats that broadcast to `shape`.
+        shape: shape of the scores, (..., T, S); None stands for an unknown length.
+        name: the argument's name, for the error message.
+
+    Raises:
+        ValueError: `bias` holds booleans or integers, or has another shape.
+    """
+    bias = ops.convert_to_tensor(bias)
+    check_score_bias(bias, shape, name)
+    return ops.expand_dims(bias, tuple(range(2 - len(bias.shape)))) if len(bias.shape) < 2 else bias
+
+
+def check_score_bias(bias: Tensor, shape: tuple[Any, ...], name: str) -> None:
+    """Raise a `ValueError` naming `name` unless `bias` holds floats that broadcast to `shape`."""
+    bias = bias if hasattr(bias, "dtype") else ops.convert_to_tensor(bias)
+    dtype = keras.backend.standardize_dtype(bias.dtype)
+    if "float" not in dtype:
+        raise ValueError(
+            f"`{name}` must hold floats, which are added to the scores; a mask of what to attend "
+            f"to is another argument. Received: {name} of dtype {dtype}"
+        )
+    axes = zip(reversed(tuple(bias.shape)), reversed(shape), strict=False)
+    fits = all(own in (1, length) or None in (own, length) for own, length in axes)
+    if len(bias.shape) > len(shape) or not fits:
+        raise ValueError(
+            f"`{name}` must broadcast to {tuple(shape)}, the shape of the scores. "
+            f"Received: {name}.shape={tuple(bias.shape)}"
+        )
+
+
+def check_not_low(bias: Tensor, mask: Tensor | None) -> None:
+    """Raise a `ValueError` for a finite bias that was meant to hide a pair, if it can be read.
+
+    For weights that a low score does not delete. In a graph, nothing is checked.
+    """
+    content = known_content(bias)
+    if content is None or not (low := np.isfinite(content) & (content < LOWEST_SCORE)).any():
+        return
+    visible = True if mask is None else known_content(mask)
+    if visible is not None and (low & visible).any():
+        raise ValueError(
+            f"`bias` (in a layer `attention_bias`) must be −inf where it hides a pair, or at least "
+            f"{LOWEST_SCORE:g}: a low score does not delete a key from these weights. A boolean "
+            f"mask hides pairs too. Received: a bias of {content[low].min():g}"
+        )
+
+
+def hide_where_infinite(mask: Tensor | None, bias: Tensor) -> Tensor:
+    """Return `mask` without the pairs at which the bias is −∞: what an additive mask hides.
+
+    The mask thus decides for every attention, also for those that a low score does not delete, and
+    a row that is −∞ everywhere is an empty row.
+    """
+    return combine_masks(mask, ops.not_equal(bias, ops.cast(-math.inf, bias.dtype)))
+
+
+def with_hidden_pairs(
+    compute: Callable[[Tensor | None], Any], mask: Tensor | None, bias: Tensor
+) -> Any:
+    """Return `compute(mask)`, with a mask that also hides the pairs at which the bias is −∞.
+
+    A bias mostly hides nothing, and a mask of its size costs up to half the time of a softmax.
+    Where a branch at run time is cheap, the bias is therefore looked through first.
+
+    Args:
+        compute: takes the mask, or None; both ways return tensors of the same shapes.
+        mask: boolean, broadcasts to (..., T, S), or None.
+        bias: floats, broadcasts to (..., T, S).
+    """
+
+    def hiding() -> Any:
+        return compute(hide_where_infinite(mask, bias))
+
+    # What one branch of `ops.cond` records cannot be used outside of it.
+    if is_recording() or not may_branch(bias):
+        return hiding()
+    hides = ops.any(ops.equal(bias, ops.cast(-math.inf, bias.dtype)))
+    return ops.cond(hides, hiding, lambda: compute(mask))
+
+
+def add_score_bias(scores: Tensor, bias: Tensor, mask: Tensor | None) -> Tensor:
+    """Add `bias` to `scores` (..., T, S); where the mask is False, it is neither used nor read.
+
+    NaN and infinity at a masked pair thus reach neither the output nor a gradient.
+    """
+    return scores + zero_masked(ops.cast(bias, scores.dtype), mask)

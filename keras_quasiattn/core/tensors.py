@@ -1,0 +1,116 @@
+"""Shapes and precision of tensors: checks, and products that keep the precision."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+Tensor = Any
+
+
+def check_choice(value: Any, choices: Any, name: str) -> None:
+    """Raise a `ValueError` unless `value` is one of `choices`."""
+    if value not in tuple(choices):
+        expected = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"`{name}` must be one of {expected}. Received: {name}={value!r}")
+
+
+def check_rank(x: Tensor, name: str) -> None:
+    """Raise a `ValueError` unless `x` is (..., length, features)."""
+    if len(x.shape) < 2:
+        raise ValueError(
+            f"`{name}` must have shape (..., length, features). Received shape {tuple(x.shape)}."
+        )
+
+
+def check_features(x: Tensor, y: Tensor, x_name: str, y_name: str) -> None:
+    """Raise a `ValueError` unless both are (..., length, D) with the same D."""
+    check_rank(x, x_name)
+    check_rank(y, y_name)
+    if None not in (x.shape[-1], y.shape[-1]) and x.shape[-1] != y.shape[-1]:
+        raise ValueError(
+            f"`{x_name}` and `{y_name}` must have the same number of features (last dimension). "
+            f"Received {x_name}.shape={tuple(x.shape)} and {y_name}.shape={tuple(y.shape)}."
+        )
+
+
+def check_lengths(
+    key: Tensor, value: Tensor, key_name: str = "key", value_name: str = "value"
+) -> None:
+    """Raise a `ValueError` unless `value` has the length of `key`."""
+    if len(value.shape) < 2 or (
+        None not in (key.shape[-2], value.shape[-2]) and key.shape[-2] != value.shape[-2]
+    ):
+        raise ValueError(
+            f"`{value_name}` must have shape (..., length, features) with the same length as "
+            f"`{key_name}`. Received {value_name}.shape={tuple(value.shape)} and "
+            f"{key_name}.shape={tuple(key.shape)}."
+        )
+
+
+def check_dropout(rate: float, seed: Tensor | None) -> None:
+    """Raise a `ValueError` for a rate outside [0, 1), or a rate above 0 without a seed."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"`dropout` must be in [0, 1). Received: dropout={rate}")
+    if rate and seed is None:
+        raise ValueError(
+            "`dropout` above 0 needs `dropout_seed`: pass "
+            "`keras.random.SeedGenerator(seed).next()`. "
+            f"Received: dropout={rate}, dropout_seed=None"
+        )
+
+
+def compute_dtype(*tensors: Tensor) -> str:
+    """Return the dtype to compute in: float64 if all inputs are float64, otherwise float32."""
+    dtypes = [keras.backend.standardize_dtype(tensor.dtype) for tensor in tensors]
+    return "float64" if all(dtype == "float64" for dtype in dtypes) else "float32"
+
+
+def as_dtype(value: Any, dtype: str) -> Tensor:
+    """Return a number or tensor as a tensor of `dtype`, without rounding to float32 first."""
+    if isinstance(value, (int, float)):
+        return ops.convert_to_tensor(value, dtype=dtype)
+    return ops.cast(value, dtype)
+
+
+def weighted_sum(equation: str, weights: Tensor, value: Tensor) -> Tensor:
+    """Compute an einsum in the dtype of the weights; return it in the dtype of the values."""
+    return ops.cast(ops.einsum(equation, weights, ops.cast(value, weights.dtype)), value.dtype)
+
+
+def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
+    """Return E = scale · query · keyᵀ, (..., T, S), in float32 for 16-bit inputs."""
+    dtype = compute_dtype(query, key)
+    query = ops.cast(query, dtype) * as_dtype(scale, dtype)
+    # einsum, not matmul: on JAX and PyTorch `ops.matmul` rounds float64 to float32.
+    return ops.einsum("...td,...sd->...ts", query, ops.cast(key, dtype))
+
+
+def project(x: Tensor, kernel: Tensor) -> Tensor:
+    """x·kernel: (..., D) and (D, U) → (..., U), or (..., D) and (D,) → (...); both of one dtype.
+
+    >>> import numpy as np
+    >>> np.asarray(project(np.array([[2.0, 3.0]]), np.array([1.0, 10.0]))).tolist()
+    [32.0]
+    """
+    # One product of two matrices. "...d,du->...u" is slow: for the kernel's gradient, TensorFlow
+    # makes a (..., D, U) tensor and then sums it. einsum, not matmul: on JAX and PyTorch
+    # `ops.matmul` rounds float64 to float32.
+    rows = ops.reshape(x, (-1, x.shape[-1]))
+    product = ops.einsum("rd,du->ru", rows, ops.reshape(kernel, (x.shape[-1], -1)))
+    return ops.reshape(product, (*ops.shape(x)[:-1], *kernel.shape[1:]))
+
+
+def per_position(x: Tensor, kernel: Any) -> Tensor:
+    """Return x·kernel, a number for each position of each head, in the kernel's dtype.
+
+    Args:
+        x: heads (..., N, L, H) with a kernel (H, N), a column for each; or (..., L, H) with (H,).
+        kernel: a weight, or a tensor.
+
+    Returns:
+        (..., N, L) or (..., L).
+    """
+    kernel = ops.convert_to_tensor(kernel)
+    equation = "...nlh,hn->...nl" if len(kernel.shape) == 2 else "...lh,h->...l"
+    return ops.einsum(equation, ops.cast(x, kernel.dtype), kernel)

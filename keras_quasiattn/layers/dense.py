@@ -1,0 +1,130 @@
+"""Keras' dense layer with a workaround for a precision fault."""
+
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate
+from keras_quasiattn.core.backend import tanh
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.tensors import project
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class Dense(keras.layers.Dense):
+    """`keras.layers.Dense` that keeps float64 precision.
+
+    On JAX and PyTorch `keras.ops.matmul` (3.15.1) rounds float64 to float32; on JAX so does
+    `keras.ops.tanh`.
+    """
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        """activation(inputs·kernel + bias), (..., units)."""
+        if self.compute_dtype != "float64":
+            return super().call(inputs, training=training)
+        x = project(inputs, self.kernel)
+        if self.bias is not None:
+            x = x + self.bias
+        if self.activation is None:
+            return x
+        return tanh(x) if self.activation is keras.activations.tanh else self.activation(x)
+
+    def quantize(self, mode: Any = None, type_check: bool = True, config: Any = None) -> None:
+        """Quantize like Keras' layer, which rejects subclasses unless `type_check=False`."""
+        super().quantize(mode, type_check=False, config=config)
+
+
+Shape = tuple[int | None, ...]
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class DenseStack(QuantizedParts, keras.layers.Layer):
+    """Repeat dropout and a dense layer with ReLU `num_layers` times.
+
+    Args:
+        units: size of every dense layer.
+        num_layers: number of dense layers.
+        dropout: rate in [0, 1) of the dropout before each dense layer.
+        kernel_initializer: initializer of every kernel.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: (..., features).
+        training: whether to apply dropout.
+
+    Returns:
+        (..., units).
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    Example:
+    >>> DenseStack(7)(keras.ops.ones((2, 5, 3))).shape == (2, 5, 7)
+    True
+
+    Source: Parikh et al. 2016, "A Decomposable Attention Model": the networks F, G and H of §3.
+    """
+
+    def __init__(
+        self,
+        units: int,
+        num_layers: int = 2,
+        dropout: float = 0.0,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units = check_positive_integer(units, "units")
+        self.num_layers = check_positive_integer(num_layers, "num_layers")
+        self.dropout = check_rate(dropout, "dropout")
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Create the dropouts and dense layers."""
+        self.dropouts, self.denses = [], []
+        for index in range(self.num_layers):
+            options = {"dtype": self.dtype_policy, "name": f"dropout_{index}"}
+            self.dropouts.append(keras.layers.Dropout(self.dropout, **options))
+            options["name"] = f"dense_{index}"
+            initializer = self.kernel_initializer.clone()
+            self.denses.append(
+                Dense(self.units, activation="relu", kernel_initializer=initializer, **options)
+            )
+            self.denses[-1].build(inputs_shape)
+            inputs_shape = self.denses[-1].compute_output_shape(inputs_shape)
+
+    def call(self, inputs: Tensor, training: bool | None = None) -> Tensor:
+        """Apply the network; see the class."""
+        for dropout, dense in zip(self.dropouts, self.denses, strict=True):
+            inputs = dense(dropout(inputs, training=training))
+        return inputs
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        names = ("units", "num_layers", "dropout")
+        return {
+            **super().get_config(),
+            **{name: getattr(self, name) for name in names},
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class LayerNormalization(keras.layers.LayerNormalization):
+    """`keras.layers.LayerNormalization` over the last axis that keeps float64 precision.
+
+    On JAX and PyTorch `keras.ops.layer_normalization` (3.15.1) rounds float64 to float32.
+    """
+
+    def call(self, inputs: Tensor) -> Tensor:
+        """γ·(inputs − mean) / √(variance + ε) + β, (..., features)."""
+        if self.compute_dtype != "float64":
+            return super().call(inputs)
+        features = inputs.shape[-1]  # `ops.mean` also rounds on PyTorch
+        difference = inputs - ops.sum(inputs, axis=-1, keepdims=True) / features
+        variance = ops.sum(ops.square(difference), axis=-1, keepdims=True) / features
+        return self.gamma * difference / ops.sqrt(variance + self.epsilon) + self.beta

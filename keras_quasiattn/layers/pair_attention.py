@@ -1,0 +1,199 @@
+"""Base class of the layers over two sequences: inputs, masks and shapes."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.attention.base import training_call
+from keras_quasiattn.attention.multi_head import ProjectionInitializer
+from keras_quasiattn.core.arguments import check_positive_integer
+from keras_quasiattn.core.masks import as_boolean_mask, check_sequence_mask, zero_padding
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.recording import mark_visible
+from keras_quasiattn.layers.dense import Dense
+
+Tensor = Any
+Shape = tuple[int | None, ...]
+_TWO = "`inputs` must be a list [a, b] of two tensors of shape (batch, length, features)."
+
+
+class PairAttention(QuantizedParts, keras.layers.Layer):
+    """Take [a, b] and return a new version of each; subclasses implement `attend`.
+
+    Values at masked positions are set to 0 before `attend`, and each output keeps the mask of its
+    input.
+    """
+
+    # Number of weight matrices (B, T, S) returned after the outputs with `return_attention_scores`.
+    score_count = 1
+    kernel_initializer: Any = None  # of subclasses that call `add_score_kernel`
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+
+    def attend(
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+    ) -> Any:
+        """Return what `call` returns.
+
+        Args:
+            a: (B, T, features).
+            b: (B, S, features).
+            mask_a: boolean (B, T), or None.
+            mask_b: boolean (B, S), or None.
+            **options: `training` and `return_scores`.
+        """
+        raise NotImplementedError
+
+    def call(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Attend within the pair `inputs`; see the class."""
+        masks = _checked_masks(inputs, mask)
+        masks = [as_boolean_mask(one, f"mask[{index}]") for index, one in enumerate(masks)]
+        a, b = (  # (B, T, features), (B, S, features)
+            zero_padding(keras.ops.cast(x, self.compute_dtype), m)  # Keras does not cast integers
+            for x, m in zip(inputs, masks, strict=True)
+        )
+        with training_call(training):
+            return self.attend(
+                a, b, *masks, training=training, return_scores=return_attention_scores
+            )
+
+    def add_score_kernel(self, shape: tuple[int, ...], name: str) -> Any:
+        """Add a weight (D, …) used to compute scores; both stay float32 under 16-bit policies."""
+        return self.add_weight(
+            shape=shape,
+            initializer=ProjectionInitializer(self.kernel_initializer.clone(), input_axes=1),
+            autocast=False,
+            name=name,
+        )
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
+        """Return the masks of the inputs."""
+        return mask
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
+        """Return the shapes of the inputs."""
+        return [tuple(shape) for shape in inputs_shape]
+
+    def compute_output_spec(
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+        return_attention_scores: bool = False,
+    ) -> Any:
+        """Return symbolic outputs, and weights (B, T, S)."""
+        _checked_masks(inputs, mask)
+        a, b = (tuple(x.shape) for x in inputs)
+        outputs = self.compute_output_shape([a, b])
+        one_way = isinstance(outputs, tuple)
+        shapes = [outputs] if one_way else outputs
+        if return_attention_scores:
+            shapes = [*shapes, *[(a[0], a[1], b[1])] * self.score_count]
+        specs = [keras.KerasTensor(shape, dtype=self.compute_dtype) for shape in shapes]
+        if not one_way:
+            return specs
+        return tuple(specs) if return_attention_scores else specs[0]
+
+
+def check_pair(shapes: Any, same_features: bool = True) -> None:
+    """Raise a `ValueError` unless `shapes` are two shapes (B, length, features).
+
+    The numbers of features must be known and, with `same_features`, equal.
+    """
+    is_pair = isinstance(shapes, (list, tuple)) and len(shapes) == 2
+    if not is_pair or any(
+        not isinstance(shape, (list, tuple)) or len(shape) != 3 for shape in shapes
+    ):
+        raise ValueError(f"{_TWO} Received shapes: {shapes}")
+    features = {shape[-1] for shape in shapes}
+    if None in features or (same_features and len(features) > 1):
+        raise ValueError(
+            f"`inputs` a and b must have {'the same, ' if same_features else 'a '}known number of "
+            f"features (last dimension). Received shapes: {shapes}"
+        )
+
+
+def _checked_masks(inputs: Any, mask: Any) -> list[Any]:
+    """Return the masks of two inputs; a `ValueError` unless there are two of each, and they fit.
+
+    The widths of the inputs are left to the projections.
+    """
+    if not isinstance(inputs, (list, tuple)):
+        # One tensor would be taken for as many as it has examples.
+        given: Any = f"one {type(inputs).__name__} of shape {tuple(getattr(inputs, 'shape', ()))}"
+    else:
+        given = [tuple(x.shape) for x in inputs]
+    if isinstance(given, str) or len(given) != 2 or any(len(shape) != 3 for shape in given):
+        raise ValueError(f"{_TWO} Received: {given}")
+    if mask is None:
+        return [None, None]
+    if not isinstance(mask, (list, tuple)) or len(mask) != 2:
+        what = f"{len(mask)} masks" if isinstance(mask, (list, tuple)) else f"type {type(mask)}"
+        raise ValueError(
+            f"`mask` must be a list [mask_a, mask_b] or None. Received: mask of {what}"
+        )
+    for index, (one, x) in enumerate(zip(mask, inputs, strict=True)):
+        check_sequence_mask(one, f"mask[{index}]", x)
+    return list(mask)
+
+
+class OneWayAttention(PairAttention):
+    """Take [u, v]; every position of u attends to v: (B, T, features of v).
+
+    The projections are tanh(u·W_u) and tanh(v·W_v); subclasses implement `weigh`.
+
+    Args:
+        units: size of the projections. Defaults to the number of features of u.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+    """
+
+    def __init__(self, units: int | None = None, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = None if units is None else check_positive_integer(units, "units")
+
+    def weigh(
+        self, u: Tensor, v: Tensor, values: Tensor, mask_v: Tensor | None, return_scores: bool
+    ) -> Any:
+        """Attend from projected u to projected v: (B, T, V), or that and the weights (B, T, S)."""
+        raise NotImplementedError
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Create the projections."""
+        check_pair(inputs_shape, same_features=False)
+        units = self.units or inputs_shape[0][-1]
+        self.u_projection, self.v_projection = (
+            Dense(units, activation="tanh", use_bias=False, dtype=self.dtype_policy, name=name)
+            for name in ("u_projection", "v_projection")
+        )
+        self.u_projection.build(inputs_shape[0])
+        self.v_projection.build(inputs_shape[1])
+
+    def attend(
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+    ) -> Any:
+        """Return the weighted sums of v, with masked rows of u set to 0."""
+        scored = options["return_scores"]
+        results = self.weigh(self.u_projection(a), self.v_projection(b), b, mask_b, scored)
+        mark_visible(None if mask_a is None else keras.ops.expand_dims(mask_a, -1))
+        cleared = tuple(zero_padding(x, mask_a) for x in (results if scored else [results]))
+        return cleared if scored else cleared[0]
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
+        """Return the mask of u."""
+        return None if mask is None else mask[0]
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
+        """Return (B, T, features of v)."""
+        return (*inputs_shape[0][:-1], inputs_shape[1][-1])
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "units": self.units}

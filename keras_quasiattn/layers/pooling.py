@@ -1,0 +1,499 @@
+"""Attention that pools a sequence into one vector: all of it, with gates, or within a window."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.attention.gated import gated_softmax
+from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.backend import maximum, tanh
+from keras_quasiattn.core.masks import (
+    as_boolean_mask,
+    check_sequence_mask,
+    combine_masks,
+    largest,
+    masked_mean,
+    masked_softmax,
+    sequence_mask,
+    zero_masked,
+    zero_padding,
+)
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.recording import record
+from keras_quasiattn.core.tensors import (
+    as_dtype,
+    check_choice,
+    check_rank,
+    compute_dtype,
+    project,
+    weighted_sum,
+)
+from keras_quasiattn.layers.dense import Dense
+
+Tensor = Any
+
+
+def position_scores(states: Tensor, kernel: Tensor) -> Tensor:
+    """e_t = kernelᵀ·tanh(h_t): (..., D) and (D,) → (...); float64 if both are, else float32."""
+    dtype = compute_dtype(states, kernel)
+    return project(tanh(ops.cast(states, dtype)), ops.cast(kernel, dtype))
+
+
+def soft_attention(
+    states: Tensor,
+    kernel: Tensor,
+    mask: Tensor | None = None,
+    *,
+    gates: Tensor | None = None,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Pool a sequence with weights computed from its own states.
+
+    e_t = kernelᵀ·tanh(h_t);  α = softmax(e) over the positions that `mask` shows;  r = Σ_t α_t·h_t
+
+    With gates, α is `ops.gated_softmax` of e. A masked position has weight exactly 0 and its
+    content has no effect; a sequence with every position masked gives all zeros. Weights are
+    computed in float32 for 16-bit inputs.
+
+    Args:
+        states: (B, T, D), h.
+        kernel: (D,).
+        mask: boolean (or 0/1 integer) (B, T), True = real.
+        gates: (B, T) in [0, 1]; default: all open.
+        return_scores: also return α.
+
+    Returns:
+        r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
+
+    Raises:
+        ValueError: a float mask, or sizes that do not match.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> h = np.array([[[1.0], [3.0], [9.0]]], "float32")
+    >>> np.asarray(ops.soft_attention(h, np.zeros(1, "float32"), np.array([[1, 1, 0]]))).tolist()
+    [[2.0]]
+
+    Source: Zhou et al. 2016, "Attention-Based Bidirectional LSTM", eqs. 9–11; gates: Xue et al.
+    2019, eqs. 3 and 9.
+    """
+    states, kernel = check_states(states, kernel)
+    mask = as_boolean_mask(mask, "mask")
+    states = zero_padding(states, mask)
+    scores = position_scores(states, kernel)  # (B, T)
+    weights = masked_softmax(scores, mask) if gates is None else gated_softmax(scores, gates, mask)
+    record("weights", weights, mask, "weights")
+    return _pooled(weights, states, return_scores)
+
+
+def local_attention(
+    states: Tensor,
+    kernel: Tensor,
+    center: Tensor,
+    mask: Tensor | None = None,
+    *,
+    window: int = 10,
+    return_scores: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Pool the part of a sequence around a position given for each example.
+
+    p = S·center;  α_s = softmax(e)_s over real positions s with |s − p| ≤ D, times
+    exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
+
+    D is the window and e the scores of `ops.soft_attention`. As in the source, α is not normalised
+    again after the Gaussian. S and s count real positions only, so padding has no effect, wherever
+    it is. A sequence without real positions gives all zeros.
+
+    Args:
+        states: (B, T, D).
+        kernel: (D,).
+        center: (B,), the centre of the window, as a fraction of the length between 0 and 1.
+        mask: boolean (or 0/1 integer) (B, T), True = real.
+        window: D, the number of positions on each side.
+        return_scores: also return α.
+
+    Returns:
+        r (B, D) in the dtype of `states`, or (r, α) with α (B, T).
+
+    Raises:
+        ValueError: a float mask, or sizes that do not match.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn import ops
+    >>> h = np.ones((1, 7, 2), "float32")
+    >>> _, weights = ops.local_attention(
+    ...     h, np.ones(2, "float32"), np.array([0.5]), window=1, return_scores=True
+    ... )
+    >>> np.asarray(weights, "float64")[0].round(3).tolist()  # p = 3.5
+    [0.0, 0.0, 0.0, 0.303, 0.303, 0.0, 0.0]
+
+    Source: Luong et al. 2015, "Effective Approaches to Attention-based NMT", §3.2 (local-p); Xue
+    et al. 2019.
+    """
+    states, kernel = check_states(states, kernel)
+    mask = as_boolean_mask(mask, "mask")
+    states = zero_padding(states, mask)
+    scores = position_scores(states, kernel)
+    real = ops.ones_like(scores, dtype="bool") if mask is None else mask
+    # count (B, T): real positions up to and including each; length (B,): S; position (B, 1): p.
+    count = ops.cumsum(ops.cast(real, scores.dtype), axis=1)
+    length = ops.sum(ops.cast(real, scores.dtype), axis=1)
+    position = ops.expand_dims(as_dtype(center, scores.dtype) * length, 1)
+    distance = count - 1 - position  # s − p, (B, T)
+    near = combine_masks(real, ops.less_equal(ops.abs(distance), window))
+    bell = ops.exp(-2 * ops.square(zero_masked(distance, near) / window))  # 2σ² = D²/2
+    weights = masked_softmax(scores, near) * bell
+    record("weights", weights, mask, "weights")
+    return _pooled(weights, states, return_scores)
+
+
+def _pooled(weights: Tensor, states: Tensor, return_scores: bool) -> Tensor | tuple[Tensor, Tensor]:
+    output = weighted_sum("bt,btd->bd", weights, states)
+    return (output, ops.cast(weights, states.dtype)) if return_scores else output
+
+
+def check_states(states: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor]:
+    """Return both as tensors; raise a `ValueError` unless they are (B, T, D) and (D,)."""
+    states, kernel = ops.convert_to_tensor(states), ops.convert_to_tensor(kernel)
+    check_rank(states, "states")
+    if len(states.shape) != 3 or tuple(kernel.shape) != (states.shape[-1],):
+        raise ValueError(
+            "`states` must have shape (B, T, D) and `kernel` (D,). "
+            f"Received states.shape={tuple(states.shape)} and kernel.shape={tuple(kernel.shape)}."
+        )
+    return states, kernel
+
+
+Shape = tuple[int | None, ...]
+
+
+class AttentionPooling(QuantizedParts, keras.layers.Layer):
+    """Pool (B, T, D) to (B, D) with the scores e_t = wᵀ·tanh(h_t); subclasses implement `pool`.
+
+    Args:
+        final_tanh: whether to apply tanh to the pooled vector.
+        kernel_initializer: initializer of w.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+    """
+
+    def __init__(
+        self, *, final_tanh: bool = False, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        check_choice(final_tanh, (False, True), "final_tanh")
+        self.final_tanh = final_tanh
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.supports_masking = True
+
+    def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
+        """Return the pooled states (B, D), or those and the weights (B, T)."""
+        raise NotImplementedError
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Create w; raise a `ValueError` unless the inputs are (B, T, D)."""
+        width = check_sequence(inputs_shape, "inputs")
+        # No autocast: scores are computed in float32 or higher precision under every policy.
+        self.kernel = self.add_weight(
+            shape=(width, 1), initializer=self.kernel_initializer, autocast=False, name="kernel"
+        )
+
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Pool `inputs` (B, T, D); see the class."""
+        mask = sequence_mask(mask, "mask", inputs)
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
+        result = self.pool(zero_padding(inputs, mask), mask, return_attention_scores)
+        # (B, D) and (B, T)
+        context, weights = result if return_attention_scores else (result, None)
+        context = self.finish(context)
+        return (context, weights) if return_attention_scores else context
+
+    @property
+    def score_kernel(self) -> Tensor:
+        """w, (D,)."""
+        return ops.squeeze(ops.convert_to_tensor(self.kernel), 1)  # (D, 1) to (D,)
+
+    def finish(self, context: Tensor) -> Tensor:
+        """Turn the pooled states into the layer's output."""
+        return tanh(context) if self.final_tanh else context
+
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
+        """Return None: the output has no positions to mask."""
+        return None
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, D)."""
+        return (inputs_shape[0], inputs_shape[-1])
+
+    def compute_output_spec(
+        self, inputs: Tensor, mask: Tensor | None = None, return_attention_scores: bool = False
+    ) -> Any:
+        """Return the symbolic output (B, D), and weights (B, T)."""
+        check_sequence_mask(mask, "mask", inputs)
+        output = keras.KerasTensor(
+            self.compute_output_shape(inputs.shape), dtype=self.compute_dtype
+        )
+        if not return_attention_scores:
+            return output
+        return output, keras.KerasTensor(inputs.shape[:2], dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {
+            **super().get_config(),
+            "final_tanh": self.final_tanh,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class SoftAttention(AttentionPooling):
+    """Pool a sequence to a mean of its states, weighted by a softmax of scores of the states.
+
+    e_t = wᵀ·tanh(h_t);  α = softmax(e);  r = Σ_t α_t·h_t
+
+    A masked position has a weight of exactly 0, and nothing stored there, NaN included, affects the
+    output. A sequence with nothing to attend to gives exact zeros. The output carries no mask.
+
+    Args:
+        final_tanh: whether the output is tanh(r), as in Zhou et al. (eq. 12). By default it is r,
+            as in eq. 1 of the GA-Net paper; that paper's gated attention with all gates open is
+            then this layer.
+        kernel_initializer: initializer of w. Defaults to "glorot_uniform".
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: (B, T, D), h.
+        mask: boolean (or 0/1 integer) (B, T), True = real position. Defaults to the mask Keras
+            attached to `inputs`.
+        return_attention_scores: whether to return α, too.
+
+    Returns:
+        (B, D); with `return_attention_scores`, a tuple of that and α (B, T).
+
+    Raises:
+        ValueError: a float mask, or inputs that are not (B, T, D).
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import SoftAttention
+    >>> h = np.ones((2, 4, 8), "float32")
+    >>> output, weights = SoftAttention()(h, return_attention_scores=True)
+    >>> tuple(output.shape), np.asarray(weights)[0].tolist()
+    ((2, 8), [0.25, 0.25, 0.25, 0.25])
+
+    Source: Zhou et al. 2016, "Attention-Based Bidirectional Long Short-Term Memory Networks",
+    eqs. 9–12.
+    """
+
+    def __init__(
+        self, *, final_tanh: bool = False, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(final_tanh=final_tanh, kernel_initializer=kernel_initializer, **kwargs)
+
+    def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
+        """Pool all real positions by soft attention."""
+        return soft_attention(states, self.score_kernel, mask, return_scores=return_scores)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class LocalAttention(AttentionPooling):
+    """Pool the part of a sequence around a predicted position (local-p).
+
+    p = S·sigmoid(vᵀ·tanh(W·h_last));  e_s = wᵀ·tanh(h_s);
+    α_s = softmax(e)_s over |s − p| ≤ D, times exp(−(s − p)²/(2σ²)), σ = D/2;  r = Σ_s α_s·h_s
+
+    S is the number of real positions. h_last is the state at the last of them; it stands in for the
+    decoder state used in the paper. The scores are as in `SoftAttention`, so the two layers
+    differ only in where they attend. Masked positions get weight exactly 0, and values there, NaN
+    included, have no effect. A sequence with nothing to attend to gives exactly 0. The layer
+    consumes the mask: its output has none.
+
+    Args:
+        window: D, number of positions on each side of p. Defaults to 10.
+        final_tanh: whether the output is tanh(r). Defaults to False, as in `SoftAttention`.
+        kernel_initializer: initializer of w, W and v. Defaults to "glorot_uniform".
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: (B, T, D), h.
+        mask: boolean (or 0/1 integer) (B, T), True = real. Defaults to the mask Keras attached to
+            `inputs`.
+        return_attention_scores: also return α, which sums to less than 1.
+
+    Returns:
+        (B, D), or that and α (B, T).
+
+    Raises:
+        ValueError: the window is not a positive integer, the mask holds floats, or the inputs are
+            not (B, T, D).
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import LocalAttention
+    >>> h = np.ones((2, 50, 8), "float32")
+    >>> output, weights = LocalAttention(window=3)(h, return_attention_scores=True)
+    >>> tuple(output.shape), int((np.asarray(weights)[0] > 0).sum()) <= 7
+    ((2, 8), True)
+
+    Source: Luong et al. 2015, §3.2 (local-p), as Xue et al. 2019 use it for classification.
+    """
+
+    def __init__(
+        self,
+        window: int = 10,
+        *,
+        final_tanh: bool = False,
+        kernel_initializer: Any = "glorot_uniform",
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(final_tanh=final_tanh, kernel_initializer=kernel_initializer, **kwargs)
+        self.window = check_positive_integer(window, "window")
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Create w, W and v."""
+        super().build(inputs_shape)
+        width: Any = inputs_shape[-1]
+        self.hidden = self._dense(width, "hidden", "tanh", inputs_shape)
+        self.center = self._dense(1, "center", None, inputs_shape)
+
+    def _dense(self, units: int, name: str, activation: Any, inputs_shape: Shape) -> Dense:
+        dense = Dense(
+            units,
+            activation=activation,
+            use_bias=False,
+            kernel_initializer=self.kernel_initializer.clone(),
+            dtype=self.dtype_policy,
+            name=name,
+        )
+        dense.build((inputs_shape[0], inputs_shape[-1]))
+        return dense
+
+    def pool(self, states: Tensor, mask: Tensor | None, return_scores: bool) -> Any:
+        """Apply local attention around the position predicted from the last real state."""
+        last = self._last_state(states, mask)  # (B, D)
+        # (B, 1). At least float32: p is a position, and 16 bits cannot resolve long texts.
+        center = ops.sigmoid(ops.cast(self.center(self.hidden(last)), self._center_dtype))
+        return local_attention(
+            states,
+            self.score_kernel,
+            ops.squeeze(center, 1),
+            mask,
+            window=self.window,
+            return_scores=return_scores,
+        )
+
+    @property
+    def _center_dtype(self) -> str:
+        return "float64" if self.compute_dtype == "float64" else "float32"
+
+    def _last_state(self, states: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the state at the last real position, (B, D); zeros if there is none."""
+        real = ops.ones_like(states[..., 0], dtype="int32")
+        if mask is not None:
+            real = ops.cast(mask, "int32")
+        total = ops.sum(real, axis=1, keepdims=True)  # (B, 1)
+        # (B, T). A masked sum instead of an index, which would fail for a sequence of length 0.
+        is_last = ops.logical_and(real > 0, ops.equal(ops.cumsum(real, axis=1), total))
+        return ops.einsum("bt,btd->bd", ops.cast(is_last, states.dtype), states)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "window": self.window}
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class MaskedPooling(keras.layers.Layer):
+    """Pool a sequence over its real positions; a sequence with none gives zeros, not NaN.
+
+    mean: Σ_l mask[l]·x[l] / Σ_l mask[l];  sum: Σ_l mask[l]·x[l];
+    max: the largest x[l] with mask[l]
+
+    For 16-bit inputs, sums and means are computed in float32. The output carries no mask.
+
+    Args:
+        mode: "mean", "sum" or "max".
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: (B, L, features).
+        mask: boolean (or 0/1 integer) (B, L), True = real position. Defaults to the mask Keras
+            attached to `inputs`.
+
+    Returns:
+        (B, features).
+
+    Raises:
+        ValueError: an unknown mode, a float mask, or inputs that are not (B, L, features).
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import MaskedPooling
+    >>> x = np.array([[[1.0], [3.0], [100.0]]], "float32")
+    >>> np.asarray(MaskedPooling()(x, mask=np.array([[True, True, False]]))).tolist()
+    [[2.0]]
+    """
+
+    def __init__(self, mode: str = "mean", **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        check_choice(mode, ("mean", "sum", "max"), "mode")
+        self.mode = mode
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Check the shape of the inputs; there are no weights."""
+        if len(inputs_shape) != 3:
+            raise ValueError(
+                "`inputs` must have shape (batch, length, features). "
+                f"Received: inputs.shape={tuple(inputs_shape)}"
+            )
+
+    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Pool `inputs` (B, L, features) to (B, features)."""
+        mask = sequence_mask(mask, "mask", inputs)
+        inputs = ops.cast(inputs, self.compute_dtype)  # Keras does not cast integers
+        if self.mode == "max":
+            return self._maximum(inputs, mask)
+        precise = ops.cast(inputs, "float64" if self.compute_dtype == "float64" else "float32")
+        if self.mode == "sum":
+            pooled = ops.sum(zero_padding(precise, mask), axis=1)  # (B, features)
+        else:
+            positions = None if mask is None else ops.expand_dims(mask, -1)  # (B, L, 1)
+            pooled = ops.squeeze(masked_mean(precise, positions, axis=1), 1)  # (B, features)
+        return ops.cast(pooled, inputs.dtype)
+
+    def _maximum(self, inputs: Tensor, mask: Tensor | None) -> Tensor:
+        real = ops.ones_like(inputs[..., :1], dtype="bool")  # (B, L, 1)
+        if mask is not None:
+            real = ops.logical_and(real, ops.expand_dims(mask, -1))
+        pooled = largest(  # (B, features)
+            ops.where(real, inputs, ops.cast(-math.inf, inputs.dtype)), 1, lowest=-math.inf
+        )
+        # (B, 1): 0 for a sequence without real positions. `zero_masked` would not do: tf2onnx makes
+        # it a product, and 0 · −∞ is NaN.
+        floor = ops.where(
+            ops.any(real, axis=1), ops.cast(-math.inf, inputs.dtype), ops.cast(0, inputs.dtype)
+        )
+        return maximum(pooled, floor)
+
+    def compute_mask(self, inputs: Tensor, mask: Tensor | None = None) -> None:
+        """Return None: the output has no positions left to mask."""
+        return None
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, features)."""
+        return (inputs_shape[0], inputs_shape[-1])
+
+    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
+        """Return the symbolic output (B, features)."""
+        check_sequence_mask(mask, "mask", inputs)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "mode": self.mode}

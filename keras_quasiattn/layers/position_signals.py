@@ -1,0 +1,254 @@
+"""The sinusoidal position signal."""
+
+import math
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.positions import relative_buckets
+from keras_quasiattn.core.tensors import check_choice
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class TimingSignal(keras.layers.Layer):
+    """Add to every position t a fixed vector of sines and cosines of t.
+
+    signal[t] = [sin(t·r_0) … sin(t·r_{h−1}), cos(t·r_0) … cos(t·r_{h−1})], h = D // 2,
+    r_i = max_timescale^(−i / (h − 1))
+
+    If D is odd, the last feature of the signal is 0. There are no weights, so any length works. The
+    layer ignores a mask and passes it on.
+
+    Args:
+        max_timescale: number above 1; the slowest wave has the wavelength 2π·max_timescale.
+            Defaults to 10,000.
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: (B, T, D).
+        start_index: scalar integer, position of the first input. Defaults to 0.
+
+    Returns:
+        (B, T, D).
+
+    Raises:
+        ValueError: `max_timescale` is not a number above 1.
+
+    Example:
+    >>> keras.ops.convert_to_numpy(TimingSignal()(keras.ops.zeros((1, 2, 4))))[0, 0].tolist()
+    [0.0, 0.0, 1.0, 1.0]
+
+    Reference: Vaswani et al. 2017, "Attention Is All You Need", section 3.5, in Tensor2Tensor's
+    order of features.
+    """
+
+    def __init__(self, max_timescale: float = 1e4, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        if not isinstance(max_timescale, (int, float)) or not max_timescale > 1:
+            raise ValueError(
+                "`max_timescale` must be a number above 1. "
+                f"Received: max_timescale={max_timescale!r}"
+            )
+        self.supports_masking = True
+        self.max_timescale = max_timescale
+
+    def call(self, inputs: Tensor, start_index: Any = 0) -> Tensor:
+        """Add the signal; see the class."""
+        length, width = ops.shape(inputs)[1], inputs.shape[-1]
+        half = width // 2
+        # float32 throughout: float16 cannot tell positions above 2048 apart.
+        positions = ops.cast(
+            ops.arange(length, dtype="int32") + ops.cast(start_index, "int32"), "float32"
+        )
+        rates = ops.exp(
+            ops.arange(half, dtype="float32") * (-math.log(self.max_timescale) / max(half - 1, 1))
+        )
+        angles = ops.expand_dims(positions, 1) * ops.expand_dims(rates, 0)  # (T, D // 2)
+        signal = ops.concatenate([ops.sin(angles), ops.cos(angles)], axis=-1)  # (T, 2·(D // 2))
+        signal = ops.pad(signal, [[0, 0], [0, width % 2]])  # (T, D)
+        return inputs + ops.cast(ops.expand_dims(signal, 0), inputs.dtype)
+
+    def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """Return the shape of the inputs."""
+        return tuple(inputs_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "max_timescale": self.max_timescale}
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class StepSignal(keras.layers.Layer):
+    """Add a learned vector for the current step to every position.
+
+    output = x + √D·table[step], table drawn from N(0, 1/D)
+
+    The layer ignores a mask and passes it on.
+
+    Args:
+        num_steps: positive integer, the number of steps.
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        inputs: (B, T, D).
+        step: Python integer in [0, num_steps).
+
+    Returns:
+        (B, T, D).
+
+    Raises:
+        ValueError: `num_steps` is not a positive integer, or `step` is out of range.
+
+    Example:
+    >>> StepSignal(num_steps=4)(keras.ops.zeros((1, 2, 8)), step=3).shape == (1, 2, 8)
+    True
+
+    Reference: Dehghani et al. 2019, "Universal Transformers", section 2.1, learned as in
+    Tensor2Tensor.
+    """
+
+    def __init__(self, num_steps: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True
+        self.num_steps = check_positive_integer(num_steps, "num_steps")
+
+    def build(self, inputs_shape: tuple[int | None, ...]) -> None:
+        """Make the table (num_steps, D)."""
+        width = check_sequence(inputs_shape, "inputs")
+        self.table = self.add_weight(
+            name="table",
+            shape=(self.num_steps, width),
+            initializer=keras.initializers.RandomNormal(stddev=width**-0.5),
+        )
+
+    def call(self, inputs: Tensor, step: int) -> Tensor:
+        """Add the vector of `step`; see the class."""
+        if not 0 <= step < self.num_steps:
+            raise ValueError(f"`step` must be in [0, {self.num_steps}). Received: step={step!r}")
+        return inputs + self.table[step] * inputs.shape[-1] ** 0.5
+
+    def compute_output_shape(self, inputs_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """Return the shape of the inputs."""
+        return tuple(inputs_shape)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "num_steps": self.num_steps}
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class RelativePositionBias(keras.layers.Layer):
+    """Learns what the distance between query and key adds to the scores of each head, as in T5.
+
+    bias[n, t, s] = table[bucket(s − t), n]
+
+    Near distances have a bucket each; farther ones share buckets that widen with the logarithm of
+    the distance, and from `max_distance` on all share the last. The result is for the
+    `attention_bias` of a multi-head layer; one such layer may serve all blocks, as in T5. The table
+    starts at 0, where it changes nothing.
+
+    Args:
+        num_heads: positive integer N.
+        num_buckets: rows of the table. Defaults to 32.
+        max_distance: distance at which the last bucket begins. Defaults to 128.
+        bidirectional: whether keys ahead of the query have half of the buckets to themselves; if
+            not, as in a decoder, they count as distance 0. Defaults to True.
+        **kwargs: `name`, `dtype`, `trainable`.
+
+    Call arguments:
+        query: (B, T, ...), of which only the length counts. Or the integer T, which Keras takes by
+            name only: `layer(query=5, key=7)`.
+        key: (B, S, ...), or S. Defaults to `query`.
+
+    Returns:
+        (N, T, S) in the compute dtype.
+
+    Raises:
+        ValueError: a number is not a positive integer, `num_buckets` is odd with `bidirectional` or
+            below 2 for each direction, or `max_distance` is not above half of those.
+
+    Example:
+    >>> from keras_quasiattn.layers import MultiHeadCoDA, RelativePositionBias
+    >>> x = keras.ops.ones((2, 5, 16))
+    >>> bias = RelativePositionBias(num_heads=2)(x)
+    >>> tuple(bias.shape), tuple(MultiHeadCoDA(2, 8)(x, x, attention_bias=bias).shape)
+    ((2, 5, 5), (2, 5, 16))
+
+    Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning with a Unified
+    Text-to-Text Transformer", section 2.1, and its code.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+        bidirectional: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.supports_masking = True  # the bias of a masked pair does not matter
+        self.num_heads = check_positive_integer(num_heads, "num_heads")
+        self.num_buckets = check_positive_integer(num_buckets, "num_buckets")
+        self.max_distance = check_positive_integer(max_distance, "max_distance")
+        check_choice(bidirectional, (False, True), "bidirectional")
+        self.bidirectional = bidirectional
+        directions = 2 if bidirectional else 1
+        if num_buckets % directions or num_buckets < 2 * directions:
+            right = "even and at least 4" if bidirectional else "at least 2"
+            raise ValueError(
+                f"`num_buckets` must be {right}. "
+                f"Received: num_buckets={num_buckets}, bidirectional={bidirectional}"
+            )
+        near = num_buckets // directions // 2
+        if max_distance <= near:
+            raise ValueError(
+                f"`max_distance` must be above {near}, the number of distances with a bucket each. "
+                f"Received: max_distance={max_distance}, num_buckets={num_buckets}"
+            )
+
+    def build(self, query_shape: Any = None, key_shape: Any = None) -> None:
+        """Make the table; the shapes do not matter."""
+        self.table = self.add_weight(
+            shape=(self.num_buckets, self.num_heads),
+            initializer="zeros",
+            autocast=False,
+            name="table",
+        )
+
+    def call(self, query: Any, key: Any = None) -> Tensor:
+        """Return the bias; see the class."""
+        target, source = _length(query), _length(query if key is None else key)
+        # One value per offset, −T … S − 1, of which each pair takes its own.
+        offsets = ops.arange(target + source, dtype="int32") - target
+        buckets = relative_buckets(offsets, self.num_buckets, self.max_distance, self.bidirectional)
+        values = ops.take(ops.transpose(self.table), buckets, axis=1)  # (N, T + S)
+        rows = ops.expand_dims(ops.arange(target, dtype="int32"), 1)
+        places = ops.arange(source, dtype="int32") - rows + target  # (T, S)
+        bias = ops.take(values, ops.reshape(places, (-1,)), axis=1)  # (N, T · S)
+        bias = ops.reshape(bias, (self.num_heads, target, source))
+        return ops.cast(bias, self.compute_dtype)
+
+    def compute_mask(self, *args: Any, **kwargs: Any) -> None:
+        """Return None: the bias has no positions to mask."""
+
+    def compute_output_spec(self, query: Any, key: Any = None) -> Any:
+        """Return the symbolic bias (N, T, S)."""
+        lengths = (
+            one if isinstance(one, int) else one.shape[1]
+            for one in (query, query if key is None else key)
+        )
+        return keras.KerasTensor((self.num_heads, *lengths), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        names = ("num_heads", "num_buckets", "max_distance", "bidirectional")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+def _length(x: Any) -> Any:
+    return x if isinstance(x, int) else ops.shape(x)[1]

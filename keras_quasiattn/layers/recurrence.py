@@ -1,0 +1,190 @@
+"""Initializer for the recurrent kernels of LSTMs and GRUs."""
+
+import weakref
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_quasiattn.core.arguments import check_positive_integer, check_rate, check_sequence
+from keras_quasiattn.core.masks import check_sequence_mask, sequence_mask, zero_padding
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class OrthogonalInitializer(keras.initializers.Orthogonal):
+    """`keras.initializers.Orthogonal` for every dtype: 16-bit kernels are drawn in float32.
+
+    PyTorch has no QR decomposition in float16 and bfloat16. In float32 and float64 the values are
+    the same as Keras'. That holds for a global seed too if a layer gets this class instead of an
+    instance: the layer then creates the instance at the point where it would create Keras' own.
+
+    >>> kernel = OrthogonalInitializer(seed=1)((2, 2), dtype="float16")
+    >>> np.round(kernel @ keras.ops.transpose(kernel), 2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+
+    def __call__(self, shape: tuple[int, ...], dtype: Any = None) -> Tensor:
+        """Return a tensor of `shape`."""
+        dtype = keras.backend.standardize_dtype(dtype)
+        drawn = super().__call__(
+            shape, dtype=dtype if dtype in ("float32", "float64") else "float32"
+        )
+        return ops.cast(drawn, dtype)
+
+
+def with_one_real_position(mask: Tensor) -> Tensor:
+    """Return `mask` (B, T) with the first position of fully masked rows set to True.
+
+    cuDNN rejects rows without real positions. The caller must discard what is computed at the added
+    positions.
+
+    >>> with_one_real_position(np.array([[False, True], [False, False]])).numpy().tolist()
+    [[False, True], [True, False]]
+    """
+    # (B, T): True at position 0 only
+    first = ops.equal(ops.cumsum(ops.ones_like(mask, dtype="int32"), axis=1), 1)
+    return ops.logical_or(mask, ops.logical_and(first, ~ops.any(mask, axis=1, keepdims=True)))
+
+
+def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers.Bidirectional:
+    """Wrap a recurrent layer in Keras' `Bidirectional`, safely also while a model is loaded.
+
+    Keras copies `recurrent` through its configuration. While it loads a model, it takes everything
+    serialized at one memory address for one object. If `recurrent` were freed, the next layer
+    created at its address would get the same copy for both directions, which Keras rejects. So
+    `recurrent` is kept alive as long as the returned layer.
+
+    Args:
+        recurrent: a layer without weights yet.
+        options: arguments of Keras' `Bidirectional`.
+
+    Returns:
+        The layer, without weights yet: (B, T, D) to (B, T, 2·units), or whatever `recurrent` and
+        `merge_mode` define.
+    """
+    layer = keras.layers.Bidirectional(recurrent, **options)
+    weakref.finalize(layer, lambda kept: None, recurrent).atexit = False
+    return layer
+
+
+def run_recurrent(
+    recurrent: keras.layers.Layer, inputs: Tensor, mask: Tensor | None, training: bool | None = None
+) -> Tensor:
+    """Run a recurrent layer that returns sequences: states (B, T, units), 0 at masked positions.
+
+    Masked positions are skipped, as if they were deleted. B and T may be 0, which Keras' own layers
+    reject, and rows may be fully masked, which cuDNN rejects.
+
+    Args:
+        recurrent: a built layer, possibly bidirectional.
+        inputs: (B, T, D), zeros at masked positions.
+        mask: boolean (B, T), True = real; or None.
+        training: as in Keras.
+    """
+    row = int(inputs.shape[0] == 0)  # an empty batch is padded to one row
+    if mask is None:
+        if inputs.shape[1] and not row:
+            return recurrent(inputs, training=training)
+        mask = ops.ones_like(inputs[..., 0], dtype="bool")
+    extra = 0 if inputs.shape[1] else 1  # 1 if T is 0 or unknown
+    read, real = (
+        ops.pad(inputs, ((0, row), (0, extra), (0, 0))),
+        ops.pad(mask, ((0, row), (0, extra))),
+    )
+    # (B + row, T + extra, features)
+    states = recurrent(read, mask=with_one_real_position(real), training=training)
+    return zero_padding(states[: -row or None, : -extra or None], mask)
+
+
+Shape = tuple[int | None, ...]
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class BidirectionalGRU(QuantizedParts, keras.layers.Layer):
+    """Read a sequence in both directions.
+
+    h_t = [GRU→(x)_t; GRU←(x)_t], where x has passed a dropout that drops a feature at all positions
+    or at none
+
+    The GRUs skip masked positions. States there are exactly 0, and values there, NaN included, have
+    no effect. The output keeps the mask.
+
+    Args:
+        units: size of the states of each direction.
+        dropout: dropout rate in [0, 1).
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: (B, T, features).
+        mask: boolean (or 0/1 integer) (B, T), True = real.
+        training: whether to apply dropout.
+
+    Returns:
+        (B, T, 2·units).
+
+    Raises:
+        ValueError: an argument is out of range, the inputs are not (B, T, features), or the mask
+            holds floats.
+
+    Example:
+    >>> tuple(BidirectionalGRU(4)(np.ones((2, 5, 3), "float32")).shape)
+    (2, 5, 8)
+
+    Source: Cho et al. 2014; the dropout: Gal and Ghahramani 2016, "A Theoretically Grounded
+    Application of Dropout in Recurrent Neural Networks", on the inputs.
+    """
+
+    def __init__(self, units: int, dropout: float = 0.0, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = check_positive_integer(units, "units")
+        self.dropout = check_rate(dropout, "dropout")
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Create the dropout and the GRUs of both directions."""
+        width = check_sequence(inputs_shape, "inputs")
+        dtype = self.dtype_policy
+        self.input_dropout = keras.layers.Dropout(
+            self.dropout, noise_shape=(None, 1, None), dtype=dtype, name="input_dropout"
+        )
+        self.recurrent = bidirectional(
+            keras.layers.GRU(
+                self.units,
+                recurrent_initializer=OrthogonalInitializer,
+                return_sequences=True,
+                dtype=dtype,
+                name="gru",
+            ),
+            dtype=dtype,
+            name="recurrent",
+        )
+        self.recurrent.build((inputs_shape[0], None, width))
+
+    def call(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Tensor:
+        """Return the states of both directions; see the class."""
+        mask = sequence_mask(mask, "mask", inputs)
+        x = zero_padding(keras.ops.cast(inputs, self.compute_dtype), mask)
+        # (B, T, D) to (B, T, 2·units)
+        return run_recurrent(
+            self.recurrent, self.input_dropout(x, training=training), mask, training
+        )
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, T, 2·units)."""
+        return (*inputs_shape[:-1], 2 * self.units)
+
+    def compute_output_spec(
+        self, inputs: Tensor, mask: Tensor | None = None, training: bool | None = None
+    ) -> Any:
+        """Return symbolic states (B, T, 2·units)."""
+        check_sequence_mask(mask, "mask", inputs)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "units": self.units, "dropout": self.dropout}

@@ -1,1 +1,0 @@
-"""Building blocks of the layers: base classes, checks, projections and the mechanism registry."""

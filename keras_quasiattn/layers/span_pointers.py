@@ -1,0 +1,243 @@
+"""Predicts where an answer span starts and ends, by attention to the passage."""
+
+from typing import Any
+
+import keras
+
+from keras_quasiattn.attention.softmax import attend
+from keras_quasiattn.core.arguments import check_positive_integer, check_sequence
+from keras_quasiattn.core.masks import check_sequence_mask, sequence_mask, zero_padding
+from keras_quasiattn.core.quantized_parts import QuantizedParts
+from keras_quasiattn.core.tensors import project
+from keras_quasiattn.layers.dense import Dense
+from keras_quasiattn.layers.pair_attention import PairAttention, Shape, check_pair
+from keras_quasiattn.layers.pooling import position_scores
+from keras_quasiattn.layers.recurrence import BidirectionalGRU, OrthogonalInitializer
+
+Tensor = Any
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class AttentiveSpanPointer(PairAttention):
+    """Compute two logits per passage position: that an answer span starts or ends there.
+
+    h₀ = Σ_s softmax_s(v_q·tanh(q_s·W_q))·q_s;  start_t = v·tanh(p_t·W_p + h₀·W_h);
+    h₁ = GRU(Σ_t softmax_t(start)·p_t, h₀);  end_t = v·tanh(p_t·W_p + h₁·W_h)
+
+    Masked positions of both sequences get weight exactly 0, and values there, NaN included, have no
+    effect. The logits of masked passage rows are exactly 0, so a softmax over the logits must apply
+    the mask. The output keeps the mask of the passage.
+
+    Args:
+        units: size of the tanh layers.
+        kernel_initializer: initializer of every kernel except in the GRU.
+        **kwargs: arguments of `keras.layers.Layer`, such as `name` and `dtype`.
+
+    Call arguments:
+        inputs: [p, q] with p (B, T, features) and q (B, S, features); the numbers of features may
+            differ.
+        mask: [mask_p, mask_q], each None or boolean (or 0/1 integer) of shape (B, T) and (B, S),
+            True = real. Defaults to the masks that Keras attached to the inputs.
+
+    Returns:
+        (B, T, 2): start, end.
+
+    Raises:
+        ValueError: `units` is not a positive integer, the inputs are not two tensors
+            (B, length, features), or a mask holds floats.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import AttentiveSpanPointer
+    >>> p, q = np.ones((2, 3, 8), "float32"), np.ones((2, 5, 4), "float32")
+    >>> tuple(AttentiveSpanPointer(units=6)([p, q]).shape)
+    (2, 3, 2)
+
+    Source: Wang et al. 2017, "Gated Self-Matching Networks for Reading Comprehension and Question
+    Answering", eqs. 9–11; Vinyals et al. 2015, "Pointer Networks".
+    """
+
+    def __init__(
+        self, units: int, *, kernel_initializer: Any = "glorot_uniform", **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.units = check_positive_integer(units, "units")
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+
+    def build(self, inputs_shape: list[Shape]) -> None:
+        """Create the kernels and score vectors of the tanh layers, and the GRU cell."""
+        check_pair(inputs_shape, same_features=False)
+        passage, question = (shape[-1] for shape in inputs_shape)
+        self._kernels = {
+            name: self.add_weight(
+                shape=shape, initializer=self.kernel_initializer.clone(), name=name
+            )
+            for name, shape in (
+                ("question_kernel", (question, self.units)),
+                ("passage_kernel", (passage, self.units)),
+                ("state_kernel", (question, self.units)),
+            )
+        }
+        self._scores = {
+            name: self.add_weight(
+                shape=(self.units, 1),
+                initializer=self.kernel_initializer.clone(),
+                autocast=False,
+                name=name,
+            )
+            for name in ("question_score", "passage_score")
+        }
+        self.recurrent_cell = keras.layers.GRUCell(
+            question,
+            recurrent_initializer=OrthogonalInitializer,
+            dtype=self.dtype_policy,
+            name="recurrent_cell",
+        )
+        self.recurrent_cell.build((inputs_shape[0][0], passage))
+
+    def call(  # type: ignore[override]  # without `return_attention_scores`
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+    ) -> Tensor:
+        """Compute the logits; see the class."""
+        return super().call(inputs, mask, training)
+
+    def attend(
+        self, a: Tensor, b: Tensor, mask_a: Tensor | None, mask_b: Tensor | None, **options: Any
+    ) -> Any:
+        """Return the logits of start and end, (B, T, 2)."""
+
+        def multiply(x: Tensor, kernel: Any) -> Tensor:
+            return project(x, keras.ops.convert_to_tensor(kernel))
+
+        scores = self._score(multiply(b, self._kernels["question_kernel"]), "question_score")
+        state = _pooled(scores, b, mask_b)  # scores (B, S); h₀ (B, features of q)
+        projected = multiply(a, self._kernels["passage_kernel"])  # (B, T, units)
+
+        def pointed(state: Tensor) -> Tensor:
+            of_state = keras.ops.expand_dims(multiply(state, self._kernels["state_kernel"]), 1)
+            return self._score(projected + of_state, "passage_score")
+
+        start = pointed(state)  # (B, T)
+        _, (state,) = self.recurrent_cell(_pooled(start, a, mask_a), [state])
+        logits = keras.ops.stack([start, pointed(state)], axis=-1)
+        return zero_padding(keras.ops.cast(logits, a.dtype), mask_a)
+
+    def _score(self, x: Tensor, name: str) -> Tensor:
+        """Score (B, L, units) with one of the score vectors: (B, L), at least float32."""
+        return position_scores(
+            x, keras.ops.squeeze(keras.ops.convert_to_tensor(self._scores[name]), 1)
+        )
+
+    def compute_mask(self, inputs: list[Tensor], mask: list[Tensor | None] | None = None) -> Any:
+        """Return the mask of the passage."""
+        return None if mask is None else mask[0]
+
+    def compute_output_shape(self, inputs_shape: list[Shape]) -> Any:
+        """Return (B, T, 2)."""
+        return (*inputs_shape[0][:-1], 2)
+
+    def compute_output_spec(  # type: ignore[override]
+        self,
+        inputs: list[Tensor],
+        mask: list[Tensor | None] | None = None,
+        training: bool | None = None,
+    ) -> Any:
+        """Return symbolic logits (B, T, 2)."""
+        return super().compute_output_spec(inputs, mask, training)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+        }
+
+
+def _pooled(scores: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+    """Pool values (B, L, V) to (B, V), weighted by the softmax of the scores (B, L)."""
+    # Attention with a single query: scores and mask are (B, 1, L).
+    rows = None if mask is None else keras.ops.expand_dims(mask, 1)
+    return keras.ops.squeeze(attend(keras.ops.expand_dims(scores, 1), values, rows), 1)
+
+
+@keras.saving.register_keras_serializable(package="keras_quasiattn")
+class RecurrentSpanPointer(QuantizedParts, keras.layers.Layer):
+    """Give each position two logits: that the answer span begins there, and that it ends there.
+
+    h = BiGRU(x);  start = h·w_s;  h' = BiGRU(h);  end = h'·w_e
+
+    There are no biases, since a softmax over the positions cancels them. The recurrent layers skip
+    masked positions, so nothing stored there, NaN included, affects the output. The logits of
+    masked positions are exactly 0: a softmax over the logits must leave them out. The output keeps
+    the mask.
+
+    Args:
+        units: size of the states of each direction.
+        **kwargs: `name`, `dtype` and the like.
+
+    Call arguments:
+        inputs: (B, T, features).
+        mask: boolean (or 0/1 integer) (B, T), True = real position. Defaults to the mask Keras
+            attached to `inputs`.
+
+    Returns:
+        (B, T, 2): start, end.
+
+    Raises:
+        ValueError: units that are not a positive integer, inputs that are not (B, T, features), or
+            a float mask.
+
+    Example:
+    >>> import numpy as np
+    >>> from keras_quasiattn.layers import RecurrentSpanPointer
+    >>> tuple(RecurrentSpanPointer(units=4)(np.ones((2, 5, 8), "float32")).shape)
+    (2, 5, 2)
+
+    Source: Tay et al. 2018, "Densely Connected Attention Propagation for Reading Comprehension",
+    following its published code, which omits the mask.
+    """
+
+    def __init__(self, units: int, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.units = check_positive_integer(units, "units")
+        self.supports_masking = True
+
+    def build(self, inputs_shape: Shape) -> None:
+        """Make both recurrent layers and both logit projections."""
+        check_sequence(inputs_shape, "inputs")
+        dtype, states = self.dtype_policy, (*inputs_shape[:-1], 2 * self.units)
+        self.start_recurrent = BidirectionalGRU(self.units, dtype=dtype, name="start_recurrent")
+        self.start_recurrent.build(inputs_shape)
+        self.end_recurrent = BidirectionalGRU(self.units, dtype=dtype, name="end_recurrent")
+        self.end_recurrent.build(states)
+        self.start_logit, self.end_logit = (
+            Dense(1, use_bias=False, dtype=dtype, name=f"{side}_logit") for side in ("start", "end")
+        )
+        self.start_logit.build(states)
+        self.end_logit.build(states)
+
+    def call(self, inputs: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return the logits; see the class."""
+        mask = sequence_mask(mask, "mask", inputs)
+        start = self.start_recurrent(inputs, mask=mask)  # (B, T, 2·units)
+        end = self.end_recurrent(start, mask=mask)  # (B, T, 2·units)
+        # (B, T, 1) each, joined to (B, T, 2)
+        logits = keras.ops.concatenate([self.start_logit(start), self.end_logit(end)], axis=-1)
+        return zero_padding(logits, mask)
+
+    def compute_output_shape(self, inputs_shape: Shape) -> Shape:
+        """Return (B, T, 2)."""
+        return (*inputs_shape[:-1], 2)
+
+    def compute_output_spec(self, inputs: Tensor, mask: Tensor | None = None) -> Any:
+        """Return symbolic logits (B, T, 2)."""
+        check_sequence_mask(mask, "mask", inputs)
+        return keras.KerasTensor(self.compute_output_shape(inputs.shape), dtype=self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Return every constructor argument."""
+        return {**super().get_config(), "units": self.units}

@@ -1,0 +1,130 @@
+"""Attention by tiles of queries is the function of the whole matrix, gradients included."""
+
+import keras
+import numpy as np
+import pytest
+from tools import run_with_gradients, to_numpy
+
+from keras_quasiattn.attention import ATTENTIONS, by_rows
+from keras_quasiattn.attention.base import for_any_length
+
+NAMES = sorted(ATTENTIONS.keys() - {"coda", "conflict"})  # CoDA has its own tiles
+RANDOM = np.random.default_rng(0)
+QUERY, VALUE = (RANDOM.normal(size=(2, n, 6)).astype("float32") for n in (13, 9))
+MASK = RANDOM.random((2, 13, 9)) > 0.3
+MASK[0, 4] = False  # an empty row
+CALLS = {
+    "plain": {},
+    "pairs": {"attention_mask": MASK},
+    "keys": {"value_mask": np.arange(9) < [[9], [4]]},
+    "causal": {"use_causal_mask": True},
+    "bias": {"attention_bias": RANDOM.normal(size=(3, 13, 9)).astype("float32")},
+    "bias of keys": {"attention_bias": RANDOM.normal(size=(1, 1, 1, 9)).astype("float32")},
+}
+
+
+@pytest.fixture
+def tiles(monkeypatch):
+    """A function that makes tiles of that many rows, and what it tiled."""
+
+    def of(rows):
+        monkeypatch.setattr(by_rows, "LARGE", 0)
+        monkeypatch.setattr(by_rows, "TILE", 2 * 3 * rows * 9)
+        seen = []
+        original = by_rows.map_tiles
+        monkeypatch.setattr(
+            by_rows,
+            "map_tiles",
+            lambda function, count, *more: (seen.append(count), original(function, count, *more))[
+                1
+            ],
+        )
+        return seen
+
+    return of
+
+
+def made(name, **options):
+    keras.utils.set_random_seed(3)
+    layer = ATTENTIONS[name](3, 4, **options)
+    layer.build(QUERY.shape, VALUE.shape)
+    return layer
+
+
+def with_gradients(layer, call, training=None):
+    def run(query, value):
+        return [layer(query, value, training=training, **call)]
+
+    cotangent = np.random.default_rng(1).normal(size=QUERY.shape).astype("float32")
+    outputs, gradients = run_with_gradients(run, [QUERY, VALUE], [cotangent])
+    return [*outputs, *gradients]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_and_gradients_are_those_of_the_whole_matrix(name, tiles):
+    layer = made(name)
+    expected = {key: with_gradients(layer, call) for key, call in CALLS.items()}
+    counted = tiles(rows=4)
+    for key, call in CALLS.items():
+        for got, want in zip(with_gradients(layer, call), expected[key], strict=True):
+            np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5, err_msg=key)
+    assert set(counted) == {4}
+
+
+@pytest.mark.parametrize("name", ["softmax", "differential", "relu"])
+def test_dropout_drops_the_same_weights(name, tiles):
+    expected = with_gradients(made(name, dropout=0.4, seed=1), {}, True)
+    counted = tiles(rows=4)
+    got = with_gradients(made(name, dropout=0.4, seed=1), {}, True)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+    assert counted
+
+
+@pytest.mark.parametrize("name", ["entmax", "null_softmax", "context_guided", "forgetting"])
+def test_weights_learn_as_over_the_whole_matrix(name, tiles):
+    learned = {"entmax": {"alpha": "learned"}, "null_softmax": {"null_score": "learned"}}
+
+    def trained():
+        layer = made(name, **learned.get(name, {}))
+        query, value = keras.Input((13, 6)), keras.Input((9, 6))
+        model = keras.Model([query, value], layer(query, value))
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        model.fit([QUERY, VALUE], QUERY, epochs=2, verbose=0, batch_size=2)
+        return [to_numpy(weight) for weight in layer.weights]
+
+    expected = trained()
+    tiles(rows=4)
+    for one, other in zip(trained(), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_only_large_matrices_are_tiled(monkeypatch):
+    monkeypatch.setattr(by_rows, "LARGE", 100)
+    short, long = keras.KerasTensor((2, 2, 3, 4)), keras.KerasTensor((2, 2, 9, 4))
+
+    def is_tiled(query, key, return_scores=False):
+        return for_any_length(abs, query, key, return_scores=return_scores) is not abs
+
+    assert is_tiled(short, long) and is_tiled(long, short)
+    assert not is_tiled(short, short) and not is_tiled(long, long, return_scores=True)
+
+
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="has graphs of unknown sizes")
+def test_a_graph_of_unknown_lengths_finds_out(tiles):
+    import tensorflow as tf
+
+    layer = made("softmax")
+    expected = with_gradients(layer, {})
+    tiles(rows=4)
+
+    @tf.function(input_signature=[tf.TensorSpec((None, None, 6))] * 2)
+    def run(query, value):
+        with tf.GradientTape() as tape:
+            tape.watch([query, value])
+            output = layer(query, value, training=True)
+        cotangent = np.random.default_rng(1).normal(size=QUERY.shape).astype("float32")
+        return output, *tape.gradient(output, [query, value], output_gradients=cotangent)
+
+    for one, other in zip(run(QUERY, VALUE), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
