@@ -21,6 +21,10 @@ _SPLIT_KEY = 17  # the same for all seeds: a text is held out in every run or in
 
 class _Examples(Protocol):
     @property
+    def columns(self) -> Mapping[str, np.ndarray]:
+        """The texts of the examples, by what they are."""
+
+    @property
     def split_key(self) -> np.ndarray:
         """For each example, the text whose hash decides whether the example is held out."""
 
@@ -47,6 +51,11 @@ class LabelledTexts:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The texts."""
+        return {"text": self.texts}
 
     @property
     def split_key(self) -> np.ndarray:

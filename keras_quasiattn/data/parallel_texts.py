@@ -33,6 +33,11 @@ class ParallelTexts:
         return len(self.source)
 
     @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The source and the target texts."""
+        return {"source": self.source, "target": self.target}
+
+    @property
     def split_key(self) -> np.ndarray:
         """The source texts."""
         return self.source

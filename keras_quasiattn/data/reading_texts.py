@@ -39,6 +39,11 @@ class ReadingTexts:
         return len(self.questions)
 
     @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The questions and the passages."""
+        return {"question": self.questions, "passage": self.passages}
+
+    @property
     def split_key(self) -> np.ndarray:
         """The passages, so that the questions of a passage stay together."""
         return self.passages

@@ -46,6 +46,11 @@ class TextPairs:
         return len(self.labels)
 
     @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Both texts."""
+        return {"first": self.first, "second": self.second}
+
+    @property
     def split_key(self) -> np.ndarray:
         """The first texts, so that a question stays together with its candidates."""
         return self.first
