@@ -49,8 +49,8 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
         yield argument
 
 
-def _model_with_attention(task: Any) -> str:
-    """The task's first model that takes any attention."""
+def _model_with_attention(task: Any, preset: str) -> str:
+    """The task's first model that takes any attention, whatever the preset."""
     options = next(iter(task.presets.values()))
     return next(one for one in task.models if "attention" in options.for_model(one).model)
 
