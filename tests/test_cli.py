@@ -109,6 +109,13 @@ def test_a_task_explains_its_models_presets_and_options(run_cli: Any) -> None:
     assert run_cli("tasks", "mlu", "--preset", "own")[0] == 1
 
 
+def test_the_slowest_model_was_the_usual_one_for_own_texts(run_cli: Any) -> None:
+    _, own, _ = run_cli("tasks", "classify", "--preset", "own")
+    assert "and the model words_gated" in " ".join(own.split())
+    _, published, _ = run_cli("tasks", "classify", "--preset", "trec")
+    assert "and the model bilstm_gated" in " ".join(published.split())
+
+
 def test_every_model_and_option_has_a_sentence_and_no_sentence_is_left_over() -> None:
     described = [tasks.describe(name) for name in tasks.available()]
     models = {model for task in described for model in task.models}

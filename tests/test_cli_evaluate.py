@@ -25,11 +25,12 @@ def test_people_get_a_table_beside_both_baselines_with_intervals(run_cli: Any, o
     assert (code, err) == (0, "")
     title, _, head, model, majority, words, *rest = out.splitlines()
     assert title == "classify, test: 30 examples; in parentheses, the 95% interval"
-    assert head.split() == ["accuracy"]
+    assert head.split() == ["accuracy", "macro", "f1"]
     figures = RunFolder.open(own).metrics()["test"]
     low, high = wilson(figures["accuracy"], 30)
     assert model.split("  ")[0] == str(own)
-    assert model.endswith(f"{figures['accuracy']:.3f} ({low:.3f} to {high:.3f})")
+    told = f"{figures['accuracy']:.3f} ({low:.3f} to {high:.3f})"
+    assert model.split("  ", 1)[1].split("  ") == [told, f"{figures['macro_f1']:.3f}"]
     assert majority.split()[:2] == ["majority", f"{figures['majority_accuracy']:.3f}"]
     assert words.split()[:4] == ["bag", "of", "words", f"{figures['bag_of_words_accuracy']:.3f}"]
     assert any(

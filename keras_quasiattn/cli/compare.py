@@ -50,8 +50,8 @@ def _repeated(arguments: Sequence[str]) -> Iterator[str]:
         yield argument
 
 
-def _model_with_attention(task: Any) -> str:
-    """Return the task's first model that takes any attention."""
+def _model_with_attention(task: Any, preset: str) -> str:
+    """Return the task's first model that takes any attention, whatever the preset."""
     return models_with_attention(task)[0]
 
 

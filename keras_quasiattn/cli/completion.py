@@ -7,6 +7,7 @@ from click.shell_completion import CompletionItem
 
 from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.tasks.catalogue import usual_model
 from keras_quasiattn.tasks.sentences import MODELS, OPTIONS
 
 Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
@@ -49,7 +50,7 @@ def complete_option(
     if found is None:
         return []
     preset = context.params.get("preset") or next(iter(found.presets))
-    model = context.params.get("model") or found.models[0]
+    model = context.params.get("model") or usual_model(found, preset)
     if preset not in found.presets or model not in found.models:
         return []
     options = found.presets[preset].for_model(model).used_options()

@@ -97,6 +97,8 @@ def evaluate(
         click.echo(json.dumps({**whole, **folder.noted}))
     else:
         click.echo(_tables(reached))
+    for line in made.doubts(measured.figures, baselines, name):
+        click.echo(line, err=True)
 
 
 def _baselines(made: "Task", part: str, limit: int | None) -> Any:

@@ -6,7 +6,7 @@ from keras_quasiattn import tasks
 from keras_quasiattn.cli.completion import complete_model, complete_preset, complete_task
 from keras_quasiattn.cli.layout import TaskCommand, write_models_and_presets, write_names
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks.catalogue import chosen_options
+from keras_quasiattn.tasks.catalogue import chosen_options, usual_model
 from keras_quasiattn.tasks.sentences import OPTIONS
 
 
@@ -22,7 +22,9 @@ from keras_quasiattn.tasks.sentences import OPTIONS
     "--preset", shell_complete=complete_preset, help="Whose options to list; default its first."
 )
 @click.option(
-    "--model", shell_complete=complete_model, help="Whose options to list; default its first."
+    "--model",
+    shell_complete=complete_model,
+    help="Whose options to list; default the preset's usual one.",
 )
 @click.pass_context
 def list_tasks(
@@ -54,7 +56,8 @@ def _write_one(
     formatter: click.HelpFormatter, name: str, preset: str | None, model: str | None
 ) -> None:
     task = tasks.describe(name)
-    preset, model = preset or next(iter(task.presets)), model or task.models[0]
+    preset = preset or next(iter(task.presets))
+    model = model or usual_model(task, preset)
     options = chosen_options(
         name, task, preset=preset, model=model, seed=0, overrides={}
     ).used_options()

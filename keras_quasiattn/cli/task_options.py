@@ -18,7 +18,7 @@ from keras_quasiattn.cli.completion import (
 )
 from keras_quasiattn.cli.loading import load
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks.catalogue import chosen_options
+from keras_quasiattn.tasks.catalogue import chosen_options, usual_model
 from keras_quasiattn.tasks.held_out import SPLITS
 
 _OPTIONS = (
@@ -26,7 +26,7 @@ _OPTIONS = (
     click.option(
         "--model",
         shell_complete=complete_model,
-        help="One of the task's models; default its first.",
+        help="One of the task's models; default the preset's usual one.",
     ),
     click.option(
         "--preset",
@@ -77,13 +77,13 @@ _OPTIONS = (
 
 
 def makes_task(
-    command: Callable[..., Any], usual_model: Callable[[Any], str] = lambda task: task.models[0]
+    command: Callable[..., Any], usual_model: Callable[[Any, str], str] = usual_model
 ) -> Callable[..., Any]:
     """Add the options that select a task to a command, and pass it the task as `made`.
 
     Args:
         command: the command.
-        usual_model: the model without --model, from what `tasks.describe` returns.
+        usual_model: the model without --model, from what `tasks.describe` returns and the preset.
     """
 
     @functools.wraps(command)
@@ -115,9 +115,10 @@ def makes_task(
             settings["data.columns"] = columns_of(columns)
         if vectors is not None:
             settings["data.vectors"] = str(vectors)
+        chosen = next(iter(described.presets)) if preset is None else preset
         names = {
-            "preset": next(iter(described.presets)) if preset is None else preset,
-            "model": usual_model(described) if model is None else model,
+            "preset": chosen,
+            "model": usual_model(described, chosen) if model is None else model,
         }
         options = chosen_options(task, described, **names, seed=seed, overrides=settings)
         _require_files(options.data)

@@ -158,7 +158,7 @@ def evaluation_batches(
     >>> [batch.tolist() for batch in batches.as_numpy_iterator()]
     [[0, 1], [2]]
     """
-    return (
+    return untuned(
         examples.batch(batch_size)
         .map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
@@ -391,11 +391,23 @@ def _encoded(batches: tf.data.Dataset, encode: Encode) -> tf.data.Dataset:
     options.deterministic = True
     # DATA splits one stream among the workers; splitting by file would change the stream.
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
-    return (
+    return untuned(
         batches.map(encode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
         .prefetch(tf.data.AUTOTUNE)
         .with_options(options)
     )
+
+
+def untuned(batches: tf.data.Dataset) -> tf.data.Dataset:
+    """Return the same batches, without TensorFlow's thread that tunes a stream while it is read.
+
+    Dropping an iterator waits for this thread, which sleeps up to a minute between its
+    measurements. TensorFlow 2.21 wakes it before it sets the mark that the thread then looks for,
+    so on a busy machine the thread sleeps on, and so does whoever dropped the iterator.
+    """
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    return batches.with_options(options)
 
 
 def _row_encoder(columns: Mapping[str, np.ndarray], encode: Encode) -> Encode:

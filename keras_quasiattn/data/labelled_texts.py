@@ -34,6 +34,12 @@ class Examples:
         return [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
 
     @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the texts of the examples, by what they are."""
+        named = zip(dataclasses.fields(self), self._columns(), strict=True)  # type: ignore[arg-type]
+        return {field.name: x for field, x in named if x is not None and x.dtype == object}
+
+    @property
     def split_key(self) -> np.ndarray:
         """The text of each example whose hash decides whether it is held out: the first field."""
         return self._columns()[0]
@@ -59,6 +65,11 @@ class LabelledTexts(Examples):
 
     texts: np.ndarray
     labels: np.ndarray
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the texts."""
+        return {"text": self.texts}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -65,6 +65,11 @@ class ReadingTexts(Examples):
     ends: np.ndarray
 
     @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the questions and the passages."""
+        return {"question": self.questions, "passage": self.passages}
+
+    @property
     def split_key(self) -> np.ndarray:
         """The passages, so that all questions about a passage stay together."""
         return self.passages

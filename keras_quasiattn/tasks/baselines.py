@@ -5,13 +5,15 @@ The second is a logistic regression on bags of words, which trains in seconds.
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_quasiattn.data import LabelledTexts, TextPairs
 from keras_quasiattn.extras import require
+from keras_quasiattn.metrics import classification_figures
 from keras_quasiattn.tasks.measured import Measured
 
 _WORD = r"\w+|[^\w\s]"
@@ -22,36 +24,17 @@ _FINDER = re.compile(_WORD).findall
 _C_OF_TEXTS, _C_OF_PAIRS = 10.0, 1.0
 
 
-def majority(training_labels: np.ndarray, labels: np.ndarray) -> float:
-    """The accuracy on some labels of always answering the most frequent training class.
-
-    >>> majority(np.array([1, 1, 0]), np.array([0, 0, 0, 1]))
-    0.25
-    """
-    return float(np.mean(labels == np.bincount(training_labels).argmax()))
-
-
-def below_majority(accuracy: float, splits: Mapping[str, Any]) -> list[str]:
-    """A line for training to say if the validation accuracy is not above the majority."""
-    share = majority(splits["train"].labels, splits["validation"].labels)
-    if accuracy > share:
-        return []
-    return [
-        f"warning: the model's validation accuracy is {accuracy:.3f}, and always answering the "
-        f"most frequent class has {share:.3f}: the model has learned nothing that the texts say"
-    ]
-
-
-def accuracies(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, Measured]:
-    """The accuracies of the majority and of a regression that gave these probabilities."""
-    usual = examples.labels == np.bincount(train.labels).argmax()
-    return {
-        name: Measured({"accuracy": float(np.mean(right))}, right.astype(np.float64))
-        for name, right in (
-            ("majority", usual),
-            ("bag_of_words", rights(examples, probabilities) == 1),
-        )
-    }
+def simple_figures(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, Measured]:
+    """Accuracy and macro-F1 of the majority and of a regression that gave these probabilities."""
+    classes = probabilities.shape[1]
+    usual = np.bincount(train.labels, minlength=classes).argmax()
+    majority = np.tile(np.eye(classes)[usual], (len(examples), 1))
+    found = {}
+    for name, given in (("majority", majority), ("bag_of_words", probabilities)):
+        figures = classification_figures(examples.labels, given, [*map(str, range(classes))])
+        chosen = {figure: figures[figure] for figure in ("accuracy", "macro_f1")}
+        found[name] = Measured(chosen, rights(examples, given))
+    return found
 
 
 def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
@@ -115,7 +98,10 @@ def _regression(
         probabilities[:, found] = 1.0
     else:
         linear_model = require("sklearn.linear_model", "tasks")
-        model = linear_model.LogisticRegression(C=c, max_iter=1000).fit(features, labels)
+        model = linear_model.LogisticRegression(C=c, max_iter=1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # many classes are said before training
+            model.fit(features, labels)
         probabilities[:, model.classes_] = model.predict_proba(others)
     return probabilities
 

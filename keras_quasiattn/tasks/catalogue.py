@@ -23,6 +23,12 @@ class Described(Protocol):
         """Named sets of options."""
 
 
+def usual_model(task: Described, preset: str) -> str:
+    """The model where none is named: the preset's, or the task's first."""
+    usual = task.presets[preset].usual_model if preset in task.presets else ""
+    return usual or task.models[0]
+
+
 def chosen_options(
     name: str,
     task: Described,

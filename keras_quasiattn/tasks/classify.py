@@ -20,7 +20,7 @@ from keras_quasiattn.metrics import attention_flops, classification_figures
 from keras_quasiattn.metrics.attention_flops import POOLINGS
 from keras_quasiattn.models import TextClassifier, TransformerClassifier
 from keras_quasiattn.tasks.attention_options import attention_of
-from keras_quasiattn.tasks.baselines import accuracies, bag_of_words, below_majority, rights
+from keras_quasiattn.tasks.baselines import bag_of_words, rights, simple_figures
 from keras_quasiattn.tasks.batches import as_bytes, as_texts, in_batches, plain, weights_of
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.classify_data import OWN_EXAMPLE, SOURCES, load_texts
@@ -61,6 +61,7 @@ class Classify(VocabularyTask):
     summary: ClassVar[str] = CATALOGUE["classify"].summary
     figure: ClassVar[str] = "accuracy"
     shares: ClassVar[tuple[str, ...]] = ("accuracy",)
+    has_classes: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["classify"].own_data
@@ -175,13 +176,9 @@ class Classify(VocabularyTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """The accuracies of the most frequent class and of a regression on bags of words."""
+        """Accuracy and macro-F1 of the most frequent class and of a regression on bags of words."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
-        return accuracies(train, chosen, bag_of_words(train, chosen, len(self._classes)))
-
-    def doubts(self, figures: Mapping[str, float]) -> list[str]:
-        """A warning if the validation accuracy is not above the majority."""
-        return below_majority(figures["accuracy"], self._data.splits)
+        return simple_figures(train, chosen, bag_of_words(train, chosen, len(self._classes)))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each text: its class, the class probabilities, the tokens, any weights and gates."""

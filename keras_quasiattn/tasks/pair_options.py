@@ -77,22 +77,33 @@ OWN_MODEL: Mapping[str, Any] = {
     "units": 100,
     "num_layers": 1,
     "projection_dim": 100,
+    "dropout": 0.4,
     "comparison": "difference",
 }
+# Unknown words of one id would all align to each other, and names and numbers are mostly unknown.
+OWN_IDS: Mapping[str, Any] = {"unknown_ids": 100}
 OWN_TRAINING: Mapping[str, Any] = {
     "steps": 1500,
-    "checkpoint_every": 100,
+    "checkpoint_every": 50,
     "passes": 15,
-    "learning_rate": 1e-3,
+    "learning_rate": 3e-4,
     "warmup_steps": 0,
     "schedule": "constant",
     "batch_size": 32,
     "patience": 6,
     "select": "loss",
 }
-# Few rows cannot teach good vectors to all words, and spoil those that they do not have.
+# Few rows cannot teach good vectors to all words, and spoil those that they do not have. Vectors
+# that stay as they are bear longer steps: there is less to learn by heart.
 WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
-    model: {"model.train_embedding": False} for model in MODEL_OPTIONS
+    model: {
+        "model.train_embedding": False,
+        "model.dropout": 0.2,
+        "data.unknown_ids": 1,
+        "training.checkpoint_every": 100,
+        "training.learning_rate": 1e-3,
+    }
+    for model in MODEL_OPTIONS
 }
 
 

@@ -12,6 +12,7 @@ from keras_quasiattn.tasks.held_out import HELD_OUT, OWN_TABLE
 from keras_quasiattn.tasks.pair_options import (
     DATA_OPTIONS,
     MODEL_OPTIONS,
+    OWN_IDS,
     OWN_MODEL,
     OWN_TRAINING,
     WITH_VECTORS,
@@ -78,7 +79,7 @@ PRESETS: dict[str, Preset] = {
         _preset(
             "your own TSV, CSV or JSONL with the columns first, second and label",
             TrainingSettings(**OWN_TRAINING),
-            {**OWN_TABLE, "tokenizer": "words"},
+            {**OWN_TABLE, **OWN_IDS, "tokenizer": "words"},
             **OWN_MODEL,
         ),
         with_vectors=WITH_VECTORS,

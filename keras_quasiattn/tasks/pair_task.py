@@ -55,9 +55,15 @@ class PairTask(VocabularyTask):
             tokens = tf.concat([null, tokens], axis=1)
         return tokens[:, : self.options.data["max_length"]]
 
-    def _table(self) -> np.ndarray:
+    def _table(self) -> np.ndarray | None:
         table = super()._table()
         if self.options.data["unit_norm"]:
+            if table is None:
+                # Keras' own are so short that every dot product is near 0, and so is every weight:
+                # not even equal words would align.
+                shape = (self.tokenizer.vocabulary_size, self.options.model["embedding_dim"])
+                table = np.random.default_rng(self.seed).normal(size=shape).astype(np.float32)
+                table[0] = 0.0
             table /= np.maximum(np.linalg.norm(table, axis=1, keepdims=True), 1e-12)
         return table
 

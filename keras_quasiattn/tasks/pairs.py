@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_quasiattn.data import TextPairs
 from keras_quasiattn.metrics import classification_figures
-from keras_quasiattn.tasks.baselines import accuracies, bag_of_pairs, below_majority, rights
+from keras_quasiattn.tasks.baselines import bag_of_pairs, rights, simple_figures
 from keras_quasiattn.tasks.batches import as_bytes, in_batches, joined, plain
 from keras_quasiattn.tasks.catalogue import CATALOGUE
 from keras_quasiattn.tasks.measured import Measured, judge_classes
@@ -35,6 +35,7 @@ class Pairs(PairTask):
     summary: ClassVar[str] = CATALOGUE["pairs"].summary
     figure: ClassVar[str] = "accuracy"
     shares: ClassVar[tuple[str, ...]] = ("accuracy",)
+    has_classes: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["pairs"].own_data
@@ -70,13 +71,9 @@ class Pairs(PairTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """The accuracies of the most frequent class and of a regression on bags of words."""
+        """Accuracy and macro-F1 of the most frequent class and of a regression on bags of words."""
         train, chosen = self._data.splits["train"], self._chosen(split, limit)
-        return accuracies(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))
-
-    def doubts(self, figures: Mapping[str, float]) -> list[str]:
-        """A warning if the validation accuracy is not above the majority."""
-        return below_majority(figures["accuracy"], self._data.splits)
+        return simple_figures(train, chosen, bag_of_pairs(train, chosen, len(self._classes)))
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
         """For each pair: its class, the class probabilities, the tokens, and the weights."""

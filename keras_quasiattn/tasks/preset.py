@@ -30,6 +30,7 @@ class Preset:
             has no options that it does not use.
         with_vectors: by model name, what differs if `data.vectors` names a file: other values of
             its options, by dotted name.
+        usual_model: the model where none is named; empty for the task's first.
 
     >>> training = TrainingSettings(
     ...     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2
@@ -47,6 +48,7 @@ class Preset:
     training: TrainingSettings
     by_model: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     with_vectors: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    usual_model: str = ""
 
     def for_model(self, model: str) -> "Preset":
         """The preset with the options of one of the task's models."""

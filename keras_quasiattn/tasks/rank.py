@@ -51,6 +51,7 @@ class Rank(PairTask):
     name: ClassVar[str] = "rank"
     summary: ClassVar[str] = CATALOGUE["rank"].summary
     figure: ClassVar[str] = "map"
+    has_classes: ClassVar[bool] = True
     models: ClassVar[tuple[str, ...]] = MODELS
     presets: ClassVar[dict[str, Preset]] = PRESETS
     own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
@@ -79,8 +80,9 @@ class Rank(PairTask):
         )
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of right or wrong."""
-        return RankingCrossentropy(label_smoothing=self.options.training.label_smoothing)
+        """Cross-entropy of right or wrong, weighted as `training.class_weights` says."""
+        loss = RankingCrossentropy(label_smoothing=self.options.training.label_smoothing)
+        return self._weighted(loss, lambda target: tf.cast(target[:, 0], tf.int32))
 
     def metrics(self) -> list[keras.metrics.Metric]:
         """MAP, MRR and recall at 1 of the validation questions."""

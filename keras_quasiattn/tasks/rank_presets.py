@@ -8,6 +8,7 @@ from keras_quasiattn.tasks.held_out import OWN_TABLE
 from keras_quasiattn.tasks.pair_options import (
     DATA_OPTIONS,
     MODEL_OPTIONS,
+    OWN_IDS,
     OWN_MODEL,
     OWN_TRAINING,
     WITH_VECTORS,
@@ -69,7 +70,7 @@ PRESETS: dict[str, Preset] = {
             "your own TSV, CSV or JSONL with the columns question, candidate and label (0 or 1)",
             20,
             200,
-            {**OWN_TABLE, "tokenizer": "words", "questions": "positive"},
+            {**OWN_TABLE, **OWN_IDS, "tokenizer": "words", "questions": "positive"},
             **OWN_MODEL,
         ),
         training=TrainingSettings(**OWN_TRAINING),

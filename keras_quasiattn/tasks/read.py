@@ -109,6 +109,9 @@ class Read(VocabularyTask):
                 *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
             )
 
+    def _limits(self) -> dict[str, str]:
+        return {"question": "data.question_length"}  # passages are read window by window
+
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
         options, attention = attention_of(self.options.model)
         return _READERS.get(self.model, DecaProp)(vocabulary_size, **options, **attention)

@@ -29,6 +29,7 @@ from keras_quasiattn.models import (
 )
 from keras_quasiattn.tasks.attention_options import attention_of
 from keras_quasiattn.tasks.batches import as_bytes, chosen_examples, counted, in_batches, plain
+from keras_quasiattn.tasks.data_summary import summarize
 from keras_quasiattn.tasks.measured import Measured, judge_texts
 from keras_quasiattn.tasks.sequence_options import (
     DECODING_OPTIONS,
@@ -107,6 +108,13 @@ class SequenceTask(Task):
         ]
         joined = "; ".join(filter(None, notes))
         return {"version": whole.version, **({"note": joined} if joined else {})}
+
+    def remarks(self) -> list[str]:
+        """A summary of the user's own data."""
+        if "train" not in self.options.data:
+            return []
+        note = self.describe_data().get("note", "")
+        return summarize(self._loaded[0], note, lambda texts: counted(self._count, texts), {})
 
     def assets(self) -> dict[str, bytes]:
         """The SentencePiece model."""

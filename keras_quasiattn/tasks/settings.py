@@ -7,6 +7,7 @@ from typing import Literal
 from keras_quasiattn.errors import UserError
 
 ScheduleName = Literal["inverse_square_root", "linear", "cosine", "constant"]
+ClassWeights = Literal["none", "balanced"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,9 @@ class TrainingSettings:
             every new batch length, and on CPUs dropout makes a compiled step many times slower.
         passes: let the number of updates grow with the data, to this many passes over them, or
             none. See `over`; None trains `steps` updates on any data.
+        class_weights: "balanced" weights the loss of an example by N/(classes·count) of its class
+            among the N training rows, so that rare classes count as much as frequent ones; only for
+            tasks with classes.
 
     Raises:
         UserError: a value is out of range, or two values conflict.
@@ -65,6 +69,7 @@ class TrainingSettings:
     patience: int | None = None
     jit_compile: bool = False
     passes: int | None = None
+    class_weights: ClassWeights = "none"
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "checkpoint_every", "average_checkpoints"):

@@ -10,6 +10,7 @@ import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks.catalogue import chosen_options
+from keras_quasiattn.tasks.doubts import behind_simple_methods, open_gates
 from keras_quasiattn.tasks.measured import Measured, flat_figures
 from keras_quasiattn.tasks.preset import Preset
 from keras_quasiattn.tasks.serving_signature import ServingSignature
@@ -45,6 +46,7 @@ class Task(abc.ABC):
             None for a task that makes its own data.
         weighted_metrics: whether the metrics take the weights of the validation examples; the loss
             always does.
+        has_classes: whether the training examples have classes, which can be weighted.
         measures_training: whether the metrics measure training batches, too; if not, the history
             has their figures of validation only.
         sources: by preset, the published data set that it reads.
@@ -67,6 +69,7 @@ class Task(abc.ABC):
     attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     own_data: ClassVar[tuple[str, str] | None] = None
     weighted_metrics: ClassVar[bool] = False
+    has_classes: ClassVar[bool] = False
     measures_training: ClassVar[bool] = True
     sources: ClassVar[Mapping[str, Any]] = {}
     input_columns: ClassVar[tuple[str, ...]] = ()
@@ -91,12 +94,17 @@ class Task(abc.ABC):
         )
         self._set_up()
 
-    def _set_up(self) -> None:  # noqa: B027 (a task may have nothing to set up)
+    def _set_up(self) -> None:
         """Check the options and set up what depends on them; subclasses call `super()` first.
 
         Raises:
             UserError: an option does not suit the task.
         """
+        if (weights := self.options.training.class_weights) != "none" and not self.has_classes:
+            raise UserError(
+                f"training.class_weights is {weights!r}: task {self.name} has no classes, so it "
+                "must be 'none'"
+            )
 
     def config(self) -> dict[str, Any]:
         """Everything that defines the task except its data folder; JSON-serialisable.
@@ -173,13 +181,24 @@ class Task(abc.ABC):
         """Lines that training says once the data are prepared; the default has none."""
         return []
 
-    def doubts(self, figures: Mapping[str, float]) -> list[str]:
-        """Lines that training says at its end if its validation figures show that it failed.
+    def doubts(
+        self, figures: Mapping[str, Any], baselines: Mapping[str, Measured], measured_on: str
+    ) -> list[str]:
+        """Warnings of a model that is not ahead of a simple method, or whose gates stayed open.
 
         Args:
-            figures: the loss and the metrics of the finished model on the validation data.
+            figures: what the model reached on some examples.
+            baselines: what `measure_baselines` gives for them.
+            measured_on: the name of the examples.
         """
-        return []
+        own = "model.gate_cost" if "gate_cost" in self.options.model else ""
+        told = open_gates(figures, own or "model.attention_options.open_gate_cost")
+        if baselines:
+            select = self.options.training.select
+            known = {name for one in baselines.values() for name in one.figures}
+            figure = select if select in known else self.figure
+            told += behind_simple_methods(figures, baselines, figure, measured_on)
+        return told
 
     def describe_data(self) -> dict[str, str]:
         """The `version` of the prepared data, and a `note` if it is not the whole published set.

@@ -13,7 +13,10 @@ import tensorflow as tf
 
 from keras_quasiattn.data import LabelledTextSet
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics.macro_f1 import MacroF1
 from keras_quasiattn.tasks.batches import chosen_examples, counted
+from keras_quasiattn.tasks.class_weights import ClassWeighted, balanced_weights
+from keras_quasiattn.tasks.data_summary import summarize
 from keras_quasiattn.tasks.task import Task
 from keras_quasiattn.tasks.tokenized_texts import TokenizedTexts, plain_tokens
 from keras_quasiattn.text import (
@@ -70,8 +73,9 @@ class VocabularyTask(Task):
             if data[name] < least:
                 raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
         of_words = {"vectors": ("", "word vectors"), "unknown_ids": (1, "ids of unknown words")}
+        preset = self.presets[self.preset].for_model(self.model).data
         for name, (usual, what) in of_words.items():
-            if data[name] != usual and data["tokenizer"] == "subwords":
+            if data[name] not in (usual, preset[name]) and data["tokenizer"] == "subwords":
                 raise UserError(
                     f"data.{name} is {data[name]!r}: "
                     f"{what} do not work with the tokenizer 'subwords'"
@@ -150,14 +154,30 @@ class VocabularyTask(Task):
         return len(self._data.splits["train"]) // self._batch_size
 
     def remarks(self) -> list[str]:
-        """How many of the training words have a vector, and whether a batch has all examples."""
-        lines = [covered(self._counts, self._vectors)] if self._counts else []
+        """Return a summary of the user's own data, and what training makes of it."""
+        lines = []
+        if "train" in self.options.data:
+            limits = {
+                column: (option, self.options[option]) for column, option in self._limits().items()
+            }
+            lines = summarize(*self._loaded, self._whole_lengths, limits)
+        if self._counts:
+            lines = [*lines, covered(self._counts, self._vectors)]
         if (asked := self.options.training.batch_size) > self._batch_size:
-            lines.append(
+            lines = [
+                *lines,
                 f"training.batch_size is {asked}, and there are {self._batch_size} training "
-                "examples: every batch has them all"
-            )
+                "examples: every batch has them all",
+            ]
         return lines
+
+    def _limits(self) -> dict[str, str]:
+        """By column of the texts, the option after which what follows is cut."""
+        return dict.fromkeys(self._data.splits["train"].columns, "data.max_length")
+
+    def _whole_lengths(self, texts: np.ndarray) -> np.ndarray:
+        """The number of tokens of each text, however long."""
+        return counted(lambda some: self.tokenizer.split(some).row_lengths(), texts)
 
     def describe_data(self) -> dict[str, str]:
         """The data's version, and which part of which set it is."""
@@ -228,11 +248,15 @@ class VocabularyTask(Task):
         except ValueError as error:
             reason = " ".join(str(error).split())
             raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
-        if self._vectors:
-            model.embedding.embeddings.assign(self._table())
+        table = self._table()
+        if table is not None:
+            model.embedding.embeddings.assign(table)
         return model
 
-    def _table(self) -> np.ndarray:
+    def _table(self) -> np.ndarray | None:
+        """The first values of the embedding (ids, width); None leaves Keras' own."""
+        if not self._vectors:
+            return None
         width, ids = self.options.model["embedding_dim"], self.tokenizer.vocabulary_size
         return embedding_matrix(self._vocabulary, self._vectors, width, self.seed, ids=ids)
 
@@ -258,13 +282,28 @@ class VocabularyTask(Task):
         """
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of the class."""
+        """Cross-entropy of the class, weighted as `training.class_weights` says."""
         smoothing = self.options.training.label_smoothing
-        return keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
+        loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
+        return self._weighted(loss, lambda target: tf.argmax(target, axis=-1))
+
+    def _weighted(self, loss: keras.losses.Loss, labels_of: Any) -> keras.losses.Loss:
+        """The loss with the weights of the classes, if the options ask for them.
+
+        `labels_of` makes class numbers (B,) of targets.
+        """
+        if self.options.training.class_weights == "none":
+            return loss
+        labels = self._data.splits["train"].labels
+        counts = np.bincount(labels, minlength=len(self._classes))
+        return ClassWeighted(loss, balanced_weights(counts), labels_of)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """The share of examples with the right class."""
-        return [keras.metrics.CategoricalAccuracy(name="accuracy")]
+        """The share of examples with the right class, and the macro-F1."""
+        return [
+            keras.metrics.CategoricalAccuracy(name="accuracy"),
+            MacroF1(len(self._classes), name="macro_f1"),
+        ]
 
     def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """The tokens that the model reads of each text: strings (B,) to ragged (B, tokens)."""

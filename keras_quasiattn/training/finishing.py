@@ -110,8 +110,11 @@ def save_finished(
     if not writes:
         return
     figures = {name: float(value) for name, value in figures.items()}
-    for line in task.doubts(figures):
-        shown.say(line)
+    if shown.shown:
+        with shown.busy("measuring simple methods"):
+            baselines = task.measure_baselines("validation")
+        for line in task.doubts(figures, baselines, "validation"):
+            shown.say(line)
     folder.write_metrics("validation", figures)
     # A new model: the trained one would save its optimizer, loss and strategy with it.
     finished = task.build_model()

@@ -108,6 +108,7 @@ class StepProgress(keras.callbacks.Callback):
         self._progress = progress
         self._settings = settings
         self._start = start
+        self._most = "" if settings.patience is None else "at most "
         # Time and step of the first report: what comes before the first step's end is compilation.
         self._began: tuple[float, int] | None = None
         self._busy = contextlib.ExitStack()
@@ -159,7 +160,8 @@ class StepProgress(keras.callbacks.Callback):
 
     def _place(self, done: int) -> str:
         periods, steps = self._settings.periods, self._settings.steps
-        return f"period {self._period} of {periods}, step {done:,} of {steps:,}"
+        most = self._most
+        return f"period {self._period} of {most}{periods}, step {done:,} of {most}{steps:,}"
 
     def _speed(self, now: float, done: int) -> str:
         """Steps a second, validation included, and the time left at this speed."""
@@ -167,7 +169,7 @@ class StepProgress(keras.callbacks.Callback):
             return ""
         rate = (done - self._began[1]) / (now - self._began[0])
         left = duration((self._settings.steps - done) / rate)
-        return f"; {rate:.3g} steps a second, {left} left"
+        return f"; {rate:.3g} steps a second, {self._most}{left} left"
 
 
 def duration(seconds: float) -> str:

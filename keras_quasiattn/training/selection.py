@@ -65,3 +65,23 @@ def is_over(rows: Rows, settings: TrainingSettings) -> bool:
         return last >= settings.steps
     waited = last - selected_step(rows, settings)
     return last >= settings.steps or waited >= settings.patience * settings.checkpoint_every
+
+
+def early_end(rows: Rows, settings: TrainingSettings) -> str:
+    """A line that says why training ended before the last step, or nothing if it did not.
+
+    >>> rows = [{"step": 1, "val_loss": 0.5}, {"step": 2, "val_loss": 2.0}]
+    >>> settings = TrainingSettings(
+    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1,
+    ...     select="loss", patience=1,
+    ... )
+    >>> early_end(rows, settings)
+    'Stopped: no better loss since update 1; update 2 of at most 9'
+    """
+    last = rows[-1]["step"] if rows else 0
+    if last >= settings.steps:
+        return ""
+    if not is_over(rows, settings):
+        return f"Stopped by a callback: update {last:,} of {settings.steps:,}"
+    best = f"no better {judged_by(settings)[0]} since update {selected_step(rows, settings):,}"
+    return f"Stopped: {best}; update {last:,} of at most {settings.steps:,}"

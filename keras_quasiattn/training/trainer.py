@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_quasiattn.data.batches import untuned
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import no_empty_folder
 from keras_quasiattn.tasks import Task
@@ -24,7 +25,7 @@ from keras_quasiattn.training.replicas import (
     offset_replica_seeds,
 )
 from keras_quasiattn.training.run_folder import LOCK, RunFolder
-from keras_quasiattn.training.selection import check_selection, is_over
+from keras_quasiattn.training.selection import check_selection, early_end, is_over
 from keras_quasiattn.training.strategy import make_strategy
 from keras_quasiattn.training.workers import Workers
 
@@ -121,7 +122,7 @@ def train(
             # before the run is created.
             with shown.busy("preparing the data"):
                 task.prepare()
-            for line in task.remarks():
+            for line in task.remarks() if shown.shown else ():
                 shown.say(line)
             task.build_model()
             check_selection(task)
@@ -206,7 +207,7 @@ def _fit(
             f"{folder.path}: at most {settings.steps:,} updates, validated every "
             f"{settings.checkpoint_every:,}"
         )
-        validation_data = task.validation_data()
+        validation_data = untuned(task.validation_data())
         unmeasured = [] if task.measures_training else [one.name for one in task.metrics()]
         only_measured = OnlyMeasured(unmeasured)
         # PeriodEnd comes after the others, so that the checkpoint has what they changed.
@@ -226,7 +227,7 @@ def _fit(
                 ),
             )
         model.fit(
-            task.training_data(start),
+            untuned(task.training_data(start)),
             initial_epoch=start // settings.checkpoint_every,
             epochs=settings.periods,
             steps_per_epoch=settings.checkpoint_every,
@@ -235,6 +236,8 @@ def _fit(
             shuffle=False,
             verbose=0,
         )
+    if line := early_end(period_end.rows, settings):
+        shown.say(line)
     workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
     with shown.busy("measuring the finished model"):
         save_finished(

@@ -6,7 +6,7 @@ import tiny_texts
 
 from keras_quasiattn.data import LabelledTexts, TextPairs
 from keras_quasiattn.data.labelled_texts import text_array
-from keras_quasiattn.tasks.baselines import bag_of_pairs, bag_of_words, below_majority, majority
+from keras_quasiattn.tasks.baselines import bag_of_pairs, bag_of_words, simple_figures
 from keras_quasiattn.tasks.faithfulness import faithfulness
 
 CLASSES = sorted(tiny_texts.WORDS)
@@ -58,13 +58,13 @@ def test_texts_without_words_and_classes_without_texts_have_probabilities(
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
-def test_a_model_that_is_no_better_than_the_majority_is_named() -> None:
-    rows = tiny_texts.rows(7)  # three of the first class, two of the others
-    splits = {"train": labelled(rows), "validation": labelled([*rows[:3], rows[0]])}
-    assert majority(splits["train"].labels, splits["validation"].labels) == pytest.approx(0.5)
-    assert below_majority(0.6, splits) == []
-    (line,) = below_majority(0.5, splits)
-    assert "0.500" in line and line.startswith("warning: ")
+def test_simple_methods_have_accuracy_and_macro_f1() -> None:
+    train = labelled(tiny_texts.rows(7))  # three of the first class, two of the others
+    examples = labelled([*tiny_texts.rows(3), tiny_texts.rows(1)[0]])
+    found = simple_figures(train, examples, np.eye(3)[examples.labels])
+    assert found["majority"].figures == pytest.approx({"accuracy": 0.5, "macro_f1": 2 / 9})
+    assert found["bag_of_words"].figures == {"accuracy": 1.0, "macro_f1": 1.0}
+    assert found["majority"].items is not None and found["majority"].items.tolist() == [1, 0, 0, 1]
 
 
 def test_open_words_that_decide_are_faithful() -> None:

@@ -348,3 +348,31 @@ def test_tokenized_texts_have_the_tokens_that_the_model_is_given(
     logits = keras.ops.convert_to_numpy(model(texts.argument))
     probabilities = task.predict(model, ["the cat saw\ta cat ran"])[0]["probabilities"]
     np.testing.assert_allclose(np.exp(logits) / np.exp(logits).sum(), [probabilities], atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_without_vectors_not_even_equal_words_aligned(name: str, folders: dict[str, Path]) -> None:
+    """Keras' first values are so short that every dot product, and so every weight, is near 0."""
+    task = tiny_pairs.make(folders[name], name, "decomposable")
+    task.prepare()
+    table = task.build_model().embedding.embeddings.numpy()
+    assert not table[0].any()
+    np.testing.assert_allclose(np.linalg.norm(table[1:], axis=1), 1, rtol=1e-5)
+    # Unknown words have ids of their own, which align to themselves.
+    assert task.options.data["unknown_ids"] == 100
+    np.testing.assert_array_equal(table, task.build_model().embedding.embeddings.numpy())
+
+
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_presets_for_own_data_suit_both_tokenizers_and_vectors(name: str, tmp_path: Path) -> None:
+    def made(**overrides: Any) -> Task:
+        options = {"preset": "own", "model": "decomposable", "seed": 0, "data_dir": tmp_path}
+        changed = {f"data.{name}": value for name, value in overrides.items()}
+        return get(name)(**options, overrides=changed)
+
+    assert made(tokenizer="subwords").options.data["tokenizer"] == "subwords"
+    assert made(tokenizer="subwords", unknown_ids=1).options.data["unknown_ids"] == 1
+    with pytest.raises(UserError, match="data.unknown_ids is 7: ids of unknown words do not work"):
+        made(tokenizer="subwords", unknown_ids=7)
+    with_vectors = made(vectors="glove.txt").options
+    assert not with_vectors.model["train_embedding"] and with_vectors.data["unknown_ids"] == 1

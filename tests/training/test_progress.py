@@ -1,5 +1,6 @@
 """What is said while a run trains."""
 
+import dataclasses
 import io
 import time
 from types import SimpleNamespace
@@ -28,9 +29,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Any:
     return now
 
 
-def train(clock: Any, stream: io.StringIO, start: int = 0) -> list[str]:
+def train(
+    clock: Any, stream: io.StringIO, start: int = 0, settings: TrainingSettings = SETTINGS
+) -> list[str]:
     """The lines on a training at 50 steps a second, after 9 s of compilation."""
-    reports = StepProgress(Progress(True, stream), SETTINGS, start)
+    reports = StepProgress(Progress(True, stream), settings, start)
     reports.on_train_begin()
     for epoch in range(start // 500, SETTINGS.periods):
         reports.on_epoch_begin(epoch)
@@ -49,6 +52,13 @@ def test_periods_were_called_epochs_and_nothing_said_how_long_it_takes(clock: An
         "period 1 of 3, step 500 of 1,250: loss 0.5123, val_loss 2; 50 steps a second, 15 s left"
     )
     assert last.startswith("period 3 of 3, step 1,250 of 1,250: loss") and "0 s left" in last
+
+
+def test_time_left_counted_to_the_maximum_as_if_nothing_could_end_the_run(clock: Any) -> None:
+    patient = dataclasses.replace(SETTINGS, select="loss", patience=1)
+    first, *_ = [line for line in train(clock, io.StringIO(), settings=patient) if "loss" in line]
+    assert first.startswith("period 1 of at most 3, step 500 of at most 1,250: ")
+    assert first.endswith("; 50 steps a second, at most 15 s left")
 
 
 def test_a_line_now_and_then_where_a_period_takes_long(

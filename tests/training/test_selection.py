@@ -10,7 +10,7 @@ from keras_quasiattn.errors import UserError
 from keras_quasiattn.tasks import TrainingSettings
 from keras_quasiattn.training import RunFolder, train
 from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.selection import is_over, selected_step
+from keras_quasiattn.training.selection import early_end, is_over, selected_step
 
 SETTINGS = {
     "steps": 40,
@@ -52,6 +52,17 @@ def test_training_ends_when_nothing_gets_better() -> None:
     assert not is_over(history(0.5, 0.4, 0.6), patient)
     assert not is_over(history(*[0.5] * 9), settings(select="accuracy"))
     assert is_over(history(*[0.5] * 10), settings(select="accuracy"))
+
+
+def test_output_jumped_from_a_period_in_the_middle_to_the_figures() -> None:
+    for select in ("accuracy", "loss", "perplexity"):
+        patient = settings(select=select, patience=2)
+        assert early_end(history(0.5, 0.4, 0.3), patient) == (
+            f"Stopped: no better {select} since update 4; update 12 of at most 40"
+        )
+        assert early_end(history(*[0.5] * 10), patient) == ""
+    assert early_end(history(0.5), settings()) == "Stopped by a callback: update 4 of 40"
+    assert early_end([], settings()) == "Stopped by a callback: update 0 of 40"
 
 
 @pytest.mark.parametrize(
@@ -109,13 +120,15 @@ def test_finished_model_is_the_best_checkpoint(early: Path) -> None:
 
 
 def test_run_that_was_killed_after_its_early_end_is_only_finished(
-    early: Path, tmp_path: Path
+    early: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(early, tmp_path / "run")
     folder = RunFolder.open(tmp_path / "run")
     rows, model = folder.history(), folder.load_model()
     folder.model_file.unlink()
-    train(folder.task(tmp_path), folder.path, progress=False)
+    train(folder.task(tmp_path), folder.path)
+    best = rows[-1]["step"] - 12
+    assert f"Stopped: no better accuracy since update {best};" in capsys.readouterr().out
     assert folder.history() == rows
     for variable, before in zip(folder.load_model().variables, model.variables, strict=True):
         if "seed_generator" not in variable.path:  # Keras' files leave these out

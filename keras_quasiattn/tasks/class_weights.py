@@ -1,0 +1,47 @@
+"""A loss in which the rows of rare classes count more than those of frequent ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+
+def balanced_weights(counts: np.ndarray) -> np.ndarray:
+    """The weight of each class, N/(classes·count): every class weighs the same in all.
+
+    The mean over the N rows is 1, so that the learning rate means what it does without weights. A
+    class without rows has weight 0, and does not count among the classes.
+
+    >>> balanced_weights(np.array([1, 3, 0])).tolist()
+    [2.0, 0.6666666865348816, 0.0]
+    """
+    found = np.count_nonzero(counts)
+    weights = counts.sum() / (found * np.maximum(counts, 1)) * (counts > 0)
+    return weights.astype(np.float32)
+
+
+class ClassWeighted(keras.losses.Loss):
+    """Another loss, each example of which is weighted by its class.
+
+    The weights multiply the loss of an example as a whole, so label smoothing spreads the target
+    first. They are constants: no batch and no replica is normalized by its own.
+
+    Args:
+        loss: gives a value for each example.
+        weights: (classes,).
+        labels_of: makes class numbers (B,) of a batch of targets.
+    """
+
+    def __init__(
+        self, loss: keras.losses.Loss, weights: np.ndarray, labels_of: Callable[[Any], Any]
+    ) -> None:
+        super().__init__(name=loss.name, reduction=loss.reduction, dtype=loss.dtype)
+        self.loss, self.weights, self.labels_of = loss, weights, labels_of
+
+    def call(self, y_true: Any, y_pred: Any) -> Any:
+        """Returns the weighted loss of each example, (B,)."""
+        losses = self.loss.call(y_true, y_pred)
+        weights = ops.convert_to_tensor(self.weights, dtype=losses.dtype)
+        return losses * ops.take(weights, self.labels_of(y_true), axis=0)

@@ -1,0 +1,140 @@
+"""Class weights in the loss, and macro-F1 on the validation data."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+import sklearn.metrics
+import tensorflow as tf
+import tiny_pairs
+import tiny_reading
+import tiny_sequences
+import tiny_texts
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.metrics.macro_f1 import MacroF1
+from keras_quasiattn.tasks import Task
+from keras_quasiattn.tasks.class_weights import balanced_weights
+from keras_quasiattn.training import RunFolder, train
+
+BALANCED = {"training__class_weights": "balanced", "training__label_smoothing": 0.1}
+
+
+def skewed(folder: Path, task: str) -> Task:
+    """A task with classes, most of whose rows are of one class."""
+    if task == "classify":
+        rows = tiny_texts.rows(240)
+        kept = [row for n, row in enumerate(rows) if row[1] == "HUM" or n % 5 == 0]
+        tiny_texts.write(folder / "train.tsv", kept)
+        return tiny_texts.make(folder, "words_soft", data__test="", **BALANCED)
+    columns = "first second label" if task == "pairs" else "question candidate label"
+    make = tiny_pairs.pairs if task == "pairs" else tiny_pairs.questions
+    files = {"train": 120, "validation": 30, "test": 30}
+    for seed, (split, count) in enumerate(files.items()):
+        rows = [row for n, row in enumerate(make(count, seed)) if row[2] != "other" or n % 8 == 0]
+        tiny_pairs.write(folder / f"{split}.tsv", columns, rows)
+    return tiny_pairs.make(folder, task, "decomposable", **BALANCED)
+
+
+@pytest.mark.parametrize("name", ["classify", "pairs", "rank"])
+def test_rare_classes_counted_as_little_as_their_rows(name: str, tmp_path: Path) -> None:
+    task = skewed(tmp_path, name)
+    task.prepare()
+    counts = np.bincount(task._data.splits["train"].labels)
+    classes = len(counts)
+    assert counts.max() > 2 * counts.min()
+    _, target = next(iter(task.training_data(0)))[:2]
+    labels = (target[:, 0] if name == "rank" else tf.argmax(target, axis=1)).numpy()
+    logits = np.random.default_rng(0).normal(size=(len(labels), classes)).astype("float32")
+    loss = task.loss()
+    smooth = 0.9 * np.eye(classes)[labels] + 0.1 / classes
+    each = -np.sum(smooth * np.log(tf.nn.softmax(logits)), axis=1)
+    weights = counts.sum() / (classes * counts)
+    assert float(loss(target, logits)) == pytest.approx(np.mean(weights[labels] * each), rel=1e-5)
+    # Every class weighs the same over all rows, and the rows weigh 1 in the mean.
+    np.testing.assert_allclose(weights * counts, counts.sum() / classes)
+    # Nothing is normalized in a batch, so replicas that share one learn what one device does.
+    halves = [float(loss(target[at], logits[at])) for at in (slice(4), slice(4, 8))]
+    assert float(loss(target[:8], logits[:8])) == pytest.approx(np.mean(halves), rel=1e-5)
+    # Weights of examples that only fill a batch still count.
+    filled = loss(target[:4], logits[:4], sample_weight=tf.constant([2.0, 2.0, 0.0, 0.0]))
+    assert float(filled) == pytest.approx(
+        np.mean((weights[labels] * each)[:4] * [2, 2, 0, 0]), rel=1e-5
+    )
+
+
+def test_a_class_without_training_rows_weighs_nothing() -> None:
+    weights = balanced_weights(np.array([6, 2, 0]))
+    np.testing.assert_allclose(weights, [8 / 12, 2.0, 0.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "policy", ["float32", pytest.param("mixed_float16", marks=pytest.mark.long)]
+)
+def test_a_run_with_weights_is_chosen_by_macro_f1_and_goes_on(policy: str, tmp_path: Path) -> None:
+    task = skewed(tmp_path, "classify")
+    overrides = {
+        **task.options.options(),
+        "training.select": "macro_f1",
+        "training.steps": 4,
+        "training.checkpoint_every": 2,
+        "training.passes": None,
+    }
+    task = type(task)(
+        preset="own", model=task.model, seed=3, data_dir=tmp_path, overrides=overrides
+    )
+    folder = train(task, tmp_path / "run", policy=policy, progress=False)
+    rows = folder.history()
+    assert all(np.isfinite(row["loss"]) and 0 <= row["val_macro_f1"] <= 1 for row in rows)
+    best = max(rows, key=lambda row: row["val_macro_f1"])
+    reached = folder.metrics()["validation"]
+    assert reached["macro_f1"] == pytest.approx(best["val_macro_f1"], abs=1e-3)
+    again = RunFolder.open(folder.path, finished=True).task(tmp_path)
+    assert again.options.training.class_weights == "balanced"
+    again.prepare()
+    measured = again.measure(folder.load_model(), "validation").figures
+    assert measured["macro_f1"] == pytest.approx(reached["macro_f1"], abs=1e-3)
+    with pytest.raises(UserError, match="training.class_weights 'balanced', not 'none'"):
+        train(
+            type(task)(
+                preset="own",
+                model=task.model,
+                seed=3,
+                data_dir=tmp_path,
+                overrides={**overrides, "training.class_weights": "none"},
+            ),
+            folder.path,
+            progress=False,
+        )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda folder, **changed: tiny_sequences.make(folder, **changed),
+        lambda folder, **changed: tiny_reading.make(folder, "attention_flow", **changed),
+    ],
+)
+def test_tasks_without_classes_refuse_weights(make: Any, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="training.class_weights is 'balanced': task .* no classes"):
+        make(tmp_path, training__class_weights="balanced")
+    with pytest.raises(UserError, match="unknown training.class_weights 'balance'"):
+        make(tmp_path, training__class_weights="balance")
+
+
+def test_macro_f1_is_that_of_scikit_learn_over_batches() -> None:
+    draw = np.random.default_rng(1)
+    labels, answers = draw.integers(0, 3, 60), draw.integers(0, 4, 60)
+    metric = MacroF1(5)  # a class that is neither a label nor an answer does not count
+    assert float(metric.result()) == 0.0
+    for at in (slice(0, 20), slice(20, 60)):
+        weights = np.full(len(labels[at]), 1.5)
+        metric.update_state(np.eye(5)[labels[at]], np.eye(5)[answers[at]], weights)
+    metric.update_state(np.eye(5)[[4]], np.eye(5)[[3]], np.zeros(1))  # fills a batch
+    assert float(metric.result()) == pytest.approx(
+        sklearn.metrics.f1_score(labels, answers, average="macro"), rel=1e-5
+    )
+    again = keras.metrics.deserialize(keras.metrics.serialize(metric))
+    assert again.classes == 5 and again.name == "macro_f1"

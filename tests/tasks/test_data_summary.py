@@ -1,0 +1,117 @@
+"""What is said of the user's own data before training."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tiny_pairs
+import tiny_reading
+import tiny_sequences
+import tiny_texts
+
+from keras_quasiattn.data import LabelledTexts, LabelledTextSet
+from keras_quasiattn.data.labelled_texts import text_array
+from keras_quasiattn.tasks.data_summary import summarize
+
+OWN: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "classify": ("texts_data", tiny_texts.make),
+    "pairs": ("pairs_data", lambda f: tiny_pairs.make(f, "pairs", "decomposable")),
+    "rank": ("rank_data", lambda f: tiny_pairs.make(f, "rank", "decomposable")),
+    "read": ("reading_data", lambda f: tiny_reading.make(f, "attention_flow")),
+    "translate": ("sequences_data", tiny_sequences.make),
+    "programs": ("sequences_data", lambda f: tiny_sequences.make(f, "programs")),
+}
+ROWS = [("a good film", "pos"), ("a bad film", "neg"), ("an old film", "neg"), ("good", "pos")] * 5
+
+
+def told(**splits: list[tuple[str, str]]) -> list[str]:
+    classes = tuple(sorted({label for rows in splits.values() for _, label in rows}))
+    made = {
+        name: LabelledTexts(
+            text_array(text.encode() for text, _ in rows),
+            np.array([classes.index(label) for _, label in rows]),
+        )
+        for name, rows in splits.items()
+    }
+
+    def count(texts: np.ndarray) -> np.ndarray:
+        return np.array([len(text.split()) for text in texts])
+
+    limits = {"text": ("data.max_length", 512)}
+    return summarize(LabelledTextSet(classes, made, "v"), "", count, limits)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_training_on_own_files_said_nothing_of_them(
+    name: str, request: pytest.FixtureRequest
+) -> None:
+    data, make = OWN[name]
+    task = make(request.getfixturevalue(data))
+    task.prepare()
+    lines = task.remarks()
+    train = task._loaded[0].splits["train"]
+    assert lines[0].startswith(f"data: {len(train):,} to train on, ") and "to test" in lines[0]
+    for column in train.columns:
+        assert any(f"  {column}: " in line and "tokens in the median" in line for line in lines)
+    if task.has_classes:
+        assert " classes: " in lines[1]
+
+
+def test_published_data_are_not_summarized(tmp_path: Path) -> None:
+    options = {"preset": "letters", "model": "words_soft", "seed": 0, "data_dir": tmp_path}
+    task = type(tiny_texts.make(tmp_path))(**options)
+    task.prepare()
+    assert task.remarks() == []
+
+
+def test_good_data_have_one_short_block_without_a_warning() -> None:
+    lines = told(train=ROWS, validation=[("new", "pos")], test=[("newer", "neg")])
+    assert lines == [
+        "data: 20 to train on, 1 for validation, 1 to test",
+        "  2 classes: neg (10), pos (10)",
+        "  text: 3 tokens in the median, 3 at most",
+    ]
+
+
+LONG = ("word " * 50_000, "pos")
+
+
+@pytest.mark.parametrize(
+    ("splits", "warning"),
+    [
+        ({"train": [(f"text {n}", f"class {n}") for n in range(300)]}, "300 classes in 300 rows"),
+        ({"train": [*ROWS, ("rare", "rare")]}, "1 of 3 classes have a single row"),
+        ({"train": [*ROWS, LONG]}, "the longest text has 50,000 tokens, and the median is 3"),
+        ({"train": ROWS, "validation": ROWS}, "20 of 20 validation rows are train rows, too"),
+        ({"train": ROWS, "test": [*ROWS[:1], ("new", "pos")]}, "1 of 2 test rows are train rows"),
+        (
+            {"train": ROWS, "validation": [("new", "pos")], "test": [("new ", "pos")]},
+            "1 of 1 test rows are validation rows, too",
+        ),
+        ({"train": [*ROWS, ("", "pos"), ("  ", "neg")]}, "2 of 22 train rows have an empty text"),
+        ({"train": ROWS, "test": [("", "pos")]}, "1 of 1 test rows have an empty text"),
+        (
+            {"train": [*ROWS, ("good  ", "neg")]},
+            "6 training rows have a text with two labels, such as 'good': pos and neg",
+        ),
+        ({"train": [*[(f"t {n}", "pos") for n in range(98)], *ROWS[1:3]]}, "98.0% of the rows"),
+    ],
+)
+def test_mistakes_in_the_data_passed_without_a_word(
+    splits: dict[str, list[tuple[str, str]]], warning: str
+) -> None:
+    lines = [line for line in told(**splits) if line.startswith("warning: ")]
+    assert any(line.startswith(f"warning: {warning}") for line in lines), lines
+
+
+def test_what_is_cut_is_counted() -> None:
+    (line,) = [line for line in told(train=[*ROWS, LONG]) if line.startswith("  text")]
+    assert line.endswith("50,000 at most; cut after 512 (data.max_length): 1 (4.8%)")
+
+
+def test_a_million_rows_are_looked_at_in_part() -> None:
+    lines = told(train=[(f"text {n}", "ab"[n % 2]) for n in range(50_000)] + [LONG])
+    (line,) = [line for line in lines if line.startswith("  text")]
+    assert "50,000 at most; cut" in line and line.endswith("looked at")

@@ -1,0 +1,98 @@
+"""Warnings of a model that failed, at the end of training and in `evaluate`."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tiny_pairs
+import tiny_texts
+
+from keras_quasiattn.tasks import doubts
+from keras_quasiattn.tasks.classify import Classify
+from keras_quasiattn.tasks.doubts import behind_simple_methods, open_gates
+from keras_quasiattn.tasks.measured import Measured
+from keras_quasiattn.training import train
+
+
+@pytest.fixture
+def unfinished(texts_run: Path, tmp_path: Path) -> Path:
+    """A copy of a run whose model is still to be made."""
+    run = shutil.copytree(texts_run, tmp_path / "run")
+    (run / "model.keras").unlink()
+    return run
+
+
+def test_a_model_below_a_bag_of_words_was_finished_in_silence(
+    unfinished: Path, run_cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    better = {"bag_of_words": Measured({"accuracy": 1.5, "macro_f1": 1.5})}
+    monkeypatch.setattr(Classify, "measure_baselines", lambda *_: better)
+    code, out, _ = run_cli("finish", str(unfinished))
+    assert code == 0 and "warning: the accuracy on validation is " in out
+    assert "and a bag of words has 1.500" in out
+    code, out, err = run_cli("evaluate", str(unfinished), "--limit", "10", "--json")
+    assert code == 0 and json.loads(out)["accuracy"] <= 1
+    assert err.startswith("warning: the accuracy on test is ") and err.count("\n") == 1
+
+
+def test_gates_that_stayed_open_were_not_mentioned_by_training_or_evaluate(
+    unfinished: Path, run_cli: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doubts, "_OPEN", -1.0)
+    code, out, _ = run_cli("finish", str(unfinished))
+    assert code == 0 and "warning: the gates stayed open (density " in out
+    assert "this is soft attention; a higher model.gate_cost closes them" in out
+    code, out, err = run_cli("evaluate", str(unfinished), "--limit", "10")
+    assert code == 0 and "the gates stayed open" in err and "gates stayed" not in out
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["pairs", "rank"])
+def test_every_task_with_simple_methods_is_judged_by_its_figure(
+    name: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = request.getfixturevalue(f"{name}_data")
+    # The rate is too low for any weight to change.
+    task = tiny_pairs.make(
+        *(folder, name, "decomposable"),
+        training__learning_rate=1e-9,
+        training__steps=2,
+        training__checkpoint_every=1,
+    )
+    run = train(task, tmp_path / "run")
+    simple = task.measure_baselines("validation")["bag_of_words"].figures[task.figure]
+    assert run.metrics()["validation"][task.figure] < simple
+    out = capsys.readouterr().out
+    assert f"warning: the {task.figure} on validation is " in out and "a bag of words has" in out
+
+
+@pytest.mark.parametrize(
+    ("ours", "told"), [(0.6, 2), (0.65, 2), (0.66, 1), (0.74, 1), (0.75, 0), (0.8, 0)]
+)
+def test_as_good_as_the_majority_is_nothing_learned_and_below_words_is_said(
+    ours: float, told: int
+) -> None:
+    simple = {
+        "majority": Measured({"accuracy": 0.65, "macro_f1": 0.4}),
+        "bag_of_words": Measured({"accuracy": 0.75, "macro_f1": 0.7}),
+    }
+    lines = behind_simple_methods({"accuracy": ours, "macro_f1": 0.9}, simple, "accuracy", "test")
+    assert len(lines) == told and all(line.startswith("warning: ") for line in lines)
+    assert behind_simple_methods({"accuracy": ours}, {}, "accuracy", "test") == []
+
+
+def test_a_model_chosen_by_macro_f1_is_judged_by_it(texts_data: Path) -> None:
+    task = tiny_texts.make(texts_data, "words_gated", training__select="macro_f1")
+    simple = {"majority": Measured({"accuracy": 0.9, "macro_f1": 0.3})}
+    assert task.doubts({"accuracy": 0.5, "macro_f1": 0.4, "density": 0.1}, simple, "test") == []
+    (line,) = task.doubts({"accuracy": 0.95, "macro_f1": 0.2}, simple, "test")
+    assert "macro_f1 on test is 0.200" in line
+
+
+@pytest.mark.parametrize("name", ["density", "multi_head_gated_density"])
+def test_densities_above_those_of_the_paper_are_open_gates(name: str) -> None:
+    (line,) = open_gates({name: 0.84, "accuracy": 1.0}, "model.gate_cost")
+    assert "the gates stayed open" in line and "this is soft attention" in line and "0.84" in line
+    assert open_gates({name: 0.61, "accuracy": 1.0}, "model.gate_cost") == []
