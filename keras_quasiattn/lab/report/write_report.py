@@ -147,7 +147,7 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
         shown, saved = (
             [
                 learning_curves(
-                    slug(" ".join((*preset, figure))), _title(figure), curves, models, small=small
+                    slug(" ".join((*preset, figure))), _metric(figure), curves, models, small=small
                 )
                 for figure, curves in kept.items()
             ]
@@ -163,7 +163,7 @@ def _curves(groups: Sequence[RunGroup]) -> list[Section]:
     return sections
 
 
-def _title(figure: str) -> str:
+def _metric(figure: str) -> str:
     """Name a metric of the history in words: "training loss", "validation accuracy"."""
     own = figure.removeprefix("val_")
     return f"{'validation' if own != figure else 'training'} {spaced(own)}"
