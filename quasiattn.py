@@ -36,7 +36,7 @@ def main() -> None:
     try:
         _leave_out_the_layers()
         try:
-            from keras_quasiattn import cli
+            from keras_quasiattn.lab import cli
         except ModuleNotFoundError as error:
             missing = str(error.name)
             if missing.startswith("keras_quasiattn"):

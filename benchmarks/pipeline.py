@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine, write_json
-from keras_quasiattn import tasks
+from keras_quasiattn.lab import tasks
 
 
 def main() -> None:

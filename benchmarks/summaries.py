@@ -19,8 +19,8 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks.measure import machine, write_json
+from keras_quasiattn.lab.training import AttentionSummaries
 from keras_quasiattn.models import PairClassifier, TextClassifier, TransformerClassifier
-from keras_quasiattn.training import AttentionSummaries
 
 GOAL = 0.03
 CLASSES = 3

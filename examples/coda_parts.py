@@ -18,12 +18,12 @@ from typing import Any
 import keras
 import small_arithmetic
 
+from keras_quasiattn.lab.tasks.mlu import Mlu
+from keras_quasiattn.lab.text import ByteTokenizer
+from keras_quasiattn.lab.training import train
 from keras_quasiattn.layers import MultiHeadCoDA
 from keras_quasiattn.models import Transformer
 from keras_quasiattn.ops import pairwise_l1, softmax_attention
-from keras_quasiattn.tasks.mlu import Mlu
-from keras_quasiattn.text import ByteTokenizer
-from keras_quasiattn.training import train
 
 Tensor = Any
 

@@ -17,8 +17,8 @@ import keras
 import numpy as np
 import small_arithmetic
 
-from keras_quasiattn.text import ByteTokenizer
-from keras_quasiattn.training import train
+from keras_quasiattn.lab.text import ByteTokenizer
+from keras_quasiattn.lab.training import train
 
 SHARES = (0.5, 0.9)
 

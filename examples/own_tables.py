@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.tasks import get
-from keras_quasiattn.tasks.classify_data import load_texts
-from keras_quasiattn.tasks.pair_data import load_pairs
+from keras_quasiattn.lab.tasks import get
+from keras_quasiattn.lab.tasks.classify_data import load_texts
+from keras_quasiattn.lab.tasks.pair_data import load_pairs
 
 COLUMNS = {"classify": ("text", "label"), "pairs": ("first", "second", "label")}
 

@@ -22,13 +22,13 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from keras_quasiattn.data import ReadingTexts
-from keras_quasiattn.data.questions import find_answer
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_file
-from keras_quasiattn.tasks import get
-from keras_quasiattn.tasks.held_out import SPLITS
-from keras_quasiattn.tasks.read_data import load_questions
+from keras_quasiattn.lab.data import ReadingTexts
+from keras_quasiattn.lab.data.questions import find_answer
+from keras_quasiattn.lab.tasks import get
+from keras_quasiattn.lab.tasks.held_out import SPLITS
+from keras_quasiattn.lab.tasks.read_data import load_questions
 
 PARAGRAPHS = 3  # for each question
 _TOGETHER = 500  # questions compared with all paragraphs at once, which bounds the memory

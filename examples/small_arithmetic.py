@@ -3,7 +3,7 @@
 import os
 from typing import Any
 
-from keras_quasiattn.tasks.mlu import Mlu
+from keras_quasiattn.lab.tasks.mlu import Mlu
 
 SETTINGS = {
     "data.low": 0,

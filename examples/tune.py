@@ -12,7 +12,7 @@ from pathlib import Path
 
 from made_up_texts import SMALL, write_table
 
-from keras_quasiattn import tasks
+from keras_quasiattn.lab import tasks
 from keras_quasiattn.tuning import search, search_space
 
 

@@ -5,6 +5,7 @@ backends. All are imported here, so that Keras finds every class that a saved mo
 other packages are imported on first use, because they need extras.
 """
 
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -25,23 +26,28 @@ except ModuleNotFoundError as error:
     ) from error
 
 # The extra that each package needs.
-_EXTRAS = {
-    "comparison": "tensorflow",
-    "data": "tasks",
-    "report": "report",
-    "serving": "tasks",
-    "tasks": "tasks",
-    "text": "tasks",
-    "training": "tasks",
-    "tuning": "tuning",
-}
+_EXTRAS = {"report": "report", "serving": "tasks", "tuning": "tuning"}
 
-__all__ = ["__version__", "attention", "compare", "layers", "metrics", "models", "ops", *_EXTRAS]
+__all__ = [
+    "__version__",
+    "attention",
+    "compare",
+    "lab",
+    "layers",
+    "metrics",
+    "models",
+    "ops",
+    "report",
+    "serving",
+    "tuning",
+]
 
 
 def __getattr__(name: str) -> Any:
     if name == "compare":
-        return require("keras_quasiattn.comparison", "tensorflow").compare
+        return require("keras_quasiattn.lab.comparison", "tensorflow").compare
+    if name == "lab":
+        return import_module("keras_quasiattn.lab")
     if name in _EXTRAS:
         return require(f"keras_quasiattn.{name}", _EXTRAS[name])
     raise AttributeError(f"module 'keras_quasiattn' has no attribute {name!r}")

@@ -170,7 +170,7 @@ def shared(
 
 
 def _trained(task: Any, path: Path) -> None:
-    from keras_quasiattn.training import train
+    from keras_quasiattn.lab.training import train
 
     policy = keras.config.dtype_policy()
     keras.config.set_dtype_policy("float32")  # the first test to ask may have another
@@ -197,8 +197,8 @@ def mlu_run(shared, mlu_data):
 @pytest.fixture(scope="session")
 def mlu_saved_model(shared, mlu_run):
     """Folder of that run's exported model."""
+    from keras_quasiattn.lab.training import RunFolder
     from keras_quasiattn.serving import export
-    from keras_quasiattn.training import RunFolder
 
     def make(folder):
         run = RunFolder.open(mlu_run)
@@ -264,10 +264,10 @@ def run_cli(
 ) -> Callable[..., tuple[int, str, str]]:
     """The command line in this process: exit code, standard output, standard error."""
     # A machine with much else to do would have lines on what takes long, beside those of the test.
-    monkeypatch.setattr("keras_quasiattn.training.progress._SILENCE", 3600.0)
+    monkeypatch.setattr("keras_quasiattn.lab.training.progress._SILENCE", 3600.0)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        from keras_quasiattn import cli
+        from keras_quasiattn.lab import cli
 
         with pytest.raises(SystemExit) as ended:
             cli.main(arguments)

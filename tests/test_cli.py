@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import tiny_mlu
 
-from keras_quasiattn import __version__, tasks
-from keras_quasiattn.tasks import sentences
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn import __version__
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.tasks import sentences
+from keras_quasiattn.lab.training import RunFolder
 
 COMMANDS = [
     "tasks",

@@ -25,7 +25,7 @@ def data(texts_data: Path) -> Path:
 @pytest.fixture(scope="module")
 def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a user's own file, trained from the command line."""
-    from keras_quasiattn import cli
+    from keras_quasiattn.lab import cli
 
     folder = tmp_path_factory.mktemp("runs")
     (folder / "glove.txt").write_text("who 1 2 3 4 5 6 7 8\n")

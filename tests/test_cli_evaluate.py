@@ -10,8 +10,8 @@ import pytest
 import tiny_texts
 from test_cli_bad_input import assert_one_line
 
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.metrics.intervals import bootstrap, wilson
-from keras_quasiattn.training import RunFolder
 
 
 @pytest.fixture

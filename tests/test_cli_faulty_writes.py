@@ -57,7 +57,7 @@ def fsync(descriptor):
     real_fsync(descriptor)
 os.fsync = fsync
 sys.path.insert(0, {toy!r})
-from keras_quasiattn import tasks
+from keras_quasiattn.lab import tasks
 tasks._TASKS["toy"] = "toy_task:ToyTask"
 """
 TOY = [

@@ -14,13 +14,13 @@ import pytest
 import tiny_mlu
 import warm
 
-from keras_quasiattn import tasks
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.training import RunFolder
 
 Outcome = tuple[int, str, str]
 SEVERAL = """
 import json, sys
-from keras_quasiattn import cli
+from keras_quasiattn.lab import cli
 for arguments in json.loads(sys.argv[1]):
     try:
         cli.main(arguments)
@@ -123,7 +123,7 @@ SHORT = ["train", "toy", "--set=training.steps=12"]
 # Halts the training after an update, and says so by a file.
 HALT = """
 import pathlib, time
-from keras_quasiattn.training.period_end import PeriodEnd
+from keras_quasiattn.lab.training.period_end import PeriodEnd
 def halt(self, batch, logs=None):
     if int(self.model.optimizer.iterations.numpy()) == {step}:
         pathlib.Path({file!r}).touch()
@@ -185,8 +185,8 @@ def test_control_c_is_one_line(disturbed: tuple[Path, list[Outcome]]) -> None:
 INTERRUPTED = """
 import os, pathlib, sys, threading, time
 import tensorflow as tf
-from keras_quasiattn import cli, tasks
-import keras_quasiattn.cli.task_list as module
+from keras_quasiattn.lab import cli, tasks
+import keras_quasiattn.lab.cli.task_list as module
 
 def tracing():
     @tf.function

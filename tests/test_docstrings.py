@@ -9,28 +9,18 @@ import pytest
 
 import keras_quasiattn
 
-ROOMS = [
-    "core",
-    "attention",
-    "layers",
-    "models",
-    "text",
-    "data",
-    "metrics",
-    "tasks",
-    "training",
-    "serving",
-    "report",
-    "tuning",
-    "lab",
+FOLDERS = [
+    *("core", "attention", "layers", "models", "metrics", "serving", "report", "tuning"),
+    *(f"lab.{name}" for name in ("text", "data", "tasks", "training")),
+    *(f"lab.{name}" for name in ("serving", "report", "tuning")),
 ]
 
 
 def modules():
     """The names of all modules, found anew in every run."""
     names = []
-    for room in ROOMS:
-        package = importlib.import_module(f"keras_quasiattn.{room}")
+    for folder in FOLDERS:
+        package = importlib.import_module(f"keras_quasiattn.{folder}")
         names += [m.name for m in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")]
     # Made for one backend and imported by its chooser alone.
     return [name for name in names if not name.startswith("keras_quasiattn.core.backend.")]

@@ -19,18 +19,9 @@ from keras_quasiattn.attention import ATTENTIONS
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 PAGES = [*sorted(DOCS.rglob("*.md")), ROOT / "README.md"]
-ROOMS = [
-    "layers",
-    "ops",
-    "models",
-    "text",
-    "data",
-    "metrics",
-    "tasks",
-    "training",
-    "tuning",
-    "serving",
-    "report",
+FOLDERS = [
+    *("attention", "layers", "ops", "models", "metrics", "tuning", "serving", "report"),
+    *(f"lab.{name}" for name in ("text", "data", "tasks", "training")),
 ]
 TENSORFLOW = pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="the pages are of TensorFlow"
@@ -93,15 +84,15 @@ def test_first_steps_are_five() -> None:
     assert headings == list("12345")
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_reference_has_everything_public(room: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    if room == "tuning":
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_reference_has_everything_public(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if folder == "tuning":
         pytest.importorskip("keras_tuner")
-    page = (DOCS / "api" / f"{room}.md").read_text(encoding="utf-8")
+    page = (DOCS / "api" / f"{folder.split('.')[-1]}.md").read_text(encoding="utf-8")
     monkeypatch.syspath_prepend(DOCS / "tooling")
     page = importlib.import_module("public_names").on_page_markdown(page)
-    named = re.findall(rf"^::: keras_quasiattn\.{room}\.(\w+)$", page, re.MULTILINE)
-    public = importlib.import_module(f"keras_quasiattn.{room}").__all__
+    named = re.findall(rf"^::: keras_quasiattn\.{folder}\.(\w+)$", page, re.MULTILINE)
+    public = importlib.import_module(f"keras_quasiattn.{folder}").__all__
     assert sorted(named) == sorted(public)
 
 

@@ -65,21 +65,24 @@ NAMED = {
     f"{{}} is not installed: pip install 'keras-quasiattn[{extra}]'": uses
     for extra, uses in {
         "tasks": [
-            *("import keras_quasiattn.data", "from keras_quasiattn.data import read_table"),
+            *("import keras_quasiattn.lab.data", "from keras_quasiattn.lab.data import read_table"),
             "from keras_quasiattn.serving import export",
             "import keras_quasiattn; keras_quasiattn.serving.load",
-            *("import keras_quasiattn.text", "from keras_quasiattn.text import WordTokenizer"),
-            "import keras_quasiattn; keras_quasiattn.tasks.get('mlu')",
-            "from keras_quasiattn.training import train",
-            "import keras_quasiattn; keras_quasiattn.training.RunFolder",
+            *(
+                "import keras_quasiattn.lab.text",
+                "from keras_quasiattn.lab.text import WordTokenizer",
+            ),
+            "import keras_quasiattn; keras_quasiattn.lab.tasks.get('mlu')",
+            "from keras_quasiattn.lab.training import train",
+            "import keras_quasiattn; keras_quasiattn.lab.training.RunFolder",
             "import keras_quasiattn; keras_quasiattn.report.write_report",
         ],
         "tuning": ["import keras_quasiattn.tuning", "from keras_quasiattn.tuning import search"],
-        "report,tensorflow": ["from keras_quasiattn.training import AttentionSummaries"],
+        "report,tensorflow": ["from keras_quasiattn.lab.training import AttentionSummaries"],
         "report": [SHOW + "view.html()", SHOW + "view.figure()"],
     }.items()
 }
-WORKS_ON_TENSORFLOW = ["import keras_quasiattn; keras_quasiattn.training.RunFolder"]
+WORKS_ON_TENSORFLOW = ["import keras_quasiattn; keras_quasiattn.lab.training.RunFolder"]
 WORKS = [
     "from keras_quasiattn import layers, metrics, models, ops, report, serving, training",
     SHOW,
@@ -134,7 +137,7 @@ def test_every_package_is_an_attribute_and_nothing_else_is() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
         _ = keras_quasiattn.nope
     with pytest.raises(AttributeError, match="no attribute 'nope'"):
-        _ = keras_quasiattn.training.nope
+        _ = keras_quasiattn.lab.training.nope
 
 
 def test_an_error_inside_the_package_is_not_taken_for_a_missing_extra() -> None:

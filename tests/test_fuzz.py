@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 import tiny_texts
 
-from keras_quasiattn.data.labelled_texts import texts_from_files
-from keras_quasiattn.data.table_files import read_parallel, read_table
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.text import read_vocabulary, read_word_vectors
-from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.data.labelled_texts import texts_from_files
+from keras_quasiattn.lab.data.table_files import read_parallel, read_table
+from keras_quasiattn.lab.text import read_vocabulary, read_word_vectors
+from keras_quasiattn.lab.training import RunFolder
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.long
 CASES = int(os.environ.get("QUASIATTN_CASES", "300"))

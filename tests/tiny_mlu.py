@@ -28,7 +28,7 @@ QUESTION = "x=19,y=-20,y+x"
 
 def make(data_dir: Path, model: str = "coda", preset: str = "demo", **overrides: Any) -> Any:
     """The task; `model__dropout=0.1` stands for the option model.dropout."""
-    from keras_quasiattn import tasks
+    from keras_quasiattn.lab import tasks
 
     dotted = {name.replace("__", "."): value for name, value in overrides.items()}
     return tasks.get("mlu")(

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.tasks import Task, get
+from keras_quasiattn.lab.tasks import Task, get
 
 ANIMALS = ["cat", "dog", "cow", "hen", "fox", "owl"]
 FILLERS = ["the", "a", "old", "big", "saw", "it", "ran", "was"]

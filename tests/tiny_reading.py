@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.tasks import Task, get
+from keras_quasiattn.lab.tasks import Task, get
 
 ANIMALS = ["cat", "dog", "cow", "hen", "bête", "猫"]
 NAMES = ["Zoë", "Max", "Éva", "Ян", "Ida", "Bo"]

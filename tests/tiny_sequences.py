@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.tasks import Task, get
+from keras_quasiattn.lab.tasks import Task, get
 
 WORDS = {"a": "ein", "dog": "Hund", "cat": "Tier", "sees": "sieht", "runs": "rennt", "man": "Mann"}
 COMMON = {

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.tasks import Task, get
+from keras_quasiattn.lab.tasks import Task, get
 
 WORDS = {"HUM": "who", "LOC": "where", "NUM": "many"}
 FILLERS = ["the", "of", "a", "city", "man", "ran", "old", "big", "is", "was", "did", "go"]

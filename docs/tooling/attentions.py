@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.comparison.differences import AHEAD, BEHIND
-from keras_quasiattn.comparison.experiments import Figure, read_experiments
-from keras_quasiattn.comparison.outcomes import Line, Recorded, outcome
+from keras_quasiattn.lab.comparison.differences import AHEAD, BEHIND
+from keras_quasiattn.lab.comparison.experiments import Figure, read_experiments
+from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "guides" / "which-layer.md"

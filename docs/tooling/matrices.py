@@ -12,9 +12,9 @@ import dataclasses
 import sys
 from pathlib import Path
 
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.figures import heat_map
 from keras_quasiattn.report.heat_maps import HeatMap, from_answer
-from keras_quasiattn.training import RunFolder
 
 IMAGES = Path(__file__).parents[1] / "images"
 

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab.training import RunFolder
 
 IMAGE = Path(__file__).parents[1] / "images" / "open_words.svg"
 SIZE, LINE, CHARACTER, LEFT, RIGHT = 17, 40, 10.3, 150, 20

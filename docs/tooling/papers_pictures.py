@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from keras_quasiattn.lab.tasks.pair_data import load_pairs
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.attention_figures import shares
 from keras_quasiattn.report.figures import histograms
-from keras_quasiattn.tasks.pair_data import load_pairs
-from keras_quasiattn.training import RunFolder
 
 DOCS = Path(__file__).parents[1]
 # In the form of the data: words apart from punctuation.

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).parents[2]
-_REST = re.compile(r"^::: (keras_quasiattn\.\w+)\.\*$", re.MULTILINE)
+_REST = re.compile(r"^::: (keras_quasiattn\.[\w.]+?)\.\*$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:

@@ -10,10 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from keras_quasiattn.comparison.differences import AHEAD, BEHIND, Difference
-from keras_quasiattn.comparison.experiments import Table, read_experiments
-from keras_quasiattn.comparison.outcomes import ENOUGH, Line, Recorded, outcome
-from keras_quasiattn.comparison.tables import FEW, markdown
+from keras_quasiattn.lab.comparison.differences import AHEAD, BEHIND, Difference
+from keras_quasiattn.lab.comparison.experiments import Table, read_experiments
+from keras_quasiattn.lab.comparison.outcomes import ENOUGH, Line, Recorded, outcome
+from keras_quasiattn.lab.comparison.tables import FEW, markdown
 from keras_quasiattn.report.figures import Drawing
 
 ROOT = Path(__file__).resolve().parents[2]

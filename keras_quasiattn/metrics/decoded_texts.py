@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from keras_quasiattn.data import ProgramTests
+    from keras_quasiattn.lab.data import ProgramTests
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = set(string.punctuation)
@@ -202,7 +202,7 @@ def program_accuracy(programs: Sequence[str | bytes], tests: Sequence["ProgramTe
     Raises:
         ValueError: the two differ in number, or are empty.
 
-    >>> from keras_quasiattn.data import ProgramTests
+    >>> from keras_quasiattn.lab.data import ProgramTests
     >>> tests = ProgramTests.from_json('[{"a":"int[]"},"int",[[{"a":[3,4]},4],[{"a":[5,1]},5]]]')
     >>> program_accuracy(["[ reduce a 0 max ]", b"[ head a ]", "[ head"], [tests] * 3)
     0.3333333333333333

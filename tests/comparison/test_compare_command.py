@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab.training import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = [
@@ -114,8 +114,8 @@ def test_a_folder_with_something_else_is_left_alone(run_cli: Any, tmp_path: Path
 
 
 def test_a_folder_of_another_comparison_names_what_differs(run_cli: Any, tmp_path: Path) -> None:
-    from keras_quasiattn.comparison.of_task import _begin
-    from keras_quasiattn.tasks import get
+    from keras_quasiattn.lab.comparison.of_task import _begin
+    from keras_quasiattn.lab.tasks import get
 
     def task(steps: int) -> Any:
         made = get("classify")(
@@ -132,7 +132,7 @@ def test_a_folder_of_another_comparison_names_what_differs(run_cli: Any, tmp_pat
 
 
 def test_the_values_of_an_option_need_not_repeat_it() -> None:
-    from keras_quasiattn.cli.compare import _repeated
+    from keras_quasiattn.lab.cli.compare import _repeated
 
     words = ["classify", "--attention", "coda", "relu", "--seeds", "2", "--rates", "0.1", "0.2"]
     assert list(_repeated(words)) == [

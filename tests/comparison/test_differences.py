@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_quasiattn.comparison.differences import difference
+from keras_quasiattn.lab.comparison.differences import difference
 
 
 def variance_of_the_mean(d: np.ndarray) -> float:

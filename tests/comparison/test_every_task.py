@@ -12,11 +12,11 @@ import tiny_reading
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn.comparison import engine, of_task
-from keras_quasiattn.comparison.of_task import Settings, compare_task
-from keras_quasiattn.comparison.workers import Failed
-from keras_quasiattn.tasks import Task, available
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab.comparison import engine, of_task
+from keras_quasiattn.lab.comparison.of_task import Settings, compare_task
+from keras_quasiattn.lab.comparison.workers import Failed
+from keras_quasiattn.lab.tasks import Task, available
+from keras_quasiattn.lab.training import RunFolder
 
 SHORT = {"training__steps": 4, "training__checkpoint_every": 2, "training__warmup_steps": 0}
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from keras_quasiattn.comparison.experiments import Figure, Table, read_experiments
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.comparison.experiments import Figure, Table, read_experiments
 
 TABLE = {
     "name": '"one"',

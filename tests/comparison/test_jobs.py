@@ -8,10 +8,10 @@ import tiny_pairs
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn.comparison.experiments import Row
-from keras_quasiattn.comparison.jobs import Job, _task
-from keras_quasiattn.comparison.of_task import _written_assets
-from keras_quasiattn.tasks import Task, sequence_task, vocabulary_task
+from keras_quasiattn.lab.comparison.experiments import Row
+from keras_quasiattn.lab.comparison.jobs import Job, _task
+from keras_quasiattn.lab.comparison.of_task import _written_assets
+from keras_quasiattn.lab.tasks import Task, sequence_task, vocabulary_task
 
 MADE = {
     "classify": lambda folder, **changed: tiny_texts.make(folder, "transformer", **changed),

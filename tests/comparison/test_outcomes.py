@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from keras_quasiattn.cli.commands import cli
-from keras_quasiattn.comparison.baselines import record_baselines
-from keras_quasiattn.comparison.experiments import read_experiments
-from keras_quasiattn.comparison.outcomes import Line, Recorded, outcome
-from keras_quasiattn.comparison.tables import markdown, terminal
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import describe
+from keras_quasiattn.lab.cli.commands import cli
+from keras_quasiattn.lab.comparison.baselines import record_baselines
+from keras_quasiattn.lab.comparison.experiments import read_experiments
+from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, outcome
+from keras_quasiattn.lab.comparison.tables import markdown, terminal
+from keras_quasiattn.lab.tasks import describe
 
 FILE = """
 task = "classify"

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from keras_quasiattn.attention.base import ATTENTIONS
-from keras_quasiattn.comparison.experiments import Table, read_experiments
-from keras_quasiattn.comparison.outcomes import Line, Recorded, Spread, grid, outcome
-from keras_quasiattn.comparison.records import key_of, read_records
+from keras_quasiattn.lab.comparison.experiments import Table, read_experiments
+from keras_quasiattn.lab.comparison.outcomes import Line, Recorded, Spread, grid, outcome
+from keras_quasiattn.lab.comparison.records import key_of, read_records
 
 ROOT = Path(__file__).resolve().parents[2]
 PAPERS = ROOT / "examples" / "papers"

@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.comparison.experiments import Figure, Row, Table
-from keras_quasiattn.comparison.plan import Plan, Run
-from keras_quasiattn.tasks import get
+from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
+from keras_quasiattn.lab.comparison.plan import Plan, Run
+from keras_quasiattn.lab.tasks import get
 
 RATE = "training.learning_rate"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from keras_quasiattn.comparison.workers import Failed, Lost, run_jobs
+from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
 
 ROOT = Path(__file__).resolve().parents[2]
 

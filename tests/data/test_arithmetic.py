@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data.arithmetic import (
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data.arithmetic import (
     SPLITS,
     ArithmeticGrammar,
     ArithmeticMlu,
@@ -17,7 +18,6 @@ from keras_quasiattn.data.arithmetic import (
     generate_examples,
     split_of,
 )
-from keras_quasiattn.errors import UserError
 
 GRAMMAR = ArithmeticGrammar()
 SMALL = ArithmeticMluConfig(low=-21, high=19)
@@ -276,7 +276,7 @@ def test_memory_does_not_grow_with_the_range():
 
 
 def test_prepares_and_loads_with_tfds_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_quasiattn.data.arithmetic._EXAMPLES_PER_SHARD", 700)
+    monkeypatch.setattr("keras_quasiattn.lab.data.arithmetic._EXAMPLES_PER_SHARD", 700)
     builder = ArithmeticMlu(config=SMALL, data_dir=tmp_path)
     builder.download_and_prepare()
     assert builder.info.splits["train"].num_shards == 7

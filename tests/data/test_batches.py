@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.data import prepare
-from keras_quasiattn.data.arithmetic import ArithmeticMlu, ArithmeticMluConfig
-from keras_quasiattn.data.batches import (
+from keras_quasiattn.lab.data import prepare
+from keras_quasiattn.lab.data.arithmetic import ArithmeticMlu, ArithmeticMluConfig
+from keras_quasiattn.lab.data.batches import (
     evaluation_batches,
     sequence_pair_encoder,
     split_reader,
     training_batches,
 )
-from keras_quasiattn.text import ByteTokenizer
+from keras_quasiattn.lab.text import ByteTokenizer
 
 NUM_EXAMPLES, BATCH = 53, 7  # 7 batches a pass, 4 examples left over
 
@@ -158,7 +158,7 @@ def test_only_what_is_still_to_come_is_read_and_encoded():
 
 
 def test_prepared_split_is_read_from_any_index_in_order(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_quasiattn.data.arithmetic._EXAMPLES_PER_SHARD", 400)
+    monkeypatch.setattr("keras_quasiattn.lab.data.arithmetic._EXAMPLES_PER_SHARD", 400)
     builder = ArithmeticMlu(config=ArithmeticMluConfig(low=0, high=20), data_dir=tmp_path)
     builder.download_and_prepare()
     read = split_reader(builder, "train")

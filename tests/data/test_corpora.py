@@ -13,7 +13,8 @@ import pytest
 import tensorflow_datasets as tfds
 from shared_data import PATH, needs_shared_data
 
-from keras_quasiattn.data import (
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import (
     AgNewsPart,
     LabelledTextSet,
     PairCorpus,
@@ -28,7 +29,6 @@ from keras_quasiattn.data import (
     prepare,
     texts_from_tfds,
 )
-from keras_quasiattn.errors import UserError
 
 COMPRESS = {".xz": lzma.compress, ".gz": gzip.compress}
 SPLITS = {split: split for split in ("train", "validation", "test")}

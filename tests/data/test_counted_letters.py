@@ -4,7 +4,7 @@ import collections
 
 import numpy as np
 
-from keras_quasiattn.data import counted_letters
+from keras_quasiattn.lab.data import counted_letters
 
 
 def test_the_class_is_the_count_and_no_text_is_in_two_splits() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keras_quasiattn.data import LabelledTexts, questions_from_files, reading_texts
-from keras_quasiattn.data.questions import Question
+from keras_quasiattn.lab.data import LabelledTexts, questions_from_files, reading_texts
+from keras_quasiattn.lab.data.questions import Question
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from keras_quasiattn.data.hashing import keyed_hash, permute
+from keras_quasiattn.lab.data.hashing import keyed_hash, permute
 
 
 @pytest.mark.parametrize("bits", [1, 2, 3, 10, 15])

@@ -9,7 +9,8 @@ import pytest
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn.data import (
+from keras_quasiattn.errors import DataWarning, UserError
+from keras_quasiattn.lab.data import (
     LabelledTexts,
     LabelledTextSet,
     pairs_from_files,
@@ -19,7 +20,6 @@ from keras_quasiattn.data import (
     ranked_pairs_from_files,
     texts_from_files,
 )
-from keras_quasiattn.errors import DataWarning, UserError
 
 
 def texts(*made: str) -> LabelledTexts:

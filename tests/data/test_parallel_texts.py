@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data import (
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import (
     ParallelTexts,
     parallel_from_files,
     parallel_from_tfds,
     without_long_pairs,
 )
-from keras_quasiattn.errors import UserError
 
 SPLITS = {split: split for split in ("train", "validation", "test")}
 COMPRESS = {".xz": lzma.compress, ".gz": gzip.compress}

@@ -5,15 +5,20 @@ from typing import Any
 
 import pytest
 
-from keras_quasiattn.data import QuestionCorpus, prepare, questions_from_files, questions_from_tfds
-from keras_quasiattn.data.questions import (
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import (
+    QuestionCorpus,
+    prepare,
+    questions_from_files,
+    questions_from_tfds,
+)
+from keras_quasiattn.lab.data.questions import (
     find_answer,
     read_quasar,
     read_question_lines,
     read_search_qa,
     read_squad,
 )
-from keras_quasiattn.errors import UserError
 from keras_quasiattn.metrics import answer_scores
 
 LINE = {

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from keras_quasiattn.data import read_parallel, read_table
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import read_parallel, read_table
 
 COLUMNS = ("text", "label")
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data import (
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import (
     TextPairs,
     pairs_from_click_log,
     pairs_from_files,
@@ -13,7 +14,6 @@ from keras_quasiattn.data import (
     prepare,
     ranked_pairs_from_files,
 )
-from keras_quasiattn.errors import UserError
 
 RANKED = "question\tcandidate\tlabel\n"
 

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.data import evaluation_token_batches, sequence_pair_encoder, token_batches
-from keras_quasiattn.text import ByteTokenizer
+from keras_quasiattn.lab.data import evaluation_token_batches, sequence_pair_encoder, token_batches
+from keras_quasiattn.lab.text import ByteTokenizer
 
 # 40 short examples, 9 longer ones, 2 of 17 and 19, and one that fills more than a batch alone.
 LENGTHS = np.array([*(n % 4 + 1 for n in range(40)), *range(5, 14), 17, 19, 70])

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.data import read_inputs, read_table, texts_from_files, write_table
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import read_inputs, read_table, texts_from_files, write_table
 
 ROWS = [("so good", "1"), ("naïve\nand bad", "0")]
 

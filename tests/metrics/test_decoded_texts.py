@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keras_quasiattn.data import ProgramTests
-from keras_quasiattn.data.algolisp.problems import Example
+from keras_quasiattn.lab.data import ProgramTests
+from keras_quasiattn.lab.data.algolisp.problems import Example
 from keras_quasiattn.metrics import (
     answer_exact_match,
     answer_f1,

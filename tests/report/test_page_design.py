@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from in_browser import ANSWER, COLUMNS, ROWS, Opened, panels
 
+from keras_quasiattn.lab.tasks.measured import Judged
 from keras_quasiattn.report.attention_view import AttentionView
 from keras_quasiattn.report.heat_maps import Example, HeatMap, Panel
 from keras_quasiattn.report.page_writer import Cell, Section, page
-from keras_quasiattn.tasks.measured import Judged
 
 figures = pytest.importorskip("keras_quasiattn.report.figures")
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from keras_quasiattn import tasks
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.config import read_config
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.training.config import read_config
 
 OLD = {
     "alpha": 1.0,

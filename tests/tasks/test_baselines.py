@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tiny_texts
 
-from keras_quasiattn.data import LabelledTexts, TextPairs
-from keras_quasiattn.data.labelled_texts import text_array
-from keras_quasiattn.tasks.baselines import bag_of_pairs, bag_of_words, simple_figures
-from keras_quasiattn.tasks.faithfulness import faithfulness
+from keras_quasiattn.lab.data import LabelledTexts, TextPairs
+from keras_quasiattn.lab.data.labelled_texts import text_array
+from keras_quasiattn.lab.tasks.baselines import bag_of_pairs, bag_of_words, simple_figures
+from keras_quasiattn.lab.tasks.faithfulness import faithfulness
 
 CLASSES = sorted(tiny_texts.WORDS)
 
@@ -31,7 +31,7 @@ def test_words_that_decide_are_found() -> None:
 
 def test_of_many_training_texts_some_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
     train = labelled(tiny_texts.rows(9))
-    monkeypatch.setattr("keras_quasiattn.tasks.baselines._MOST", 4)
+    monkeypatch.setattr("keras_quasiattn.lab.tasks.baselines._MOST", 4)
     some = train.where(np.isin(np.arange(9), [0, 3, 6]))  # all of the first class
     np.testing.assert_array_equal(bag_of_words(train, train, 3), bag_of_words(some, train, 3))
     assert bag_of_words(train, train, 3)[:, CLASSES.index("HUM")].all()

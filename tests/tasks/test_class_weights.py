@@ -14,10 +14,10 @@ import tiny_sequences
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.class_weights import balanced_weights
+from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics.macro_f1 import MacroF1
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.tasks.class_weights import balanced_weights
-from keras_quasiattn.training import RunFolder, train
 
 BALANCED = {"training__class_weights": "balanced", "training__label_smoothing": 0.1}
 

@@ -11,10 +11,10 @@ import tensorflow as tf
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.tasks.batches import chosen_examples
-from keras_quasiattn.tasks.classify_presets import MODELS, PRESETS
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.batches import chosen_examples
+from keras_quasiattn.lab.tasks.classify_presets import MODELS, PRESETS
+from keras_quasiattn.lab.training import RunFolder
 
 
 @pytest.fixture(scope="module")

@@ -11,9 +11,9 @@ import tiny_reading
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn.data import LabelledTexts, LabelledTextSet
-from keras_quasiattn.data.labelled_texts import text_array
-from keras_quasiattn.tasks.data_summary import summarize
+from keras_quasiattn.lab.data import LabelledTexts, LabelledTextSet
+from keras_quasiattn.lab.data.labelled_texts import text_array
+from keras_quasiattn.lab.tasks.data_summary import summarize
 
 OWN: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "classify": ("texts_data", tiny_texts.make),

@@ -9,11 +9,11 @@ import pytest
 import tiny_pairs
 import tiny_texts
 
-from keras_quasiattn.tasks import doubts
-from keras_quasiattn.tasks.classify import Classify
-from keras_quasiattn.tasks.doubts import behind_simple_methods, open_gates
-from keras_quasiattn.tasks.measured import Measured
-from keras_quasiattn.training import train
+from keras_quasiattn.lab.tasks import doubts
+from keras_quasiattn.lab.tasks.classify import Classify
+from keras_quasiattn.lab.tasks.doubts import behind_simple_methods, open_gates
+from keras_quasiattn.lab.tasks.measured import Measured
+from keras_quasiattn.lab.training import train
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ import tiny_reading
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.tasks.measured import Judged, Measured
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.measured import Judged, Measured
 
 TASKS = ("classify", "pairs", "rank", "read", "translate", "programs", "mlu")
 # Those of which a graph is costly are in the ring `long`.

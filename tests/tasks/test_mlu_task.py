@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 import tiny_mlu
 
-from keras_quasiattn import tasks
-from keras_quasiattn.data import split_of
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.data import split_of
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder
 
 MODELS = ("coda", "softmax", "universal", "universal_coda")
 

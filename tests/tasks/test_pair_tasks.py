@@ -7,9 +7,9 @@ import pytest
 import tiny_pairs
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task, get, pair_presets, rank_presets
-from keras_quasiattn.training import RunFolder, train
-from keras_quasiattn.training.finishing import compile_for
+from keras_quasiattn.lab.tasks import Task, get, pair_presets, rank_presets
+from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.finishing import compile_for
 
 PRESETS = {"pairs": pair_presets.PRESETS, "rank": rank_presets.PRESETS}
 MODELS = {"pairs": pair_presets.MODELS, "rank": rank_presets.MODELS}

@@ -7,7 +7,7 @@ import pytest
 import tiny_sequences
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task, get
+from keras_quasiattn.lab.tasks import Task, get
 
 # Of `reduce`, lambda1's `self`, brackets and division: what a model that has learned little writes.
 FAILING = [

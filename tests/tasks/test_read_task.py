@@ -11,9 +11,9 @@ import tiny_reading
 import without_keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task, read_presets
+from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.serving import export
-from keras_quasiattn.tasks import Task, read_presets
-from keras_quasiattn.training import RunFolder, train
 
 QUESTION = "Which bête?"
 # Neither a character nor a word is a byte; the passage is longer than two windows.

@@ -5,7 +5,7 @@ import pytest
 import reading_reference as reference
 import tensorflow as tf
 
-from keras_quasiattn.tasks.read_windows import (
+from keras_quasiattn.lab.tasks.read_windows import (
     all_windows,
     best_of_windows,
     middle_windows,
@@ -14,7 +14,7 @@ from keras_quasiattn.tasks.read_windows import (
     split_words,
     words_in,
 )
-from keras_quasiattn.text import SpanTokenizer
+from keras_quasiattn.lab.text import SpanTokenizer
 
 TOKENIZER = SpanTokenizer(["[PAD]", "[UNK]", "a", "b"])
 

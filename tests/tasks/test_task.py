@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import tensorflow
 
-from keras_quasiattn import tasks
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Preset, Task, TrainingSettings
-from keras_quasiattn.tasks.catalogue import chosen_options
-from keras_quasiattn.tasks.sentences import OPTIONS
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.tasks import Preset, Task, TrainingSettings
+from keras_quasiattn.lab.tasks.catalogue import chosen_options
+from keras_quasiattn.lab.tasks.sentences import OPTIONS
 
 TRAINING = TrainingSettings(
     steps=8, batch_size=4, learning_rate=1e-3, warmup_steps=2, checkpoint_every=2, clip_norm=1.0

@@ -11,11 +11,11 @@ import tensorflow as tf
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.text import TEXT_VERSION, learn_words, vocabulary_text
+from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.lab.tuning.search import _continue_from
 from keras_quasiattn.serving import export, load
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.text import TEXT_VERSION, learn_words, vocabulary_text
-from keras_quasiattn.training import RunFolder, train
 
 RECORD = "text_processing.json"
 TYPESET = "he isn\u2019t <so> old"

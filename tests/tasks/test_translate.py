@@ -9,10 +9,10 @@ import tensorflow as tf
 import tiny_sequences
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task, get, translate_presets
+from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.metrics import bleu
 from keras_quasiattn.models import greedy_search
-from keras_quasiattn.tasks import Task, get, translate_presets
-from keras_quasiattn.training import RunFolder, train
 
 LONG = "dog " * 10_000
 SOURCES = [source for source, _ in tiny_sequences.sentences(20, seed=2)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tiny_texts
 
-from keras_quasiattn.training.finishing import compile_for
+from keras_quasiattn.lab.training.finishing import compile_for
 
 
 def test_texts_that_filled_the_last_batch_counted_twice(texts_data: Path) -> None:

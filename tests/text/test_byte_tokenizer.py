@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 import without_keras
 
-from keras_quasiattn.text import ByteTokenizer
+from keras_quasiattn.lab.text import ByteTokenizer
 
 TOKENIZER = ByteTokenizer()
 

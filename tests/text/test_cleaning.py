@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 import tensorflow as tf
 
-from keras_quasiattn.text import (
+from keras_quasiattn.lab.text import (
     CLEANINGS,
     SPAN_CLEANINGS,
     SpanTokenizer,

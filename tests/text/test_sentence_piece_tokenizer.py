@@ -6,7 +6,7 @@ import tensorflow as tf
 import without_keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.text import SentencePieceTokenizer, learn_sentence_pieces
+from keras_quasiattn.lab.text import SentencePieceTokenizer, learn_sentence_pieces
 
 TEXTS = [
     "Zwei junge weiße Männer sind im Freien, in der Nähe vieler Büsche.",

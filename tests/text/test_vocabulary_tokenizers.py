@@ -6,7 +6,7 @@ import tensorflow as tf
 import without_keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.text import (
+from keras_quasiattn.lab.text import (
     SPAN_CLEANINGS,
     SpanTokenizer,
     SubwordTokenizer,

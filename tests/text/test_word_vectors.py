@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keras_quasiattn.errors import DataWarning, UserError
-from keras_quasiattn.text import embedding_matrix, read_word_vectors
+from keras_quasiattn.lab.text import embedding_matrix, read_word_vectors
 
 GLOVE = "the 0.1 -0.2 3e-1\n. . . 1 2 3\nfilm 4 5 6\nrest of it 7 8 9\n"
 

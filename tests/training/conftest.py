@@ -1,7 +1,7 @@
 import pytest
 import toy_task
 
-from keras_quasiattn import tasks
+from keras_quasiattn.lab import tasks
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ import tensorflow as tf
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.training import AttentionSummaries
 from keras_quasiattn.layers import GatedAttention, MultiHeadCoDA
 from keras_quasiattn.report.attention_figures import BINS, AttentionFigures, shares
-from keras_quasiattn.training import AttentionSummaries
 
 IDS = np.array([[3, 4, 5, 0], [6, 7, 0, 0]], "int32")
 

@@ -6,9 +6,9 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training.averaging import average
-from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.replicas import ReplicaLossScaleOptimizer
+from keras_quasiattn.lab.training.averaging import average
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 
 
 def build(path: Path, **overrides: int) -> tuple[keras.Model, keras.optimizers.Optimizer]:

@@ -8,10 +8,10 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import RunFolder, finish, train
-from keras_quasiattn.training.attention_summaries import read_attention
-from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.period_end import PeriodEnd
+from keras_quasiattn.lab.training import RunFolder, finish, train
+from keras_quasiattn.lab.training.attention_summaries import read_attention
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.period_end import PeriodEnd
 
 OPTIONS = {"training__average_checkpoints": 2, "model__batch_normalization": False}
 

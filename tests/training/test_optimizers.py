@@ -9,7 +9,7 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.lab.training import RunFolder, train
 
 SHORT = {"training__steps": 12, "training__average_checkpoints": 1}
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from keras_quasiattn.tasks import TrainingSettings
-from keras_quasiattn.training import progress as module
-from keras_quasiattn.training.progress import Progress, StepProgress
+from keras_quasiattn.lab.tasks import TrainingSettings
+from keras_quasiattn.lab.training import progress as module
+from keras_quasiattn.lab.training.progress import Progress, StepProgress
 
 SETTINGS = TrainingSettings(
     steps=1250, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=500

@@ -6,7 +6,7 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import append_result, result_row, train
+from keras_quasiattn.lab.training import append_result, result_row, train
 
 
 def test_row_says_how_to_measure_again(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 import toy_task
 import warm
 
-from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.lab.training import RunFolder, train
 
 SCRIPT = Path(__file__).with_name("train_toy.py")
 

@@ -10,7 +10,7 @@ import warm
 
 from keras_quasiattn import __version__, files
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.lab.training import RunFolder, train
 
 OPTIONS = {"policy": "float32"}
 NO_PROCESS = 2**22 + 1  # above what Linux gives
@@ -209,7 +209,7 @@ FULL_DISK = """
 import resource, sys
 import toy_task
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import train
+from keras_quasiattn.lab.training import train
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:

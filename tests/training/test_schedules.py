@@ -3,8 +3,8 @@ import math
 import keras
 import pytest
 
-from keras_quasiattn.tasks import TrainingSettings
-from keras_quasiattn.training.schedules import WarmupSchedule
+from keras_quasiattn.lab.tasks import TrainingSettings
+from keras_quasiattn.lab.training.schedules import WarmupSchedule
 
 
 def rate(schedule: WarmupSchedule, update: int) -> float:

@@ -7,10 +7,10 @@ import pytest
 import toy_task
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import TrainingSettings
-from keras_quasiattn.training import RunFolder, train
-from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.selection import early_end, is_over, selected_step
+from keras_quasiattn.lab.tasks import TrainingSettings
+from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.selection import early_end, is_over, selected_step
 
 SETTINGS = {
     "steps": 40,

@@ -10,13 +10,13 @@ import pytest
 import tensorflow as tf
 import toy_task
 
-from keras_quasiattn.data import (
+from keras_quasiattn.lab.data import (
     evaluation_batches,
     evaluation_token_batches,
     token_batches,
     training_batches,
 )
-from keras_quasiattn.training import train
+from keras_quasiattn.lab.training import train
 
 COLUMNS = {"text": np.array([b"a", b"b c"], object)}
 TOKENS = {"batch_tokens": 4, "length_multiple": 1, "encode": lambda batch, length: batch["text"]}

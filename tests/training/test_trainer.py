@@ -11,12 +11,12 @@ import toy_task
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import _prefix
-from keras_quasiattn.training import RunFolder, train
-from keras_quasiattn.training import trainer as trainer_module
-from keras_quasiattn.training.checkpoints import Checkpoints
-from keras_quasiattn.training.period_end import PeriodEnd
-from keras_quasiattn.training.precision import dtype_policy
-from keras_quasiattn.training.replicas import ReplicaLossScaleOptimizer
+from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training import trainer as trainer_module
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.period_end import PeriodEnd
+from keras_quasiattn.lab.training.precision import dtype_policy
+from keras_quasiattn.lab.training.replicas import ReplicaLossScaleOptimizer
 
 SHORT = {
     "training__steps": 8,
@@ -101,7 +101,7 @@ def test_a_finished_run_in_a_folder_that_cannot_be_written_was_an_error(
     def refuse(*_: Any, **__: Any) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr("keras_quasiattn.training.run_folder.locked", refuse)
+    monkeypatch.setattr("keras_quasiattn.lab.training.run_folder.locked", refuse)
     train(toy_task.make(trained.parent, **SHORT), trained)
     assert capsys.readouterr().out == f"{trained} is finished: nothing to train\n"
 
@@ -263,7 +263,7 @@ def test_seconds_of_a_period_are_kept_to_the_millisecond(
     period.set_model(SimpleNamespace(optimizer=SimpleNamespace(learning_rate=0.1)))
     moments = iter([10.0, 11.23456])
     monkeypatch.setattr(
-        "keras_quasiattn.training.period_end.time", SimpleNamespace(monotonic=moments.__next__)
+        "keras_quasiattn.lab.training.period_end.time", SimpleNamespace(monotonic=moments.__next__)
     )
     period.on_train_begin()
     period.on_epoch_begin(0)

@@ -16,8 +16,8 @@ import tiny_texts
 
 from benchmarks.workers import cluster_environments
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.strategy import make_strategy
+from keras_quasiattn.lab.training import RunFolder
+from keras_quasiattn.lab.training.strategy import make_strategy
 
 SCRIPT = Path(__file__).with_name("train_worker.py")
 SECONDS = 300

@@ -7,8 +7,8 @@ import keras
 import tensorflow as tf
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Preset, ServingSignature, Task, TrainingSettings
-from keras_quasiattn.tasks.measured import Measured
+from keras_quasiattn.lab.tasks import Preset, ServingSignature, Task, TrainingSettings
+from keras_quasiattn.lab.tasks.measured import Measured
 
 LENGTH = 6
 

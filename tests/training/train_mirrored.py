@@ -15,16 +15,16 @@ tf.config.set_logical_device_configuration(
 
 import toy_task  # noqa: E402
 
-from keras_quasiattn import tasks  # noqa: E402
 from keras_quasiattn.errors import UserError  # noqa: E402
-from keras_quasiattn.training import RunFolder, train  # noqa: E402
-from keras_quasiattn.training.period_end import PeriodEnd  # noqa: E402
-from keras_quasiattn.training.replicas import (  # noqa: E402
+from keras_quasiattn.lab import tasks  # noqa: E402
+from keras_quasiattn.lab.training import RunFolder, train  # noqa: E402
+from keras_quasiattn.lab.training.period_end import PeriodEnd  # noqa: E402
+from keras_quasiattn.lab.training.replicas import (  # noqa: E402
     ReplicaAdam,
     ReplicaLossScaleOptimizer,
     offset_replica_seeds,
 )
-from keras_quasiattn.training.strategy import make_strategy  # noqa: E402
+from keras_quasiattn.lab.training.strategy import make_strategy  # noqa: E402
 
 FOLDER = Path(sys.argv[1])
 PLAIN = {

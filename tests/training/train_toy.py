@@ -15,8 +15,8 @@ import numpy as np
 import toy_task
 
 from keras_quasiattn import files
-from keras_quasiattn.training import train
-from keras_quasiattn.training.period_end import PeriodEnd
+from keras_quasiattn.lab.training import train
+from keras_quasiattn.lab.training.period_end import PeriodEnd
 
 
 def die() -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import keras
 
-from keras_quasiattn import cli
 from keras_quasiattn.attention import gated as gates
-from keras_quasiattn.training import trainer
+from keras_quasiattn.lab import cli
+from keras_quasiattn.lab.training import trainer
 
 asked: dict[str, Any] = json.loads(sys.argv[1])
 if asked.get("quiet_gates"):

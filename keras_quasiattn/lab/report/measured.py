@@ -8,11 +8,11 @@ from typing import Any
 import keras
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks.measured import Judged, Measured
+from keras_quasiattn.lab.tasks.task import Task
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.metrics.intervals import bootstrap, wilson
 from keras_quasiattn.report.page_writer import Cell, Section
-from keras_quasiattn.tasks.measured import Judged, Measured
-from keras_quasiattn.tasks.task import Task
-from keras_quasiattn.training import RunFolder
 
 Table = list[list[str]]
 

@@ -12,15 +12,15 @@ from keras_quasiattn.attention.probe import probe, with_owners
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.report.measured import Reached, chosen_answers, measure_run
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.measured import Judged
+from keras_quasiattn.lab.training import RunFolder
+from keras_quasiattn.lab.training.attention_summaries import read_attention
+from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign
 from keras_quasiattn.report.attention_figures import AttentionFigures, shares
 from keras_quasiattn.report.figures import Drawing, density_by_length, heat_map, histograms
 from keras_quasiattn.report.heat_maps import Example, HeatMap, from_answer, heat_maps
 from keras_quasiattn.report.page_writer import Section, summary
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.tasks.measured import Judged
-from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.attention_summaries import read_attention
-from keras_quasiattn.training.checkpoints import Checkpoints, assign
 
 # Titles of matrices: by layer, then by the matrix' name.
 Titles = dict[str, dict[str, str]]

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from keras_quasiattn.attention.probe import probe
-from keras_quasiattn.tasks.task import Task
+from keras_quasiattn.lab.tasks.task import Task
 
 
 def with_received(task: Task, model: keras.Model, answer: Mapping[str, Any]) -> dict[str, Any]:

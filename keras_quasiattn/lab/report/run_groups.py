@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from keras_quasiattn.tasks.held_out import SPLITS
-from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.config import flat
+from keras_quasiattn.lab.tasks.held_out import SPLITS
+from keras_quasiattn.lab.training import RunFolder
+from keras_quasiattn.lab.training.config import flat
 
 _SHOWN, _LONGEST = 20, 60  # differences in a table, and characters of each
 # The version of the data has a digest of these files, so their paths do not matter.

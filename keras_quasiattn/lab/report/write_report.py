@@ -11,6 +11,7 @@ from keras_quasiattn.lab.report.measured import confusion_section, figures_secti
 from keras_quasiattn.lab.report.model_view import View, slug, view_of_run, view_of_saved_model
 from keras_quasiattn.lab.report.run_groups import RunGroup, differences_of, groups_of
 from keras_quasiattn.lab.serving.exported_model import ExportedModel
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.figures import (
     accuracy_by_density,
     curves_of,
@@ -19,7 +20,6 @@ from keras_quasiattn.report.figures import (
 )
 from keras_quasiattn.report.page_writer import Section, page
 from keras_quasiattn.serving.server_files import GRAPH
-from keras_quasiattn.training import RunFolder
 
 _NAMED = 4  # models or runs in the title
 _SPLIT = "validation"  # the data that chose the checkpoint, and that every run has

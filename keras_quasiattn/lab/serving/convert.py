@@ -10,10 +10,10 @@ from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.lab.serving.description import write_description
 from keras_quasiattn.lab.serving.quantize import Quantized
 from keras_quasiattn.lab.serving.signatures import TOKEN_IDS, example_inputs
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving.runtimes import convert_model, need_runtime
 from keras_quasiattn.serving.server_files import ABOUT, new_version
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import RunFolder
 
 # (rows, length) of the batches to compare; each further input of a model is one longer.
 _SHAPES = ((1, 1), (1, 7), (3, 5), (3, 13))

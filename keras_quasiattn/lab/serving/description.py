@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from keras_quasiattn import tasks
 from keras_quasiattn._version import __version__
+from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.serving.quantize import Quantized
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.manifest import MANIFEST, hashes
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import RunFolder
 
 CARD: Final = "README.md"
 

@@ -19,12 +19,12 @@ from keras_quasiattn.lab.serving.signatures import (
     example_inputs,
     signature_functions,
 )
+from keras_quasiattn.lab.tasks import ServingSignature, Task
+from keras_quasiattn.lab.tasks.batches import plain
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving.server_files import ABOUT, add_model, new_version, read_models
 from keras_quasiattn.serving.warm_up import RecordedRequest, need_serving_api, write_warm_up
 from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
-from keras_quasiattn.tasks import ServingSignature, Task
-from keras_quasiattn.tasks.batches import plain
-from keras_quasiattn.training import RunFolder
 
 _ROUNDING = 1e-3  # largest accepted difference between two numbers of an answer
 

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 import keras
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder
 
 MODES: Final = ("int8",)
 _SPLIT: Final = "validation"

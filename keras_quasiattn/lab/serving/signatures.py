@@ -6,8 +6,8 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.lab.tasks import ServingSignature
 from keras_quasiattn.serving.xla_buckets import Buckets
-from keras_quasiattn.tasks import ServingSignature
 
 STRINGS: Final = "serving_default"
 TOKEN_IDS: Final = "token_ids"

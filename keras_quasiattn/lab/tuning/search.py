@@ -16,12 +16,12 @@ import keras_tuner
 
 from keras_quasiattn.errors import FileError, UserError
 from keras_quasiattn.files import atomic_folder, write_json
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder, train
+from keras_quasiattn.lab.training.choices import METHODS
+from keras_quasiattn.lab.training.progress import Progress
+from keras_quasiattn.lab.training.selection import judged_by
 from keras_quasiattn.lab.tuning.oracles import make_oracle
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import RunFolder, train
-from keras_quasiattn.training.choices import METHODS
-from keras_quasiattn.training.progress import Progress
-from keras_quasiattn.training.selection import judged_by
 from keras_quasiattn.tuning.attention_space import choices_of
 
 _CLUSTER = ("KERASTUNER_TUNER_ID", "KERASTUNER_ORACLE_IP", "KERASTUNER_ORACLE_PORT")

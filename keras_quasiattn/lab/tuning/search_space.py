@@ -5,7 +5,7 @@ from typing import Any
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
+from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.tuning.attention_space import choices_of
 
 # The papers' values, where they give any: GA-Net (Xue et al. 2019, "Text Classification"); the
@@ -35,7 +35,7 @@ def search_space(task: Task, wanted: Mapping[str, str] | None = None) -> dict[st
             than two values, or there is nothing to search.
 
     Example:
-    >>> from keras_quasiattn import tasks
+    >>> from keras_quasiattn.lab import tasks
     >>> task = tasks.get("mlu")(preset="demo", model="coda", seed=0, data_dir="data")
     >>> search_space(task, {"model.num_layers": "1,2"})
     {'model.num_layers': [1, 2]}

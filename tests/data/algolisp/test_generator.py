@@ -9,15 +9,15 @@ from random import Random
 import pytest
 import tensorflow_datasets as tfds
 
-from keras_quasiattn.data import GeneratedAlgoLisp, GeneratedAlgoLispConfig, ProgramTests
-from keras_quasiattn.data.algolisp.generator import (
+from keras_quasiattn.lab.data import GeneratedAlgoLisp, GeneratedAlgoLispConfig, ProgramTests
+from keras_quasiattn.lab.data.algolisp.generator import (
     PUBLISHED_SIZES,
     Draft,
     draw_input,
     generate_problems,
 )
-from keras_quasiattn.data.algolisp.language import Program, has_type
-from keras_quasiattn.data.algolisp.phrases import PHRASES
+from keras_quasiattn.lab.data.algolisp.language import Program, has_type
+from keras_quasiattn.lab.data.algolisp.phrases import PHRASES
 
 COUNT = 200
 
@@ -191,7 +191,7 @@ def test_seed_fixes_the_problems_and_longer_streams_begin_alike(problems):
 @pytest.mark.long
 def test_another_process_makes_the_same_problems(problems):
     code = (
-        "from keras_quasiattn.data.algolisp.generator import generate_problems\n"
+        "from keras_quasiattn.lab.data.algolisp.generator import generate_problems\n"
         "print(*[p.program + p.tests.to_json() for p in generate_problems('validation', 20)], "
         "sep='\\n')"
     )
@@ -243,7 +243,7 @@ def examples_of(builder, split):
 
 
 def test_prepares_and_loads_with_tfds(tmp_path, monkeypatch):
-    monkeypatch.setattr("keras_quasiattn.data.algolisp.generator._EXAMPLES_PER_SHARD", 10)
+    monkeypatch.setattr("keras_quasiattn.lab.data.algolisp.generator._EXAMPLES_PER_SHARD", 10)
     builder = GeneratedAlgoLisp(config=SMALL, data_dir=tmp_path)
     builder.download_and_prepare()
     assert {split: info.num_shards for split, info in builder.info.splits.items()} == {

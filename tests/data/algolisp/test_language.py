@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from keras_quasiattn.data.algolisp.language import (
+from keras_quasiattn.lab.data.algolisp.language import (
     CONSTANTS,
     FUNCTIONS,
     MAX_DEPTH,

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from keras_quasiattn.data.algolisp.problems import Example, Problem, ProgramTests, read_problems
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data.algolisp.problems import Example, Problem, ProgramTests, read_problems
 
 
 def _words(text):

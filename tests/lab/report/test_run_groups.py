@@ -8,8 +8,8 @@ import pytest
 
 from keras_quasiattn.lab.report.run_groups import differences_of, groups_of
 from keras_quasiattn.lab.report.write_report import _curves, _title
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.report.figures import curves_of, learning_curves, line_of
-from keras_quasiattn.training import RunFolder
 
 ROW = {"step": 1, "mean": 1.0, "least": 0.9, "largest": 1.1}
 

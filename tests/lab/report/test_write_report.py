@@ -13,10 +13,10 @@ import tiny_reading
 import tiny_sequences
 import tiny_texts
 
-from keras_quasiattn import tasks
+from keras_quasiattn.lab import tasks
 from keras_quasiattn.lab.report.measured import Reached, chosen_answers, confusion_section
-from keras_quasiattn.tasks.measured import Judged, Measured
-from keras_quasiattn.training import RunFolder, train
+from keras_quasiattn.lab.tasks.measured import Judged, Measured
+from keras_quasiattn.lab.training import RunFolder, train
 
 pytest.importorskip(
     "jinja2", reason="jinja2 is not installed (pip install 'keras-quasiattn[report]')"

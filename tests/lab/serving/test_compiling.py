@@ -11,10 +11,10 @@ from test_signatures import SIGNATURE
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving.signatures import bucket_inputs
+from keras_quasiattn.lab.training import RunFolder, train
 from keras_quasiattn.serving import export, load, serve_check
 from keras_quasiattn.serving.warm_up import read_warm_up
 from keras_quasiattn.serving.xla_buckets import Buckets, CompiledModel
-from keras_quasiattn.training import RunFolder, train
 
 
 class Pairs:

@@ -14,10 +14,10 @@ import tiny_pairs
 import tiny_texts
 
 from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import convert, export, quantize
 from keras_quasiattn.serving.runtimes import RUNTIMES, Runtime
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import RunFolder
 
 
 def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:

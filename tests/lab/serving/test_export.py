@@ -18,11 +18,11 @@ import without_keras
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving import export as module
+from keras_quasiattn.lab.tasks import ServingSignature, Task
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import export
 from keras_quasiattn.serving.server_files import read_models
 from keras_quasiattn.serving.warm_up import read_warm_up
-from keras_quasiattn.tasks import ServingSignature, Task
-from keras_quasiattn.training import RunFolder
 
 ASK = tiny_mlu.ROOT / "examples" / "ask.py"
 

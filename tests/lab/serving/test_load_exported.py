@@ -10,8 +10,8 @@ import tiny_mlu
 
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.lab.serving.description import model_card
+from keras_quasiattn.lab.training import RunFolder
 from keras_quasiattn.serving import load
-from keras_quasiattn.training import RunFolder
 
 
 @pytest.fixture(scope="module")

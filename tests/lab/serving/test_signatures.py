@@ -12,7 +12,7 @@ from keras_quasiattn.lab.serving.signatures import (
     example_inputs,
     signature_functions,
 )
-from keras_quasiattn.tasks import ServingSignature
+from keras_quasiattn.lab.tasks import ServingSignature
 
 
 def bytes_of(texts: tf.Tensor) -> tf.RaggedTensor:

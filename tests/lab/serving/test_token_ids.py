@@ -19,7 +19,7 @@ from keras_quasiattn.lab.serving.signatures import (
     example_inputs,
     signature_functions,
 )
-from keras_quasiattn.tasks import Task
+from keras_quasiattn.lab.tasks import Task
 
 INPUTS = {
     "mlu": ["x=1,y=-2,x-y", "y=19,x=-20,y+y", ""],

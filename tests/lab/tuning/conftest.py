@@ -6,7 +6,7 @@ import pytest
 import tiny_texts
 from trainings import Trainings
 
-from keras_quasiattn.tasks import Task
+from keras_quasiattn.lab.tasks import Task
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ import tiny_texts
 from trainings import Trainings
 
 from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.lab.tasks import Task, get
+from keras_quasiattn.lab.training import RunFolder
+from keras_quasiattn.lab.training.choices import METHODS
 from keras_quasiattn.lab.tuning import oracles
-from keras_quasiattn.tasks import Task, get
-from keras_quasiattn.training import RunFolder
-from keras_quasiattn.training.choices import METHODS
 from keras_quasiattn.tuning import search, search_space
 
 SPACE = {"training.learning_rate": [0.001, 0.003, 0.01, 0.03], "model.units": [4, 8, 16]}

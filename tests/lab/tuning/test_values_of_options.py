@@ -7,7 +7,7 @@ import pytest
 from trainings import Trainings
 
 from keras_quasiattn.errors import UserError
-from keras_quasiattn.tasks import Task
+from keras_quasiattn.lab.tasks import Task
 from keras_quasiattn.tuning import search, search_space
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_quasiattn.tasks import Task
-from keras_quasiattn.training import RunFolder
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training import RunFolder
 
 
 class Trainings:

@@ -1,0 +1,77 @@
+"""Options and arguments that several commands have, and texts from the command line."""
+
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.cli.completion import names
+from keras_quasiattn.lab.training.choices import POLICIES
+
+
+class TensorFlowPath(click.Path):
+    """A path that TensorFlow accepts, which means valid UTF-8."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, or a usage error."""
+        try:
+            os.fspath(value).encode()
+        except UnicodeEncodeError:
+            self.fail(f"the path {os.fspath(value)!r} must be UTF-8", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+DATA_DIR = click.option(
+    "--data-dir",
+    default="data",
+    show_default=True,
+    envvar="QUASIATTN_DATA_DIR",
+    type=TensorFlowPath(),
+    help="Folder of the data; created if missing.",
+)
+RUN = click.argument("run", type=TensorFlowPath())
+POLICY = click.option(
+    "--policy",
+    default="float32",
+    show_default=True,
+    shell_complete=names(POLICIES),
+    help="Precision: float32, mixed_float16 or mixed_bfloat16.",
+)
+QUIET = click.option("--quiet", is_flag=True, help="No progress.")
+COLUMNS = click.option(
+    "--columns",
+    metavar="NAME=YOURS,...",
+    help="Names of the columns in your files, where they differ: text=review,label=sentiment.",
+)
+
+
+def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tuple[str, str]]:
+    """The (name, value) pairs of an option's NAME=VALUE arguments."""
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UserError(f"{option} {text!r}: it must be NAME=VALUE, such as {example}")
+        yield name, value
+
+
+def columns_of(text: str) -> dict[str, str]:
+    """The names of the columns in the user's files, by those that a task gives them."""
+    return dict(assignments("--columns", text.split(","), "text=review"))
+
+
+def lines_of(inputs: Iterable[str]) -> Iterable[str]:
+    """The inputs, with '-' replaced by the lines of standard input."""
+    for text in inputs:
+        if text == "-":
+            # As Python decodes arguments: bytes that are not UTF-8 become surrogates.
+            stdin = sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+            yield from stdin.removesuffix("\n").split("\n")
+        else:
+            yield text

@@ -1,0 +1,150 @@
+"""`quasiattn compare`: which attention for which data."""
+
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.cli.arguments import POLICY, QUIET, TensorFlowPath
+from keras_quasiattn.lab.cli.commands import cli
+from keras_quasiattn.lab.cli.experiments import compare_files
+from keras_quasiattn.lab.cli.layout import TaskCommand
+from keras_quasiattn.lab.cli.task_options import makes_task
+from keras_quasiattn.lab.tasks.attention_options import models_with_attention
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.tasks import Task
+
+_SEVERAL = ("--attention", "--rates")  # options that take all arguments up to the next option
+_ALL = "all"
+
+
+class CompareCommand(TaskCommand):
+    """A command some of whose options take several values: `--attention softmax coda`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> click.Context:
+        """Leave TOML files to the command for them."""
+        if any(one.endswith(".toml") and not one.startswith("-") for one in args):
+            return compare_files.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Repeat the option before each of its values."""
+        return super().parse_args(ctx, list(_repeated(args)))
+
+
+def _repeated(arguments: Sequence[str]) -> Iterator[str]:
+    option, first = None, False
+    for argument in arguments:
+        if argument.startswith("--"):
+            option, first = (argument if argument in _SEVERAL else None), True
+        elif option is not None and not first:
+            yield option
+        else:
+            first = False
+        yield argument
+
+
+def _model_with_attention(task: Any, preset: str) -> str:
+    """Return the task's first model that takes any attention, whatever the preset."""
+    return models_with_attention(task)[0]
+
+
+@cli.command(
+    cls=CompareCommand,
+    epilog="quasiattn compare classify --preset letters --attention coda sigmoid sparsemax\n"
+    "quasiattn compare classify --data my.tsv --test my-test.tsv --to comparisons/mine\n"
+    "quasiattn compare pairs --data my.tsv --attention all --seeds 5\n"
+    "quasiattn compare rank --preset wikiqa --vectors glove.6B.100d.txt --rates 0.0003 0.001\n"
+    "quasiattn compare examples/papers/coda.toml --show   # --help explains files of tables\n"
+    "\n"
+    "Started again after an interruption, the same command continues. With more seeds, rates or\n"
+    "attentions, it adds to what is there.",
+)
+@functools.partial(makes_task, usual_model=_model_with_attention)
+@click.option(
+    "--attention",
+    "attentions",
+    multiple=True,
+    default=("softmax", "coda", "sigmoid"),
+    metavar="NAME ...",
+    help="Attentions to compare with softmax, or `all`; default coda and sigmoid.",
+)
+@click.option("--seeds", default=3, show_default=True, help="Seeds of each attention.")
+@click.option(
+    "--rates",
+    type=float,
+    multiple=True,
+    metavar="RATE ...",
+    help="Learning rates, of which each attention gets its own best by the validation data; "
+    "default the preset's, a third of it, and three times that.",
+)
+@click.option(
+    "--to",
+    "folder",
+    type=TensorFlowPath(),
+    help="Folder of the comparison; default comparisons/TASK-DATA.",
+)
+@click.option(
+    "--limit", type=click.IntRange(min=1), help="Number of examples to measure on; default all."
+)
+@click.option(
+    "--processes", type=click.IntRange(min=1), help="Runs at once; default as the cores allow."
+)
+@POLICY
+@QUIET
+@click.pass_obj
+def compare(
+    arguments: Sequence[str],
+    made: "Task",
+    attentions: tuple[str, ...],
+    seeds: int,
+    rates: tuple[float, ...],
+    folder: Path | None,
+    limit: int | None,
+    processes: int | None,
+    policy: str,
+    quiet: bool,
+) -> None:
+    """Compare attentions on TASK: equal options, each at its best rate, with a verdict.
+
+    Every attention learns with the same learning rates, chooses its best by the validation data,
+    and learns with the same seeds. The table has differences to softmax with 95% intervals over
+    seeds and test items, what a bag of words reaches, and costs.
+    """
+    from keras_quasiattn.attention.base import ATTENTIONS
+    from keras_quasiattn.lab.comparison.of_task import Settings, compare_task
+
+    names = [one for given in attentions for one in given.split(",")]
+    if _ALL in names:
+        names = sorted(ATTENTIONS)
+    if made.measured_split != "test" and "data.test_share" in made.options.options():
+        made = _with_test_split(made)
+    folder = folder or Path("comparisons") / f"{made.name}-{_data_of(made)}"
+    comparison = compare_task(
+        made,
+        folder,
+        Settings(names, seeds, rates, limit, policy, processes),
+        progress=not quiet,
+        command=["quasiattn", *arguments],
+    )
+    click.echo(comparison.table())
+    if comparison.best is None:
+        raise UserError(f"every run failed: see {folder / 'processes.log'}")
+    click.echo(f"\npage: {folder / 'comparison.html'}\nbest run: {folder / 'best'}")
+
+
+def _with_test_split(made: "Task") -> "Task":
+    """The task with a fifth of the user's texts held out for the end."""
+    options = {**made.options.options(), "data.test_share": 0.2}
+    return type(made).from_config({**made.config(), "options": options}, made.data_dir)
+
+
+def _data_of(made: "Task") -> str:
+    train = made.options.data.get("train")
+    return Path(str(train).split(",")[0]).stem if train else made.preset

@@ -1,0 +1,90 @@
+"""Imports Keras and TensorFlow, once a command has something to compute."""
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.training.config import read_config
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.tasks import Task
+    from keras_quasiattn.lab.training import RunFolder
+
+
+def load() -> None:
+    """Import all of the package, without TensorFlow's startup messages.
+
+    The command has left out the package's own `__init__` so far.
+
+    Raises:
+        UserError: TensorFlow is not installed.
+    """
+    package = sys.modules["keras_quasiattn"]
+    if hasattr(package, "__all__"):
+        return
+    missing = None
+    if sys.stderr.isatty():
+        sys.stderr.write("loading TensorFlow\n")
+    with _silent_unless_it_fails():
+        try:
+            package.__spec__.loader.exec_module(package)  # type: ignore[union-attr]
+        except ModuleNotFoundError as error:
+            missing = str(error.name)
+            if missing.startswith("keras_quasiattn"):
+                raise
+    if missing:
+        raise UserError(f"{missing} is not installed: pip install 'keras-quasiattn[tasks]'")
+
+
+def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, Task]":
+    """The finished run in a folder, and its task.
+
+    Raises:
+        UserError: there is none; a folder without a run is found out before anything slow begins.
+    """
+    read_config(run)
+    load()
+    from keras_quasiattn.lab.training import RunFolder
+
+    folder = RunFolder.open(run, finished=True)
+    return folder, folder.task(data_dir)
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[None]:
+    """Say on standard error what the body does: on a terminal at once, else if it takes long."""
+    from keras_quasiattn.lab.training import progress
+
+    silence = progress._SILENCE / 3
+    with progress.Progress(True, sys.stderr, silence) as shown, shown.busy(what):
+        if shown.terminal:
+            shown.replace(what)
+        yield
+
+
+@contextlib.contextmanager
+def _silent_unless_it_fails() -> Iterator[None]:
+    """Hold back standard error, including C++ output, and write it out if the body raises.
+
+    TensorFlow writes messages to file descriptor 2 while it loads, before it reads any of its own
+    settings.
+    """
+    sys.stderr.flush()
+    standard_error = os.dup(2)
+    with tempfile.TemporaryFile() as held_back:
+        os.dup2(held_back.fileno(), 2)
+        try:
+            yield
+        except Exception:
+            held_back.seek(0)
+            os.write(standard_error, held_back.read())
+            raise
+        finally:
+            sys.stderr.flush()
+            os.dup2(standard_error, 2)
+            os.close(standard_error)

@@ -1,0 +1,182 @@
+"""The commands that read runs and exported models."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.cli.arguments import DATA_DIR, RUN, TensorFlowPath
+from keras_quasiattn.lab.cli.commands import cli
+from keras_quasiattn.lab.cli.evaluation import evaluate
+from keras_quasiattn.lab.cli.loading import finished_run, load, waiting
+from keras_quasiattn.lab.cli.predictions import predict, show
+from keras_quasiattn.lab.training.config import read_config
+
+cli.add_command(evaluate)
+cli.add_command(predict)
+cli.add_command(show)
+
+
+@cli.command(
+    epilog="quasiattn export runs/mlu-coda\n"
+    "quasiattn export runs/mlu-coda --to saved_models --name arithmetic --version 2\n"
+    "quasiattn export runs/snli --target onnx\n"
+    "quasiattn export runs/trec --target openvino --quantize int8\n"
+    "quasiattn export runs/snli --compile"
+)
+@RUN
+@click.option(
+    "--to",
+    "place",
+    default="saved_models",
+    show_default=True,
+    type=TensorFlowPath(),
+    help="Folder of all exported models.",
+)
+@click.option(
+    "--target",
+    default="savedmodel",
+    show_default=True,
+    help="savedmodel, onnx, litert or openvino.",
+)
+@click.option("--name", help="Name of the model; default that of the run folder.")
+@click.option("--version", type=int, help="Number of the version; default the next.")
+@click.option("--quantize", "mode", help="int8: round weights to 8 bits, and say what that costs.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Validation examples to measure that cost on.",
+)
+@click.option(
+    "--compile",
+    "compiled",
+    is_flag=True,
+    help="XLA compiles the SavedModel where it is loaded; for servers on CPUs.",
+)
+@DATA_DIR
+def export(
+    run: Path,
+    place: Path,
+    target: str,
+    name: str | None,
+    version: int | None,
+    mode: str | None,
+    limit: int,
+    compiled: bool,
+    data_dir: Path,
+) -> None:
+    """Export the finished run in folder RUN for TensorFlow Serving or another runtime.
+
+    Prints the new folder. A SavedModel takes strings and returns answers; models.config and
+    batching_parameters.txt beside its folder configure a server for all models. The other targets
+    take token ids and return logits; their folder is named after the model and the target.
+    """
+    folder, made = finished_run(run, data_dir)
+    from keras_quasiattn import serving
+
+    if target != "savedmodel":
+        if compiled:
+            raise UserError(f"--compile is for --target savedmodel: got --target {target}")
+        serving.need_runtime(target)
+    with waiting("exporting"):
+        quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
+        options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
+        if target == "savedmodel":
+            told = [str(serving.export(folder, made, place, compiled=compiled, **options))]
+        else:
+            conversion = serving.convert(folder, made, place, target, **options)
+            told = [str(conversion.path), conversion.line()]
+    for line in told:
+        click.echo(line)
+    for line in quantized.lines() if quantized else ():
+        click.echo(line)
+
+
+@cli.command(
+    "serve-check",
+    epilog="quasiattn serve-check saved_models/trec/1\n"
+    "for version in saved_models/*/[0-9]*; do quasiattn serve-check $version; done",
+)
+@click.argument("path", type=TensorFlowPath())
+@click.option(
+    "--repetitions",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="How often each batch is timed.",
+)
+def serve_check(path: Path, repetitions: int) -> None:
+    """Check the exported version in folder PATH the way a stock model server would load it.
+
+    Loads the model with TensorFlow's C library, without Python, compares its ops with those that a
+    server links, repeats the recorded requests, and prints latencies for batches of 1, 8 and 64.
+    """
+    load()
+    from keras_quasiattn import serving
+
+    for line in serving.serve_check(path, repetitions=repetitions):
+        click.echo(line)
+
+
+@cli.command(
+    epilog="quasiattn report runs/trec-gated runs/trec-soft --to report.html\n"
+    "quasiattn report runs/snli --to snli.html --input $'A man plays.\\tA man makes music.'\n"
+    "quasiattn report runs/*-seed? --to all.html --split test --results results/classify.jsonl\n"
+    "quasiattn report saved_models/trec/1 --to trec.html --input 'Who was Galileo ?'"
+)
+@click.argument("runs", nargs=-1, required=True, type=TensorFlowPath())
+@click.option(
+    "--to", "target", required=True, type=click.Path(path_type=Path), help="The HTML page to write."
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    help="A text to show; repeatable; default right answers and mistakes of the split.",
+)
+@click.option(
+    "--split",
+    help="Part of the data to measure on and show texts from; default validation, if at hand.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Examples of it to measure on.",
+)
+@click.option(
+    "--results",
+    type=click.Path(path_type=Path),
+    help="Recorded results, for accuracy against density.",
+)
+@DATA_DIR
+def report(
+    runs: tuple[Path, ...],
+    target: Path,
+    inputs: tuple[str, ...],
+    split: str | None,
+    limit: int,
+    results: Path | None,
+    data_dir: Path,
+) -> None:
+    """Write one HTML page on what the models in folders RUNS reached, read and learned.
+
+    RUNS are run folders or exported models. The page has their figures beside a bag of words, right
+    answers and mistakes, what attends to what, and the learning curves. Figures are saved beside
+    it, as SVG and PNG.
+    """
+    for run in runs:
+        if not (run / "saved_model.pb").is_file():
+            read_config(run)
+    load()
+    from keras_quasiattn.report import write_report
+
+    options: dict[str, Any] = {"split": split, "limit": limit, "results": results}
+    with waiting("writing the report"):
+        page, *figures = write_report(runs, target, inputs=inputs, data_dir=data_dir, **options)
+    click.echo(json.dumps({"page": str(page), "figures": len(figures)}))

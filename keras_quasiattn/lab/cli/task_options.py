@@ -1,0 +1,193 @@
+"""The options that select a task, its data and its settings."""
+
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.cli.arguments import (
+    COLUMNS,
+    DATA_DIR,
+    TensorFlowPath,
+    assignments,
+    columns_of,
+)
+from keras_quasiattn.lab.cli.completion import (
+    complete_model,
+    complete_option,
+    complete_preset,
+    complete_task,
+)
+from keras_quasiattn.lab.cli.loading import load
+from keras_quasiattn.lab.tasks.catalogue import chosen_options, usual_model
+from keras_quasiattn.lab.tasks.held_out import SPLITS
+
+_OPTIONS = (
+    click.argument("task", shell_complete=complete_task),
+    click.option(
+        "--model",
+        shell_complete=complete_model,
+        help="One of the task's models; default the preset's usual one.",
+    ),
+    click.option(
+        "--preset",
+        shell_complete=complete_preset,
+        help="One of the task's presets; default its first.",
+    ),
+    click.option(
+        "--data",
+        type=TensorFlowPath(),
+        help="Train on this file of your own: TSV, CSV, TXT or JSONL.",
+    ),
+    click.option(
+        "--validation",
+        type=TensorFlowPath(),
+        help="Choose the checkpoint on this file; default a tenth of your texts.",
+    ),
+    click.option(
+        "--test", type=TensorFlowPath(), help="Let `evaluate` measure on this file of your own."
+    ),
+    COLUMNS,
+    click.option(
+        "--source", type=TensorFlowPath(), help="Train on this file of texts, one per line, and ..."
+    ),
+    click.option(
+        "--target", type=TensorFlowPath(), help="... this file of what they should become."
+    ),
+    click.option(
+        "--vectors",
+        type=TensorFlowPath(),
+        help="Word vectors for models that read words: GloVe's text form, or an .npz.",
+    ),
+    click.option(
+        "--seed",
+        default=0,
+        show_default=True,
+        help="Fixes weights, noise and the order of the data.",
+    ),
+    click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="NAME=VALUE",
+        shell_complete=complete_option,
+        help="Change one option; repeatable.",
+    ),
+    DATA_DIR,
+)
+
+
+def makes_task(
+    command: Callable[..., Any], usual_model: Callable[[Any, str], str] = usual_model
+) -> Callable[..., Any]:
+    """Add the options that select a task to a command, and pass it the task as `made`.
+
+    Args:
+        command: the command.
+        usual_model: the model without --model, from what `tasks.describe` returns and the preset.
+    """
+
+    @functools.wraps(command)
+    def with_task(
+        *,
+        task: str,
+        model: str | None,
+        preset: str | None,
+        source: Path | None,
+        target: Path | None,
+        columns: str | None,
+        vectors: Path | None,
+        seed: int,
+        overrides: tuple[str, ...],
+        data_dir: Path,
+        data: Path | None,
+        validation: Path | None,
+        test: Path | None,
+        **others: Any,
+    ) -> Any:
+        described = tasks.describe(task)
+        settings: dict[str, Any] = dict(assignments("--set", overrides, "training.steps=3000"))
+        files = {"train": _files_of(data, source, target), "validation": validation, "test": test}
+        own = {f"data.{split}": str(file) for split, file in files.items() if file is not None}
+        if own:
+            preset = _own_data_preset(task, preset, own, settings)
+        settings |= own
+        if columns is not None:
+            settings["data.columns"] = columns_of(columns)
+        if vectors is not None:
+            settings["data.vectors"] = str(vectors)
+        chosen = next(iter(described.presets)) if preset is None else preset
+        names = {
+            "preset": chosen,
+            "model": usual_model(described, chosen) if model is None else model,
+        }
+        options = chosen_options(task, described, **names, seed=seed, overrides=settings)
+        _require_files(options.data)
+        load()
+        made = tasks.get(task)(**names, seed=seed, data_dir=data_dir, overrides=settings)
+        if preset is None:
+            _confirm_download(made)
+        return command(made=made, **others)
+
+    for option in reversed(_OPTIONS):
+        with_task = option(with_task)
+    return with_task
+
+
+def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
+    """The user's file, or two joined by a comma as the data options take them; None without any."""
+    if source is None and target is None:
+        return data
+    if data is not None or source is None or target is None:
+        raise UserError("give --source FILE and --target FILE together, and not with --data")
+    return Path(f"{source},{target}")
+
+
+def _own_data_preset(
+    task: str, preset: str | None, own: dict[str, str], settings: dict[str, Any]
+) -> str:
+    """The preset for the user's own files, by data option."""
+    own_data = tasks.describe(task).own_data
+    option, file = next(iter(own.items()))
+    given = f"--{option.removeprefix('data.').replace('train', 'data')} {file!r}"
+    if own_data is None:
+        raise UserError(f"{given}: task {task} generates its own data and accepts no file")
+    needed, training = own_data
+    if preset not in (None, needed):
+        raise UserError(f"{given} needs the preset {needed!r}, not {preset!r}")
+    if training not in own and training not in settings:
+        raise UserError(f"{given} is of no use without a file to train on: add --data FILE")
+    return needed
+
+
+def _confirm_download(made: "tasks.Task") -> None:
+    """Ask before data are downloaded that nobody has named.
+
+    Raises:
+        UserError: the answer is no, or there is nobody to ask.
+    """
+    missing = made.pending_download()
+    if not missing:
+        return
+    if sys.stdin.isatty() and click.confirm(
+        f"No data are given. Download {missing} to {made.data_dir}?", err=True
+    ):
+        return
+    raise UserError(
+        f"no data are given: add --data FILE, or --preset {made.preset} to download {missing}"
+    )
+
+
+def _require_files(options: Mapping[str, Any]) -> None:
+    """Refuse files that are not there, before anything slow begins."""
+    for name in (*SPLITS, "vectors"):
+        given = options.get(name) or ""
+        if not Path(given).exists():
+            for file in given.split(","):
+                if not Path(file).exists():
+                    raise UserError(f"data.{name}: cannot read {file}: No such file or directory")

@@ -1,0 +1,134 @@
+"""Runs what the plans of some tables lack, several runs at once, and says how far it is."""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.comparison.experiments import Row
+from keras_quasiattn.lab.comparison.jobs import Job, do
+from keras_quasiattn.lab.comparison.plan import Plan, Run
+from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
+from keras_quasiattn.lab.training import RunFolder, append_result
+from keras_quasiattn.lab.training.progress import Progress, duration
+
+_MEMORY = 2.5  # GiB that a training may need
+_SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
+
+
+class Engine:
+    """Does the runs of plans.
+
+    Args:
+        plans: the plans; all runs of one come before those of the next, as far as they are known.
+        job_of: makes the job of a run.
+        seconds: how long a run of a row takes, as far as that is known; None if it is not.
+        processes: number of runs at once.
+        log: file for what the processes write.
+        shown: says what happens.
+        at_most: whether runs may stop early, so that the time is an upper bound.
+    """
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        job_of: Callable[[Run], Job],
+        seconds: Callable[[Row], float | None],
+        *,
+        processes: int,
+        log: Path,
+        shown: Progress,
+        at_most: bool = False,
+    ) -> None:
+        self._plans, self._job_of, self._known = plans, job_of, seconds
+        self._processes, self._log, self._shown = processes, log, shown
+        self._at_most = at_most
+        self._running: dict[Job, tuple[Plan, Run]] = {}
+        self._began = self._said = time.monotonic()
+        self._all = self._seconds(self._waiting())
+
+    def run(self) -> None:
+        """Do all runs that are missing; one that fails does not stop the others."""
+        waiting = self._waiting()
+        if waiting:
+            known = all(self._known(row) is not None for row in waiting)
+            about = duration(self._all / min(self._processes, len(waiting)))
+            takes = f"about {about}{' at most' if self._at_most else ''}"
+            self._shown.say(
+                f"{len(waiting)} runs to train, {self._processes} at once: "
+                f"{takes if known else 'the time is known after the first'}"
+            )
+        run_jobs(
+            self._next,
+            do,
+            self._done,
+            number=self._processes,
+            log=self._log,
+            tick=self._tick,
+        )
+
+    def _next(self) -> Job | None:
+        for plan in self._plans:
+            if (run := plan.next()) is not None:
+                job = self._job_of(run)
+                self._running[job] = plan, run
+                return job
+        return None
+
+    def _done(self, job: Job, result: object) -> None:
+        plan, run = self._running.pop(job)
+        if isinstance(result, dict):
+            append_result(plan.table.records, result)
+            plan.done(run, result)
+            name = plan.table.choose
+            figure = f"{run.split} {name} {result[name]:.4f}" if name in result else "done"
+            self._shown.say(f"{run.path.name}: {figure}{self._left()}")
+        else:
+            assert isinstance(result, (Lost, Failed))  # noqa: S101 (for the type checker)
+            plan.done(run, str(result))
+            self._shown.say(f"{run.path.name}: failed: {result}")
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if self._running and now - self._said >= _SAID_EVERY[self._shown.terminal]:
+            self._said = now
+            names = ", ".join(run.path.name for _, run in self._running.values())
+            self._shown.replace(f"training {names}{self._left()}")
+
+    def _left(self) -> str:
+        """The time left, from how fast the runs have been so far."""
+        ahead = self._seconds(self._waiting())
+        for _, run in self._running.values():
+            ahead += (1 - _share(run.path)) * self._seconds([run.row])
+        passed, done = time.monotonic() - self._began, self._all - ahead
+        if done <= 0.02 * self._all or ahead <= 0:
+            return ""
+        return f"; about {duration(passed * ahead / done)} left"
+
+    def _waiting(self) -> list[Row]:
+        return [row for plan in self._plans for row in plan.trainings()]
+
+    def _seconds(self, rows: Sequence[Row]) -> float:
+        return sum(self._known(row) or 60.0 for row in rows)
+
+
+def _share(path: Path) -> float:
+    """The share of a run's updates that are done, as its history says."""
+    try:
+        folder = RunFolder.open(path)
+        last = folder.history()[-1]["step"]
+        return min(1.0, last / (folder.steps or last))
+    except (UserError, IndexError):
+        return 0.0
+
+
+def usual_processes() -> int:
+    """How many trainings at once the cores and the memory of this machine allow."""
+    sees = getattr(os, "sched_getaffinity", None)
+    cores = len(sees(0)) if sees else os.cpu_count() or 1
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    except (ValueError, OSError):
+        return cores
+    return max(1, min(cores, int(free / _MEMORY)))

@@ -1,0 +1,332 @@
+"""Sets of runs as data: the TOML files that `quasiattn compare` runs and shows."""
+
+import dataclasses
+import itertools
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.comparison.records import (
+    VECTORS,
+    WITHOUT_VECTORS,
+    Key,
+    key_of_options,
+    reads_words,
+)
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+_LESS_IS_BETTER: Final = frozenset(
+    {"attention_flops", "cross_entropy", "density", "expected_calibration_error", "loss"}
+    | {"parameters", "perplexity", "seconds", "word_perplexity"}
+)
+
+
+class Figure(NamedTuple):
+    """A figure of a record, and how it is shown.
+
+    Args:
+        name: its name in the record.
+        divisor: what it is divided by.
+        digits: number of decimals.
+    """
+
+    name: str
+    divisor: float = 1.0
+    digits: int = 4
+
+    @property
+    def sign(self) -> int:
+        """1 if a larger figure is better, −1 if a smaller one is."""
+        return -1 if self.name in _LESS_IS_BETTER else 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A model on a data set, trained with several seeds.
+
+    Args:
+        name: what the table calls it.
+        task: the task's name.
+        preset: the data set.
+        model: the model; empty for a row that a paper only prints.
+        settings: options that differ from the preset's, by dotted name.
+        paper: what the paper prints.
+        against: the name of the row, on the same data, that this one is compared with.
+    """
+
+    name: str
+    task: str
+    preset: str
+    model: str
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    paper: str = ""
+    against: str = ""
+
+    def key(self, split: str) -> Key:
+        """What the records of the row's runs have in common.
+
+        Raises:
+            UserError: the row has no model, or an option does not suit it.
+        """
+        preset = tasks.describe(self.task).presets[self.preset].for_model(self.model)
+        options = preset.with_overrides(self.settings).options()
+        key = key_of_options(self.task, self.preset, self.model, split, options)
+        # Rows of a file that do not mention vectors have some wherever their models read words.
+        without = reads_words(self.model) and self.settings.get(VECTORS) == ""
+        return (*key[:4], key[4] | {WITHOUT_VECTORS}) if without else key
+
+    def run(self, seed: int) -> str:
+        """Name of the run folder; the same in every table that has the row."""
+        # A setting may be a path.
+        words = [self.preset, self.model, *map(str, self.settings.values()), f"seed{seed}"]
+        return "-".join(words).replace("/", "-")
+
+    def with_settings(self, settings: Mapping[str, Any]) -> "Row":
+        """The row with further options."""
+        return dataclasses.replace(self, settings={**self.settings, **settings})
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """Rows that are shown together, and how they are trained and measured.
+
+    Args:
+        name: its name in the file.
+        title: its heading.
+        rows: the rows.
+        records: the file of results.
+        figures: what is shown, by heading; the first is what differences and verdicts are of.
+        grid: values of options by dotted name. Each row is trained with the first seed at each
+            combination, and measured on validation data; all seeds then have its best combination.
+        choose: the figure that chooses from the grid.
+        data: what to call the presets' data, by preset.
+        seeds: number of seeds.
+        first_seed: the first of them.
+        split: what the figures are measured on.
+        limit: number of examples to measure on; None for all.
+        paper: what the papers' figures are.
+        note: what to know before comparing.
+    """
+
+    name: str
+    title: str
+    rows: Sequence[Row]
+    records: Path
+    figures: Mapping[str, Figure]
+    grid: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    choose: str = ""
+    data: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    seeds: int = 3
+    first_seed: int = 0
+    split: str = "test"
+    limit: int | None = None
+    paper: str = ""
+    note: str = ""
+
+    def points(self) -> list[dict[str, Any]]:
+        """The combinations of the grid; one empty combination if there is no grid."""
+        return [
+            dict(zip(self.grid, values, strict=True))
+            for values in itertools.product(*self.grid.values())
+        ]
+
+
+# The keys of a table and of a row, and their types.
+_TABLE: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("name", "title", "task", "records", "choose", "split", "paper", "note"), str),
+    **dict.fromkeys(("model", "against"), str),
+    **dict.fromkeys(("figures", "set", "grid", "attention_options", "data"), dict),
+    **dict.fromkeys(("presets", "rows", "attentions"), list),
+    **dict.fromkeys(("seeds", "limit"), int),
+}
+_ROW: Final[Mapping[str, type | tuple[type, ...]]] = {
+    **dict.fromkeys(("name", "preset", "model", "against"), str),
+    "set": dict,
+    "paper": (str, dict),
+}
+_KINDS: Final = {str: "text", dict: "a table", list: "a list", int: "a positive integer"}
+_OF_TEXTS: Final = {"presets", "attentions", "data", "paper"}
+
+
+def read_experiments(file: str | Path) -> list[Table]:
+    """Read the tables of a TOML file.
+
+    Keys before the first `[[table]]` are defaults of all tables. A table has:
+
+    - `name`, `title`, `note`, `paper` (what the paper's figures are);
+    - `task`, `presets` (a row without a `preset` is run on each), `set` (options of all rows, as
+      `set.training.steps = 600` or `set = {"training.steps" = 600}`);
+    - `rows`, each with `model`, and perhaps `name`, `preset`, `set`, `against`, and `paper`, text
+      or text by preset. A row without `model` shows only what the paper prints;
+    - or `model`, `attentions` and `attention_options`: a row for each attention;
+    - `grid`, `choose`, `seeds`, `split`, `limit`, `records` as in `Table`; `records` is relative to
+      the file;
+    - `figures`: the figures to show, by heading the figure's name, or a list of its name, divisor
+      and number of decimals;
+    - `data`: what to call the presets' data, by preset.
+
+    Raises:
+        UserError: the file cannot be read or is not TOML, or a key, task, preset, model, attention
+            or option is unknown or missing; the message names the file and the table.
+    """
+    file = Path(file)
+    try:
+        content = tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} is not TOML: {error}") from None
+    listed = content.pop("table", None)
+    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
+        raise UserError(f"{file} has no table: begin each with [[table]]")
+    tables = [_table(file, {**content, **one}) for one in listed]
+    names = [table.name for table in tables]
+    for name in names:
+        if names.count(name) > 1:
+            raise UserError(f"{file} has more than one table {name!r}")
+    return tables
+
+
+def _table(file: Path, given: Mapping[str, Any]) -> Table:
+    where = f"{file}, table {given.get('name', '?')!r}"
+    _check(where, given, _TABLE)
+    for name in ("name", "task", "records", "figures"):
+        if not given.get(name):
+            raise UserError(f"{where} has no {name!r}")
+    grid = _dotted(given.get("grid", {}))
+    for name, values in grid.items():
+        if not isinstance(values, list) or not values:
+            raise UserError(f"{where}: grid of {name} is {values!r}: it must be a list of values")
+    figures = {heading: _figure(where, one) for heading, one in given["figures"].items()}
+    try:
+        rows = list(_rows(where, given, {name: values[0] for name, values in grid.items()}))
+    except UserError as error:
+        raise UserError(f"{where}: {error}".replace(f"{where}: {where}", where)) from None
+    if not rows:
+        raise UserError(f"{where} has no row")
+    for row in rows:
+        if row.against and not any(
+            other.model and (other.name, other.preset) == (row.against, row.preset)
+            for other in rows
+        ):
+            raise UserError(f"{where}: no row {row.against!r} on {row.preset!r} to compare with")
+    return Table(
+        name=given["name"],
+        title=given.get("title", given["name"]),
+        rows=rows,
+        records=file.parent / given["records"],
+        figures=figures,
+        grid=grid,
+        choose=given.get("choose") or next(iter(figures.values())).name,
+        data=given.get("data", {}),
+        seeds=given.get("seeds", 3),
+        split=given.get("split", "test"),
+        limit=given.get("limit"),
+        paper=given.get("paper", ""),
+        note=given.get("note", ""),
+    )
+
+
+def _figure(where: str, given: Any) -> Figure:
+    parts = [given] if isinstance(given, str) else given
+    if (
+        not isinstance(parts, list)
+        or not [str] == [type(one) for one in parts[:1]]
+        or not all(type(one) in (int, float) and 0 < one < math.inf for one in parts[1:2])
+        or not all(type(one) is int and one >= 0 for one in parts[2:])
+        or len(parts) > 3
+    ):
+        raise UserError(
+            f"{where}: figure {given!r}: it must be a name, or a list of a name, a divisor and a "
+            "number of decimals"
+        )
+    return Figure(*parts)
+
+
+def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Row]:
+    """The rows of a table; `first` is a combination of its grid, whose options must be known."""
+    listed = [*given.get("rows", []), *_of_attentions(given)]
+    for one in listed:
+        if not isinstance(one, dict) or not (one.get("name") or one.get("model")):
+            raise UserError(f"row {one!r}: it must be a table with a `name` or a `model`")
+        _check(f"{where}, row {one.get('name') or one['model']!r}", one, _ROW)
+        printed = one.get("paper", "")
+        for preset in [one["preset"]] if "preset" in one else given.get("presets", [""]):
+            name, against = one.get("name") or _name(one), one.get("against", given.get("against"))
+            changed = {**_dotted(given.get("set", {})), **_dotted(one.get("set", {}))}
+            row = Row(
+                name=name,
+                task=given["task"],
+                preset=preset,
+                model=one.get("model", ""),
+                settings=changed if one.get("model") else {},
+                paper=printed if isinstance(printed, str) else printed.get(preset, ""),
+                against=against if against and against != name and one.get("model") else "",
+            )
+            if row.model:
+                task = tasks.describe(row.task)
+                for kind, chosen, known in (
+                    ("preset", row.preset, task.presets),
+                    ("model", row.model, task.models),
+                ):
+                    if chosen not in known:
+                        raise UserError.unknown(f"{kind} of task {row.task}", chosen, known)
+                row.with_settings(first).key("test")
+            yield row
+
+
+def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options by dotted name, whether `model.units` is one key or TOML made tables of it."""
+    dotted: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, dict) and "." not in name:
+            dotted |= {f"{name}.{key}": one for key, one in _dotted(value).items()}
+        else:
+            dotted[name] = value
+    return dotted
+
+
+def _of_attentions(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A row for each attention of the table."""
+    if given.get("attentions") and "model" not in given:
+        raise UserError("`attentions` need a `model`")
+    options = given.get("attention_options", {})
+    for attention in given.get("attentions", []):
+        chosen = {"model.attention": attention}
+        if attention in options:
+            chosen["model.attention_options"] = options[attention]
+        yield {"name": attention, "model": given["model"], "set": chosen}
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    changed = _dotted(row.get("set", {})).items()
+    return ", ".join(
+        [row["model"], *(f"{name.split('.', 1)[1]}={value}" for name, value in changed)]
+    )
+
+
+def _check(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if name not in known:
+            raise UserError(f"{where}: {UserError.unknown('key', name, known)}")
+        kinds = known[name] if isinstance(known[name], tuple) else (known[name],)
+        if type(value) not in kinds or (type(value) is int and value < 1):
+            kind = " or ".join(_KINDS[one] for one in kinds)
+            raise UserError(f"{where}: {name!r} is {value!r}: it must be {kind}")
+        listed = value.values() if isinstance(value, dict) else value
+        if name in _OF_TEXTS and not all(isinstance(one, str) for one in listed):
+            raise UserError(f"{where}: {name!r} is {value!r}: each of its values must be text")
+
+
+def wants_vectors(row: Row) -> bool:
+    """Whether the row's runs start with word vectors, if there is a file of them."""
+    return reads_words(row.model) and VECTORS not in row.settings

@@ -1,0 +1,188 @@
+"""What a process of a comparison does: measure costs, train and measure, or show matrices."""
+
+import dataclasses
+import statistics
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.comparison.experiments import Row
+from keras_quasiattn.lab.comparison.items import write_items
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.task import Measured
+from keras_quasiattn.lab.training import result_row, train
+from keras_quasiattn.lab.training.finishing import compile_for
+from keras_quasiattn.lab.training.optimizers import made_optimizer
+from keras_quasiattn.lab.training.precision import dtype_policy
+
+_TIMED = 20  # updates, and answers, whose time is measured
+_WARM_UP = 3  # updates before them
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Job:
+    """A piece of work on one row.
+
+    Args:
+        kind: "cost", "run", "baselines" or "examples".
+        row: the model, its data and options.
+        seed: the seed.
+        split: what to measure on.
+        limit: number of examples to measure on; None for all.
+        path: the run folder.
+        items: the file for the scores of single examples, of a run.
+        data_dir: folder of the data.
+        policy: the precision.
+        command: the command line, for the record.
+        texts: the texts to show.
+        assets: folder of what another task on the same data has learned; None to learn it anew.
+    """
+
+    kind: str
+    row: Row
+    seed: int = 0
+    split: str = "test"
+    limit: int | None = None
+    path: Path = Path()
+    items: Path = Path()
+    data_dir: Path = Path("data")
+    policy: str = "float32"
+    command: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    assets: Path | None = None
+
+
+def do(job: Job) -> Any:
+    """Do a job; what it returns depends on its kind."""
+    keras.utils.clear_session()  # frees the graphs of earlier jobs
+    return _KINDS[job.kind](job)
+
+
+def task_of(row: Row, seed: int, data_dir: Path) -> Task:
+    """The task of a row.
+
+    Raises:
+        UserError: an option does not suit the task.
+    """
+    return tasks.get(row.task)(
+        preset=row.preset, model=row.model, seed=seed, data_dir=data_dir, overrides=row.settings
+    )
+
+
+def _task(job: Job) -> Task:
+    task = task_of(job.row, job.seed, job.data_dir)
+    if job.assets is not None:
+        task.read_assets(job.assets)
+    return task
+
+
+def _run(job: Job) -> dict[str, Any]:
+    """Train, unless the run is finished, and measure: the record of the run."""
+    task = _task(job)
+    folder = train(task, job.path, policy=job.policy, progress=False, command=job.command)
+    task.prepare()
+    measured = task.measure(folder.load_model(), job.split, job.limit)
+    folder.write_metrics(job.split, measured.figures)
+    if measured.items is not None:
+        write_items(job.items, measured.items)
+    return result_row(folder, job.split, measured.figures)
+
+
+def _baselines(job: Job) -> Mapping[str, Measured]:
+    """What simple methods reach on the same examples."""
+    task = _task(job)
+    task.prepare()
+    return task.measure_baselines(job.split, job.limit)
+
+
+def _cost(job: Job) -> dict[str, float]:
+    """Measure what training and answering cost, in a process that does nothing else.
+
+    `step` is the mean time of an update and `answer` the median time of an answer to one text, in
+    milliseconds; `memory` is the largest memory of the process in training, in MiB; `overhead` the
+    time until the first update is done, in seconds.
+    """
+    began = time.perf_counter()
+    task = _task(job)
+    task.prepare()
+    settings = task.training_settings
+    keras.utils.set_random_seed(job.seed)
+    with dtype_policy(job.policy):
+        model = task.build_model()
+        optimizer = made_optimizer(settings, None, 1)
+        compile_for(task, model, optimizer=optimizer, jit_compile=settings.jit_compile)
+        clock = _Clock()
+        model.fit(
+            task.training_data(0),
+            steps_per_epoch=_WARM_UP + _TIMED + 1,
+            callbacks=[clock],
+            shuffle=False,
+            verbose=0,
+        )
+        memory, overhead = _resident_peak(), clock.first - began
+        signature = task.serving_signature(model)
+        text = task.example
+        arguments = [tf.constant([column]) for column in signature.columns(text)]
+        times = []
+        for _ in range(_WARM_UP + _TIMED):
+            asked = time.perf_counter()
+            keras.tree.map_structure(np.asarray, signature.function(*arguments))
+            times.append(time.perf_counter() - asked)
+    return {
+        "step": 1e3 * statistics.mean(clock.times[_WARM_UP - 1 :]),
+        "answer": 1e3 * statistics.median(times[_WARM_UP:]),
+        "memory": memory,
+        "weights": float(model.count_params()),
+        "updates": float(settings.steps),
+        "overhead": overhead,
+    }
+
+
+class _Clock(keras.callbacks.Callback):
+    """The times between the beginnings of batches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float] = []
+        self.first = 0.0
+        self._began: float | None = None
+
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        now = time.perf_counter()
+        if self._began is None:
+            pass
+        elif not self.first:  # the first update, with its compilation
+            self.first = now
+        else:
+            self.times.append(now - self._began)
+        self._began = now
+
+
+def _resident_peak() -> float:
+    """The largest memory of this process so far, in MiB."""
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
+
+
+def _examples(job: Job) -> list[Any]:
+    """The heat maps of the texts under a finished run; empty where the task has none."""
+    from keras_quasiattn.lab.report.model_view import view_of_run
+    from keras_quasiattn.lab.training import RunFolder
+
+    folder = RunFolder.open(job.path, finished=True)
+    try:
+        view = view_of_run(job.row.name, folder, job.data_dir, job.texts, None, 1)
+    except UserError:  # the task cannot show what its model attends to
+        return []
+    return view.examples
+
+
+_KINDS = {"cost": _cost, "run": _run, "baselines": _baselines, "examples": _examples}

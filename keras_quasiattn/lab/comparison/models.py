@@ -1,0 +1,313 @@
+"""Compare attentions in any Keras model, on any backend."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.core.tensors import check_choice
+from keras_quasiattn.lab.comparison.compared import Comparison, Entry
+from keras_quasiattn.models import swap_attention
+
+_TIMED = 8  # calls whose time is measured
+_DEFAULT_BATCH = 32
+_SMALLEST = ("loss", "error", "perplexity", "crossentropy", "divergence")
+Metric = str | Callable[[Any, Any], Any]
+
+
+def compare(
+    build: keras.Model | Callable[[str], keras.Model],
+    fit_data: Any,
+    test_data: Any,
+    attentions: Sequence[str] = ("softmax", "coda", "sigmoid"),
+    *,
+    seeds: int = 3,
+    baseline: str = "softmax",
+    rates: Sequence[float] = (),
+    validation_data: Any = None,
+    metric: Metric | None = None,
+    larger_is_better: bool | None = None,
+    progress: Callable[[str], None] | None = print,
+    **fit_options: Any,
+) -> Comparison:
+    """Train a model with each attention and several seeds, and say which is ahead.
+
+    For every attention and seed s: `keras.utils.set_random_seed(s)`, a new model, `fit`, and the
+    metric on the test data. So all attentions see the same data in the same order. Differences to
+    the baseline are paired by seed and, where the metric scores single examples, by example; see
+    `comparison.difference`. A run that fails is an error of its entry and does not stop the
+    others.
+
+    Masks, precision and losses are those of the model.
+
+    Args:
+        build: a function that takes an attention's name and returns a compiled model, or a built
+            and compiled functional model, which `swap_attention` copies with its weights. In that
+            case its optimizer, loss and metrics are those of the copies.
+        fit_data: what `fit` takes: a tuple of arrays (x, y), or a data set that can be iterated
+            over more than once.
+        test_data: the same, to measure on.
+        attentions: names, as for `layers.TransformerEncoder`. The baseline is added if it is not
+            among them.
+        seeds: number of seeds, 0, 1, …; one seed gives no verdict. Defaults to 3.
+        baseline: the attention that the others are compared with. Defaults to "softmax".
+        rates: learning rates. With several, each attention is trained once at each, with seed 0,
+            and has the best by the metric on `validation_data`. By default the model's own rate is
+            used.
+        validation_data: as `test_data`; needed for `rates`. `fit` gets it, too.
+        metric: a function of (y_true, y_pred) that scores single examples, such as
+            `keras.metrics.sparse_categorical_accuracy` or `keras.losses.mean_squared_error`; or the
+            name of a figure that the compiled model's `evaluate` returns, such as "auc". By default
+            the accuracy if the model is compiled with it, otherwise the loss.
+        larger_is_better: whether a larger figure is better. By default not if the metric's name
+            says "loss", "error", "crossentropy", "divergence" or "perplexity".
+        progress: called with a line after every run; None says nothing.
+        **fit_options: further arguments of `fit`, such as `epochs` and `batch_size`.
+
+    Returns:
+        The comparison; `print(comparison.table())`, `comparison.to_html()`, or show it in a
+        notebook. Its costs are the median time of an update and of an answer to a batch of the test
+        data, both in milliseconds, and the number of weights. Memory is not among them, as it is in
+        `quasiattn compare`, which trains each attention in a process of its own. Here all models
+        share a process, which keeps the memory of earlier models on every backend, so that the
+        largest memory says more of the order of the models than of their attention; and the `build`
+        of a notebook cannot be sent to another process.
+
+    Raises:
+        ValueError: an attention is unknown, a number is out of range, `rates` has no
+            `validation_data`, or the model is not compiled.
+
+    Example:
+    >>> from keras_quasiattn.layers import MaskedPooling, TransformerEncoder
+    >>> def build(attention):
+    ...     x = keras.Input((None, 4))
+    ...     h = TransformerEncoder(8, num_heads=2, attention=attention)(x)
+    ...     model = keras.Model(x, keras.layers.Dense(2)(MaskedPooling()(h)))
+    ...     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    ...     model.compile("adam", loss, metrics=["accuracy"])
+    ...     return model
+    >>> x, y = np.ones((8, 3, 4), "float32"), np.array([0, 1] * 4)
+    >>> found = compare(build, (x, y), (x, y), ["sigmoid"], seeds=2, progress=None, verbose=0)
+    >>> [entry.name for entry in found.entries], found.figure
+    (['softmax', 'sigmoid'], 'accuracy')
+
+    Source: the paired design is that of Dror et al. 2018, "The Hitchhiker's Guide to Testing
+    Statistical Significance in NLP", extended to several seeds.
+    """
+    names = list(dict.fromkeys([baseline, *attentions]))
+    for name in names:
+        check_choice(name, sorted(ATTENTIONS), "attentions")
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or seeds < 1:
+        raise ValueError(f"`seeds` must be an integer of at least 1. Received: {seeds!r}")
+    if len(rates) > 1 and validation_data is None:
+        raise ValueError("`rates` needs `validation_data`, which chooses from them. Received: None")
+    trial = _Trial(build, fit_data, metric, validation_data, fit_options)
+    say = progress or (lambda line: None)
+    entries = []
+    for name in names:
+        entry = Entry(name)
+        entries.append(entry)
+        costs: dict[str, list[float]] = {"step": [], "answer": [], "weights": []}
+        try:
+            rate = trial.best_rate(name, rates, say, larger_is_better)
+        except Exception as error:  # any model may fail in any way
+            entry.errors[0] = _said(error)
+            say(f"{name}: failed: {entry.errors[0]}")
+            continue
+        entry.rate = "" if rate is None else f"{rate:g}"
+        for seed in range(seeds):
+            try:
+                model = trial.fitted(name, seed, rate)
+                figure, items = trial.measured(model, test_data)
+                costs["answer"].append(_time(model.predict_on_batch, _one_batch(test_data)[0]))
+                # The last thing that is done with the model, because it changes the weights.
+                batch = _one_batch(fit_data, fit_options.get("batch_size") or _DEFAULT_BATCH)
+                costs["step"].append(_time(model.train_on_batch, *batch))
+                costs["weights"].append(model.count_params())
+            except Exception as error:
+                entry.errors[seed] = _said(error)
+                say(f"{name}, seed {seed}: failed: {entry.errors[seed]}")
+                continue
+            entry.figures[seed] = figure
+            if items is not None:
+                entry.items[seed] = items
+            say(f"{name}, seed {seed}: {trial.figure} {figure:.4f}")
+        entry.costs = {cost: statistics.median(found) for cost, found in costs.items() if found}
+    title = f"{', '.join(names)}: {trial.figure or 'no figure'}"
+    return Comparison(title, trial.figure, entries, baseline, trial.sign(larger_is_better))
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+class _Trial:
+    """Builds, fits and measures one model after another."""
+
+    def __init__(
+        self, build: Any, fit_data: Any, metric: Any, validation_data: Any, fit_options: Any
+    ) -> None:
+        self._build, self._fit_data, self._metric = build, fit_data, metric
+        self._validation_data, self._fit_options = validation_data, fit_options
+        self.figure = ""
+
+    def sign(self, larger_is_better: bool | None) -> int:
+        """1 if a larger figure is better, −1 if a smaller one is."""
+        if larger_is_better is None:
+            larger_is_better = not any(word in self.figure for word in _SMALLEST)
+        return 1 if larger_is_better else -1
+
+    def best_rate(
+        self,
+        name: str,
+        rates: Sequence[float],
+        say: Callable[[str], None],
+        larger_is_better: bool | None,
+    ) -> float | None:
+        """The rate that is best on the validation data; None for the model's own."""
+        if len(rates) < 2:
+            return rates[0] if rates else None
+        figures = []
+        for rate in rates:
+            model = self.fitted(name, 0, rate)
+            figure, _ = self.measured(model, self._validation_data)
+            figures.append(self.sign(larger_is_better) * figure)
+            say(f"{name} at the rate {rate:g}: validation {self.figure} {figure:.4f}")
+        return rates[int(np.argmax(figures))]
+
+    def fitted(self, name: str, seed: int, rate: float | None) -> keras.Model:
+        """A trained model."""
+        keras.utils.set_random_seed(seed)
+        model = self._made(name)
+        if not getattr(model, "compiled", False):
+            raise ValueError("`build` must return a compiled model. Received: one not compiled")
+        if rate is not None:
+            model.optimizer.learning_rate = rate
+        options = {"verbose": 0, **self._fit_options}
+        if self._validation_data is not None:
+            options.setdefault("validation_data", self._validation_data)
+        data = self._fit_data
+        model.fit(*(data if isinstance(data, tuple) else (data,)), **options)
+        return model
+
+    def _made(self, name: str) -> keras.Model:
+        if not isinstance(self._build, keras.Model):
+            return self._build(name)
+        model = _copy(self._build, name)
+        config = self._build.get_compile_config()
+        if config is None:
+            raise ValueError("`build` must be a compiled model. Received: one not compiled")
+        model.compile_from_config(config)
+        return model
+
+    def measured(self, model: keras.Model, data: Any) -> tuple[float, np.ndarray | None]:
+        """The figure on some data, and the scores of its examples if the metric has some."""
+        metric = self._metric
+        if metric is None:
+            metric = "accuracy" if _has_accuracy(model) else "loss"
+        if callable(metric) or metric == "accuracy":
+            self.figure = metric if isinstance(metric, str) else _name(metric)
+            scores = [
+                _scores(_accuracy_of(y, output) if isinstance(metric, str) else metric, y, output)
+                for y, output in _predicted(model, data)
+            ]
+            items = np.concatenate(scores)
+            return float(items.mean()), items
+        self.figure = metric
+        arguments = {"verbose": 0}
+        if isinstance(data, tuple):
+            x, y, *weights = data
+            figures = model.evaluate(
+                x, y, sample_weight=weights[0] if weights else None, return_dict=True, **arguments
+            )
+        else:
+            figures = model.evaluate(data, return_dict=True, **arguments)
+        if metric not in figures:
+            known = ", ".join(sorted(figures))
+            raise ValueError(
+                f"`metric` must be one of {known}, or a function. Received: {metric!r}"
+            )
+        return float(figures[metric]), None
+
+
+def _copy(model: keras.Model, attention: str) -> keras.Model:
+    """A copy of the model with this attention, and with the model's weights."""
+    kinds = {
+        type(one)
+        for one in model._flatten_layers()  # Keras has no public way to list layers in layers
+        if isinstance(one, keras.layers.MultiHeadAttention)
+    }
+    if kinds != {ATTENTIONS[attention]}:
+        return swap_attention(model, attention)
+    copy = keras.models.clone_model(model)
+    copy.set_weights(model.get_weights())
+    return copy
+
+
+def _has_accuracy(model: keras.Model) -> bool:
+    # Metrics are known once the model has been trained.
+    return "accuracy" in {name for one in model.metrics for name in _names(one)}
+
+
+def _names(metric: Any) -> list[str]:
+    return [metric.name, *(one.name for one in getattr(metric, "metrics", ()))]
+
+
+def _name(metric: Any) -> str:
+    return str(getattr(metric, "__name__", None) or getattr(metric, "name", "metric"))
+
+
+def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]:
+    """The accuracy that Keras means by "accuracy" for such outputs."""
+    if output.shape[-1] == 1:
+        return keras.metrics.binary_accuracy
+    if y.shape == output.shape:
+        return keras.metrics.categorical_accuracy
+    return keras.metrics.sparse_categorical_accuracy
+
+
+def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarray:
+    """The score of each example: the mean over what else the metric keeps apart."""
+    tensors = (keras.ops.convert_to_tensor(one) for one in (y, output))
+    found = keras.ops.convert_to_numpy(metric(*tensors))
+    if found.ndim == 0 or len(found) != len(output):
+        raise ValueError(
+            "`metric` must score every example, (batch,) or more. Received: a function that "
+            f"returns {found.shape} for a batch of {len(output)}"
+        )
+    return found.reshape(len(found), -1).mean(axis=1).astype(np.float64)
+
+
+def _predicted(model: keras.Model, data: Any) -> Iterable[tuple[np.ndarray, np.ndarray]]:
+    """The targets and the outputs, batch by batch."""
+    if isinstance(data, tuple):
+        yield np.asarray(data[1]), model.predict(data[0], verbose=0)
+        return
+    for batch in _batches(data):
+        yield keras.ops.convert_to_numpy(batch[1]), model.predict_on_batch(batch[0])
+
+
+def _batches(data: Any) -> Iterable[Any]:
+    if isinstance(data, keras.utils.PyDataset):
+        return (data[number] for number in range(data.num_batches or 0))
+    return iter(data)
+
+
+def _one_batch(data: Any, size: int = _DEFAULT_BATCH) -> Any:
+    if isinstance(data, tuple):
+        return keras.tree.map_structure(lambda one: np.asarray(one)[:size], data)
+    return next(iter(_batches(data)))
+
+
+def _time(call: Callable[..., Any], *arguments: Any) -> float:
+    """The median time of a call, in milliseconds, without the first, which may compile."""
+    times = []
+    for _ in range(_TIMED):
+        began = time.perf_counter()
+        call(*arguments)
+        times.append(time.perf_counter() - began)
+    return 1e3 * statistics.median(times[1:])

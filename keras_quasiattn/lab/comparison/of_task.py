@@ -1,0 +1,410 @@
+"""Compare attentions on a task: what is trained, what is written, and what is said meanwhile."""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import atomic_file, write_json
+from keras_quasiattn.lab.comparison.compared import Comparison, Entry
+from keras_quasiattn.lab.comparison.engine import Engine, usual_processes
+from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
+from keras_quasiattn.lab.comparison.items import read_items, write_items
+from keras_quasiattn.lab.comparison.jobs import Job, do
+from keras_quasiattn.lab.comparison.page import side_by_side
+from keras_quasiattn.lab.comparison.plan import Plan, Point, Run
+from keras_quasiattn.lab.comparison.records import read_records
+from keras_quasiattn.lab.comparison.workers import Failed, Lost, run_jobs
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.tasks.attention_options import BASELINE, models_with_attention
+from keras_quasiattn.lab.training.progress import Progress
+
+_ABOUT, _RECORDS, _COSTS, _SIMPLE = "compared.json", "comparison.jsonl", "costs.json", "simple.json"
+_RATE = "training.learning_rate"
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How attentions are compared.
+
+    Args:
+        attentions: names; softmax comes first if it is not among them.
+        seeds: number of seeds, from the task's on.
+        rates: learning rates to choose from, for each attention by its own validation figure; by
+            default a third of the preset's, the preset's, and three times that.
+        limit: number of examples to measure on; None for all.
+        policy: the precision.
+        processes: how many run at once; by default as many as cores and memory allow.
+    """
+
+    attentions: Sequence[str]
+    seeds: int = 3
+    rates: Sequence[float] = ()
+    limit: int | None = None
+    policy: str = "float32"
+    processes: int | None = None
+
+
+def compare_task(
+    task: Task,
+    folder: str | Path,
+    settings: Settings,
+    *,
+    progress: bool = True,
+    command: Sequence[str] = (),
+) -> Comparison:
+    """Train a task's model with each attention and compare them.
+
+    Every attention has the same options and the same learning rates to choose from, one run each
+    with the first seed, by the validation data; then all seeds at its best rate. Runs with the same
+    seed see the same data in the same order. The same call after an interruption continues; with
+    more seeds, rates or attentions it adds to what is there.
+
+    The folder then holds `comparison.md`, `comparison.html`, `comparison.jsonl` (a record a run),
+    `best` (a link to the best attention's run, of the seed with the best validation figure),
+    `runs`, and `items` (the scores of the test items).
+
+    Args:
+        task: the task, with a model that has the option `model.attention`.
+        folder: the folder; created if missing.
+        settings: what is compared.
+        progress: whether to say what happens.
+        command: the command line, for the records.
+
+    Returns:
+        The comparison; a failed run is an error of its entry.
+
+    Raises:
+        UserError: an attention is unknown, the model takes none, a number is out of range, the data
+            are missing, or the folder holds something else.
+    """
+    folder = Path(folder)
+    names = _checked(task, settings)
+    task.prepare()
+    split = task.measured_split
+    _begin(folder, task, split)
+    rates = list(settings.rates) or _rates(task.options.training.learning_rate)
+    options = task.options.options()
+    table = Table(
+        name=task.name,
+        title=_title(task),
+        rows=[
+            Row(name, task.name, task.preset, task.model, {**options, **_attention(task, name)})
+            for name in names
+        ],
+        records=folder / _RECORDS,
+        figures={task.figure: Figure(task.figure)},
+        grid={_RATE: rates},
+        choose=task.figure,
+        seeds=settings.seeds,
+        first_seed=task.seed,
+        split=split,
+        limit=settings.limit,
+    )
+    with Progress(progress) as shown:
+        work = _Work(task, table, folder, settings, shown, command)
+        work.measure_costs()
+        work.train()
+        comparison = work.outcome()
+        work.write(comparison)
+    return comparison
+
+
+def _checked(task: Task, settings: Settings) -> list[str]:
+    """The attentions, softmax first."""
+    options = task.options.options()
+    if "model.attention" not in options:
+        raise UserError(
+            f"the model {task.model!r} of task {task.name} has one attention only: "
+            f"compare one of {', '.join(models_with_attention(task)) or '(none)'}"
+        )
+    for name in settings.attentions:
+        if name not in ATTENTIONS:
+            raise UserError.unknown("attention", name, ATTENTIONS)
+    for what, number, least in (
+        ("the number of seeds", settings.seeds, 1),
+        ("the number of processes", settings.processes, 1),
+    ):
+        if number is not None and number < least:
+            raise UserError(f"{what} is {number}: it must be at least {least}")
+    for rate in settings.rates:
+        if not 0 < rate < float("inf"):
+            raise UserError(f"--rates {rate}: a learning rate must be a number above 0")
+    return list(dict.fromkeys([BASELINE, *settings.attentions]))
+
+
+def _attention(task: Task, name: str) -> dict[str, Any]:
+    given = task.attention_defaults.get(name, {})
+    return {"model.attention": name, "model.attention_options": dict(given)}
+
+
+def _rates(usual: float) -> list[float]:
+    return [float(f"{usual / 3:.1g}"), usual, float(f"{usual * 3:.1g}")]
+
+
+def _title(task: Task) -> str:
+    train = task.options.data.get("train")
+    data = Path(str(train).split(",")[0]).name if train else task.preset
+    return f"{task.name} on {data}, model {task.model}"
+
+
+def _begin(folder: Path, task: Task, split: str) -> None:
+    """Write what is compared to a new folder, or check that a folder holds the same."""
+    file = folder / _ABOUT
+    about = {**task.config(), "task": task.name, "split": split, "data": task.describe_data()}
+    about = json.loads(json.dumps(about))
+    if file.exists():
+        try:
+            begun = json.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            begun = None
+        if not isinstance(begun, dict):
+            raise UserError(f"{file} is damaged: it does not say what was compared")
+        differing = [name for name in about if begun.get(name) != about[name]]
+        options = begun.get("options")
+        if "options" in differing and isinstance(options, dict):
+            differing.remove("options")
+            differing += [
+                name for name, value in about["options"].items() if options.get(name) != value
+            ]
+        if differing:
+            raise UserError(
+                f"{folder} holds a comparison with another {', '.join(differing)}: "
+                "give the same options or a new folder"
+            )
+        return
+    if folder.exists() and any(not one.name.startswith(".") for one in folder.iterdir()):
+        raise UserError(f"{folder} holds other files but no comparison: name a new folder")
+    write_json(file, about)
+
+
+class _Work:
+    """The work of a comparison, in several processes."""
+
+    def __init__(
+        self,
+        task: Task,
+        table: Table,
+        folder: Path,
+        settings: Settings,
+        shown: Progress,
+        command: Sequence[str],
+    ) -> None:
+        self._task, self._table, self._folder, self._settings = task, table, folder, settings
+        self._shown, self._command = shown, tuple(command)
+        self._plan = Plan(table, read_records(table.records), self._path)
+        self._costs: dict[str, dict[str, float]] = _read(folder / _COSTS)
+        self._simple: dict[str, Any] = _read(folder / _SIMPLE)
+        self._processes = settings.processes or usual_processes()
+        self._log = folder / "processes.log"
+        self._assets = _written_assets(task, folder / "assets")
+
+    def _path(self, row: Row, point: Point, seed: int) -> Path:
+        values = [row.name, *map(str, point.values()), f"seed{seed}"]
+        return self._folder / "runs" / "-".join(values)
+
+    def _items(self, run: Run) -> Path:
+        return self._folder / "items" / f"{run.path.name}-{run.split}.npy"
+
+    def _job(self, kind: str, row: Row, **others: Any) -> Job:
+        return Job(
+            kind,
+            row,
+            data_dir=self._task.data_dir,
+            policy=self._settings.policy,
+            command=self._command,
+            limit=self._table.limit,
+            assets=self._assets,
+            **others,
+        )
+
+    def _do(self, jobs: Sequence[Job], done: Callable[[Job, Any], None], **others: Any) -> None:
+        waiting = list(jobs)
+        if waiting:
+            run_jobs(
+                lambda: waiting.pop(0) if waiting else None,
+                do,
+                done,
+                number=min(self._processes, len(waiting)),
+                log=self._log,
+                **others,
+            )
+
+    def measure_costs(self) -> None:
+        """Measure what each attention costs, and what simple methods reach on the same examples."""
+        rows = [row for row in self._plan.rows if row.name not in self._costs]
+        jobs = [self._job("cost", row) for row in rows]
+        if not self._simple:
+            jobs.append(self._job("baselines", self._plan.rows[0], split=self._table.split))
+
+        def done(job: Job, result: Any) -> None:
+            if isinstance(result, (Lost, Failed)):
+                if job.kind == "baselines":
+                    self._simple = {"error": str(result)}
+                return
+            if job.kind == "cost":
+                self._costs[job.row.name] = result
+            else:
+                self._simple = {name: dict(one.figures) for name, one in result.items()}
+                for name, one in result.items():
+                    if one.items is not None:
+                        write_items(self._folder / "items" / f"{name}.npy", one.items)
+
+        if jobs:
+            self._shown.say(f"{self._table.title}: measuring costs")
+        with self._shown.busy("measuring costs"):
+            self._do(jobs, done, fresh=True)
+        write_json(self._folder / _COSTS, self._costs)
+        if "error" not in self._simple:
+            write_json(self._folder / _SIMPLE, self._simple)
+
+    def train(self) -> None:
+        """Train and measure what is missing."""
+
+        def job_of(run: Run) -> Job:
+            where = {"path": run.path, "items": self._items(run)}
+            return self._job("run", run.row, seed=run.seed, split=run.split, **where)
+
+        def seconds(row: Row) -> float | None:
+            cost = self._costs.get(row.name)
+            return cost["overhead"] + cost["updates"] * cost["step"] / 1e3 if cost else None
+
+        Engine(
+            [self._plan],
+            job_of,
+            seconds,
+            processes=self._processes,
+            log=self._log,
+            shown=self._shown,
+            at_most=self._task.options.training.patience is not None,
+        ).run()
+
+    def outcome(self) -> Comparison:
+        """The comparison, from the records."""
+        entries = [self._entry(row) for row in self._plan.rows]
+        figure = self._task.figure
+        for name, figures in self._simple.items():
+            if name != "error":
+                items = read_items([(0, self._folder / "items" / f"{name}.npy")])
+                told = name.replace("_", " ")
+                entries.append(Entry(told, {0: float(figures[figure])}, items, simple=True))
+        return Comparison(
+            self._table.title,
+            figure,
+            entries,
+            BASELINE,
+            Figure(figure).sign,
+            self._notes(),
+            self._examples(),
+        )
+
+    def _entry(self, row: Row) -> Entry:
+        records = self._plan.records(row)
+        files = [(seed, self._items(self._plan.run_of(row, seed))) for seed in records]
+        point = self._plan.chosen(row) or {}
+        return Entry(
+            row.name,
+            {seed: float(record[self._task.figure]) for seed, record in records.items()},
+            read_items(files),
+            rate=f"{point[_RATE]:g}" if point and records else "",
+            costs=self._costs.get(row.name, {}),
+            errors=self._plan.errors(row),
+        )
+
+    def _notes(self) -> list[str]:
+        data = self._task.describe_data()
+        notes = [f"Data: {'; '.join(data.values())}."] if data else []
+        rates = [f"{rate:g}" for rate in self._table.grid[_RATE]]
+        notes.append(
+            f"Rate: each attention's best of {', '.join(rates)} on the validation data, by one run "
+            "each."
+            if len(rates) > 1
+            else f"Rate: {rates[0]} for all."
+        )
+        if self._table.split != "test":
+            notes.append(
+                "There is no test file: the figures are of the validation data, which also chose "
+                "rates and checkpoints. Give --test FILE."
+            )
+        if "error" in self._simple:
+            notes.append(f"Simple methods could not be measured: {self._simple['error']}.")
+        if any(self._costs):
+            notes.append(
+                "Costs are a mean update, a median answer to one text, and the memory of a "
+                f"training process, with {self._processes} at once."
+            )
+        return notes
+
+    def _examples(self) -> list[Any]:
+        """One text under every attention: the matrices of a layer side by side."""
+        try:
+            text = self._task.texts(self._table.split, 1)[0]
+        except UserError:
+            text = self._task.example
+        jobs = [
+            self._job(
+                "examples", row, path=self._plan.run_of(row, min(records)).path, texts=(text,)
+            )
+            for row in self._plan.rows
+            if (records := self._plan.records(row))
+        ]
+        found: dict[str, Any] = {}
+
+        def done(job: Job, result: Any) -> None:
+            if isinstance(result, list) and result:
+                found[job.row.name] = result[0]
+
+        with self._shown.busy("drawing the matrices"):
+            self._do(jobs, done)
+        ordered = {row.name: found[row.name] for row in self._plan.rows if row.name in found}
+        return [side_by_side(text, ordered)] if ordered else []
+
+    def write(self, comparison: Comparison) -> None:
+        """Write the tables, the page and the best run."""
+        texts = {"comparison.md": comparison.markdown() + "\n"}
+        try:
+            texts["comparison.html"] = comparison.to_html()
+        except UserError as error:
+            self._shown.say(f"no page: {error}")
+        for name, text in texts.items():
+            with atomic_file(self._folder / name) as temporary:
+                temporary.write_text(text, encoding="utf-8", errors="replace")
+        if comparison.best is not None:
+            self._link_best(comparison.best)
+
+    def _link_best(self, entry: Entry) -> None:
+        row = next(row for row in self._plan.rows if row.name == entry.name)
+
+        def validated(seed: int) -> float:
+            rows = self._plan.records(row)[seed].get("validation", [])
+            figures = [one[self._task.figure] for one in rows if self._task.figure in one]
+            return Figure(self._task.figure).sign * max(figures, default=0.0)
+
+        run = self._plan.run_of(row, max(sorted(entry.figures), key=validated))
+        link = self._folder / ".best"
+        link.unlink(missing_ok=True)
+        link.symlink_to(run.path.relative_to(self._folder))
+        link.replace(self._folder / "best")
+
+
+def _written_assets(task: Task, folder: Path) -> Path | None:
+    """Write what the task learned from the data, so that no run learns it again."""
+    if not task.learns_only_assets:
+        return None
+    for name, content in task.assets().items():
+        with atomic_file(folder / name) as temporary:
+            temporary.write_bytes(content)
+    return folder
+
+
+def _read(file: Path) -> dict[str, Any]:
+    if not file.exists():
+        return {}
+    try:
+        content: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return dict(content)
+    except (OSError, ValueError, TypeError):
+        raise UserError(f"{file} is damaged: it is not a JSON object") from None

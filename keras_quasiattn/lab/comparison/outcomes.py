@@ -1,0 +1,191 @@
+"""What the records say of a table: a line a row, with spreads, baselines and a difference."""
+
+import dataclasses
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.comparison.choices import Found, chosen
+from keras_quasiattn.lab.comparison.experiments import Figure, Row, Table
+from keras_quasiattn.lab.comparison.records import Record, by_key, key_of, read_records
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.comparison.differences import Difference
+
+# What stands beside a model, and how a record names its figures.
+BASELINES: Final = {"bag of words": "bag_of_words", "majority": "majority"}
+_OF_BASELINES: Final[Mapping[str, type]] = dict.fromkeys(("task", "preset", "split"), str)
+_OF_RUNS: Final[Mapping[str, type]] = {
+    **_OF_BASELINES,
+    **{"model": str, "seed": int, "options": dict, "command": str},
+}
+ENOUGH: Final = 3  # seeds; fewer rank nothing
+
+
+class Spread(NamedTuple):
+    """A figure over the seeds.
+
+    Args:
+        mean: its mean.
+        deviation: its standard deviation; None with one seed.
+        seeds: number of seeds.
+    """
+
+    mean: float
+    deviation: float | None
+    seeds: int
+
+    def text(self, digits: int) -> str:
+        """Mean ± deviation, with this number of decimals."""
+        beside = "" if self.deviation is None else f" ± {self.deviation:.{digits}f}"
+        return f"{self.mean:.{digits}f}".replace("-", "−") + beside
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A row of a table, and what its runs measured.
+
+    Args:
+        row: the row.
+        settings: the grid's combination that it has; None if validation data have not chosen yet.
+        runs: its records, by seed.
+        figures: its figures, by heading; only those that a record has.
+        baselines: the first figure of what stands beside it, by name.
+        difference: that to the row that it is compared with; None without a common seed.
+    """
+
+    row: Row
+    settings: Mapping[str, Any] | None
+    runs: Mapping[int, Record]
+    figures: Mapping[str, Spread]
+    baselines: Mapping[str, float]
+    difference: "Difference | None" = None
+
+
+class Recorded:
+    """The records of a results file and the baselines beside it, `baselines.jsonl`.
+
+    Raises:
+        UserError: a file cannot be read, or a line is no record of a run or a baseline; the message
+            names both.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.found: Found = by_key(_checked(file, _OF_RUNS))
+        self.baselines = _checked(file.parent / "baselines.jsonl", _OF_BASELINES)
+
+
+def _checked(file: Path, known: Mapping[str, type]) -> list[Record]:
+    records = read_records(file)
+    for number, record in enumerate(records, 1):
+        wrong = [name for name, kind in known.items() if type(record.get(name)) is not kind]
+        if wrong:
+            raise UserError(f"{file}, line {number}: no record, since {wrong[0]!r} is missing")
+        try:
+            if "command" in known:
+                key_of(record)
+        except (KeyError, ValueError, UserError) as error:
+            raise UserError(f"{file}, line {number}: no record of a run: {error}") from None
+    return records
+
+
+def outcome(table: Table, recorded: Recorded) -> list[Line]:
+    """A line for each row of the table, measured or not; those on the same data together."""
+    import numpy as np
+
+    from keras_quasiattn.lab.comparison.differences import difference
+
+    figure = next(iter(table.figures.values()))
+    data = list(dict.fromkeys(row.preset for row in table.rows))
+    rows = sorted(table.rows, key=lambda row: data.index(row.preset))
+    lines = [_line(table, row, recorded) for row in rows]
+    by_name = {(line.row.preset, line.row.name): line for line in lines if line.row.model}
+    for place, line in enumerate(lines):
+        other = by_name.get((line.row.preset, line.row.against))
+        if line.row.against and other:
+            seeds = [
+                seed
+                for seed in sorted(line.runs.keys() & other.runs.keys())
+                if _measured(line.runs[seed], figure) and _measured(other.runs[seed], figure)
+            ]
+            ours, theirs = (_scores(one.runs, seeds, figure) for one in (line, other))
+            # Training may have diverged: leaving out that seed would say too much.
+            if seeds and bool(np.isfinite([ours, theirs]).all()):
+                found = difference(ours, theirs, figure.sign)
+                lines[place] = dataclasses.replace(line, difference=found)
+    return lines
+
+
+def _scores(runs: Mapping[int, Record], seeds: Sequence[int], figure: Figure) -> Any:
+    """(seeds,): the whole figures of the runs. The scores of their items would go here."""
+    import numpy as np
+
+    return np.array([runs[seed][figure.name] / figure.divisor for seed in seeds])
+
+
+def _line(table: Table, row: Row, recorded: Recorded) -> Line:
+    if not row.model:
+        return Line(row, {}, {}, {}, {})
+    settings = chosen(table, row, recorded.found)
+    runs: Mapping[int, Record] = {}
+    if settings is not None:
+        key = row.with_settings(settings).key(table.split)
+        runs = dict(sorted(recorded.found.get(key, {}).items()))
+    figures = {
+        heading: spread
+        for heading, figure in table.figures.items()
+        if (spread := _spread(runs.values(), figure)) is not None
+    }
+    first = next(iter(table.figures.values()))
+    return Line(row, settings, runs, figures, _baselines(table, row, runs, first, recorded))
+
+
+def _baselines(
+    table: Table, row: Row, runs: Mapping[int, Record], figure: Figure, recorded: Recorded
+) -> dict[str, float]:
+    """The figures of the baselines on the row's data: of its own runs, or of those beside them."""
+    beside = [
+        record
+        for record in recorded.baselines
+        if [record.get(name) for name in ("task", "preset", "split")]
+        == [row.task, row.preset, table.split]
+    ]
+    found = {}
+    for record in [*beside, *runs.values()]:
+        for name, prefix in BASELINES.items():
+            if f"{prefix}_{figure.name}" in record:
+                found[name] = record[f"{prefix}_{figure.name}"] / figure.divisor
+    return found
+
+
+def _measured(run: Record, figure: Figure) -> bool:
+    return type(run.get(figure.name)) in (int, float)
+
+
+def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
+    values = [run[figure.name] / figure.divisor for run in runs if _measured(run, figure)]
+    if not values:
+        return None
+    if not all(map(math.isfinite, values)):  # training diverged
+        return Spread(math.nan, math.nan, len(values))
+    deviation = statistics.stdev(values) if len(values) > 1 else None
+    return Spread(statistics.mean(values), deviation, len(values))
+
+
+def grid(table: Table, row: Row, recorded: Recorded) -> list[tuple[dict[str, Any], Spread | None]]:
+    """What chose a row's combination: the validation figure of each, None where it has no run."""
+    figure = next(
+        (one for one in table.figures.values() if one.name == table.choose), Figure(table.choose)
+    )
+    return [
+        (
+            point,
+            _spread(
+                recorded.found.get(row.with_settings(point).key("validation"), {}).values(), figure
+            ),
+        )
+        for point in table.points()
+    ]

@@ -1,0 +1,143 @@
+"""Which runs a table needs, in which order, and what their records say."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.lab.comparison.choices import chosen
+from keras_quasiattn.lab.comparison.experiments import Row, Table, wants_vectors
+from keras_quasiattn.lab.comparison.records import VECTORS, Record, by_key
+
+Point = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run of a row, to be trained and measured.
+
+    Args:
+        row: the row, with the options of its point of the grid.
+        seed: its seed.
+        split: what it is measured on.
+        path: its folder.
+        limit: number of examples to measure on; None for all.
+    """
+
+    row: Row = dataclasses.field(compare=False)
+    seed: int
+    split: str
+    path: Path
+    limit: int | None = None
+
+
+class Plan:
+    """The runs of a table: those of the grid first, then the seeds of each row at its best.
+
+    Args:
+        table: the table.
+        records: what is recorded already.
+        path_of: the folder of a run, from its row, its point of the grid, and its seed.
+        vectors: a file of word vectors, for the rows that can start with some.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        records: Sequence[Record],
+        path_of: Callable[[Row, Point, int], Path],
+        vectors: str | None = None,
+    ) -> None:
+        self.table = table
+        self.rows = [row for row in table.rows if row.model]
+        self.failed: dict[Run, str] = {}
+        self._path_of = path_of
+        self._vectors = vectors
+        self._begun: set[Run] = set()
+        self._seeds = range(table.first_seed, table.first_seed + table.seeds)
+        self._found = {key: dict(seeds) for key, seeds in by_key(records).items()}
+
+    def next(self) -> Run | None:
+        """A run that is missing and whose row's options are known; None if there is none now."""
+        run = next(filter(self._is_missing, self._runs()), None)
+        if run is not None:
+            self._begun.add(run)
+        return run
+
+    def done(self, run: Run, record: Record | str) -> None:
+        """Take note of a run's record, or of why it failed."""
+        if isinstance(record, str):
+            self.failed[run] = record
+        else:
+            self._found.setdefault(run.row.key(run.split), {})[run.seed] = record
+
+    def chosen(self, row: Row) -> Point | None:
+        """The point of the grid that is best for a row; None while one is missing."""
+        full = self._with(row, {})
+        trials = (
+            (point, self._run(row, point, self.table.first_seed, "validation"))
+            for point in self.table.points()
+        )
+        failed = [point for point, run in trials if run in self.failed]
+        return chosen(self.table, full, self._found, failed)
+
+    def records(self, row: Row) -> dict[int, Record]:
+        """The records of a row at its best, by seed; empty while they are missing."""
+        point = self.chosen(row)
+        if point is None:
+            return {}
+        found = self._found.get(self._with(row, point).key(self.table.split), {})
+        return {seed: found[seed] for seed in self._seeds if seed in found}
+
+    def run_of(self, row: Row, seed: int) -> Run:
+        """A run of a row at its best, which must be known."""
+        return self._run(row, self.chosen(row) or {}, seed, self.table.split)
+
+    def errors(self, row: Row) -> dict[int, str]:
+        """Why runs of a row at its best failed, by seed."""
+        return {
+            run.seed: why
+            for run, why in self.failed.items()
+            if run.row.name == row.name and run.split == self.table.split
+        }
+
+    def trainings(self) -> list[Row]:
+        """For each training that is still to begin, also of later seeds, its row."""
+        return [row for row in self.rows for _ in range(self._trainings(row))]
+
+    def _trainings(self, row: Row) -> int:
+        points, runs = self.table.points(), 0
+        if len(points) > 1:
+            trials = [
+                self._run(row, point, self.table.first_seed, "validation") for point in points
+            ]
+            runs += sum(map(self._is_missing, trials))
+        point, first = self.chosen(row), 1 if len(points) > 1 else 0
+        if point is None:
+            return runs + self.table.seeds - first
+        seeds = self._seeds[first:]
+        found = (self._run(row, point, seed, self.table.split) for seed in seeds)
+        return runs + sum(map(self._is_missing, found))
+
+    def _runs(self) -> Iterator[Run]:
+        """Every run whose options are known."""
+        points = self.table.points()
+        if len(points) > 1:
+            for point, row in itertools.product(points, self.rows):
+                yield self._run(row, point, self.table.first_seed, "validation")
+        for seed, row in itertools.product(self._seeds, self.rows):
+            if self.chosen(row) is not None:
+                yield self.run_of(row, seed)
+
+    def _run(self, row: Row, point: Point, seed: int, split: str) -> Run:
+        full = self._with(row, point)
+        return Run(full, seed, split, self._path_of(row, point, seed), self.table.limit)
+
+    def _with(self, row: Row, point: Point) -> Row:
+        vectors = {VECTORS: self._vectors} if self._vectors and wants_vectors(row) else {}
+        return row.with_settings({**point, **vectors})
+
+    def _is_missing(self, run: Run) -> bool:
+        recorded = self._found.get(run.row.key(run.split), {})
+        return run.seed not in recorded and run not in self._begun and run not in self.failed

@@ -1,0 +1,104 @@
+"""Recorded results: which of them are runs of one row of a table, with which seeds."""
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.tasks.attention_options import with_todays_names
+
+Record = Mapping[str, Any]
+# Task, preset, model, split, and the options that differ from the preset's; the same for a row and
+# its runs.
+Key = tuple[str, str, str, str, frozenset[str]]
+VECTORS = "data.vectors"
+WITHOUT_VECTORS = "without word vectors"
+# Models whose recorded rows have word vectors; those without are rows of their own.
+_READ_WORDS = (
+    "attention_flow",
+    "bilstm",
+    "decaprop",
+    "decomposable",
+    "mixture",
+    "siamese",
+    "words",
+)
+
+
+def reads_words(model: str) -> bool:
+    """Whether a model can start with word vectors."""
+    return model.startswith(_READ_WORDS)
+
+
+def key_of_options(
+    task: str, preset: str, model: str, split: str, options: Mapping[str, Any]
+) -> Key:
+    """The key of runs with these options, all of them by dotted name.
+
+    The path of the word vectors is no part of it.
+    """
+    usual = tasks.describe(task).presets[preset].for_model(model)
+    if options.get(VECTORS):  # which may change other options of a preset
+        usual = usual.with_overrides({VECTORS: options[VECTORS]})
+    known = usual.options()
+    changed = {
+        f"{name}={value if isinstance(value, str) else json.dumps(value, sort_keys=True)}"
+        for name, value in options.items()
+        if name != VECTORS and (name not in known or known[name] != value)
+    }
+    return task, preset, model, split, frozenset(changed)
+
+
+def key_of(record: Record) -> Key:
+    """The key of the row that a record belongs to.
+
+    A record has all its options. So a run from before a preset was changed belongs to the row that
+    names the options it had, and is not taken for a run of today's preset.
+    """
+    names = ("task", "preset", "model", "split", "options")
+    key = key_of_options(*(record[name] for name in names))
+    notes = set()
+    if shlex.split(record["command"])[1:2] == ["tune"]:
+        notes.add("the best of `quasiattn tune`")
+    if reads_words(record["model"]) and not record["options"].get(VECTORS):
+        notes.add(WITHOUT_VECTORS)
+    return (*key[:4], key[4] | notes)
+
+
+def read_records(file: Path) -> list[Record]:
+    """The rows of a results file; none if there is no file.
+
+    Raises:
+        UserError: the file cannot be read, or a line is not a record; the message names it.
+    """
+    if not file.exists():
+        return []
+    rows: list[Record] = []
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UserError(f"cannot read {file}: {error.strerror}") from error
+    except UnicodeDecodeError:
+        raise UserError(f"{file} is damaged: it is not UTF-8") from None
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise UserError(f"{file}, line {number}: expected a record, a JSON object")
+        if isinstance(row.get("options"), dict):
+            row["options"] = with_todays_names(row["options"])
+        rows.append(row)
+    return rows
+
+
+def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
+    """The runs of every row, by seed; of two runs with the same seed, the later one."""
+    found: dict[Key, dict[int, Record]] = {}
+    for record in records:
+        found.setdefault(key_of(record), {})[record["seed"]] = record
+    return found

@@ -1,0 +1,119 @@
+"""Tables of outcomes as text: for a terminal, and as Markdown."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from keras_quasiattn.lab.comparison.experiments import Figure, Table
+from keras_quasiattn.lab.comparison.outcomes import BASELINES, ENOUGH, Line, Recorded, grid, outcome
+
+FEW: Final = "\\* fewer than three seeds, which rank nothing."
+
+
+def markdown(table: Table, lines: Sequence[Line]) -> str:
+    """The table in Markdown, without title and note."""
+    cells = _cells(table, lines)
+    rows = [cells[0], ["---"] * len(cells[0]), *cells[1:]]
+    text = "\n".join(
+        f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |" for row in rows
+    )
+    return text + (f"\n\n{FEW}" if few(lines) else "")
+
+
+def terminal(table: Table, recorded: Recorded) -> str:
+    """The table for a terminal: title, note, columns, and what chose from the grid."""
+    lines = outcome(table, recorded)
+    return "\n".join(
+        part
+        for part in (
+            f"{table.name}: {table.title}",
+            "figures of validation data" if table.split == "validation" else "",
+            table.note,
+            _columns(_cells(table, lines)),
+            FEW.removeprefix("\\") if few(lines) else "",
+            *_chosen(table, recorded),
+        )
+        if part
+    )
+
+
+def few(lines: Sequence[Line]) -> bool:
+    """Whether a line has runs, and too few to rank anything."""
+    return any(0 < len(line.runs) < ENOUGH for line in lines)
+
+
+def _cells(table: Table, lines: Sequence[Line]) -> list[list[str]]:
+    """Headings and cells; a column that is empty in every row is left out."""
+    compared = {line.row.against for line in lines if line.difference}
+    over = f" over {compared.pop()}" if len(compared) == 1 else ""
+    columns = {
+        "data": [table.data.get(line.row.preset, line.row.preset) for line in lines],
+        "model": [line.row.name for line in lines],
+        f"paper: {table.paper}": [", ".join(line.row.paper.split()) for line in lines],
+        **{
+            heading: [_figure(line, heading, figure) for line in lines]
+            for heading, figure in table.figures.items()
+        },
+        **{name: [_baseline(table, line, name) for line in lines] for name in BASELINES},
+        "seeds": [_seeds(line) for line in lines],
+        f"difference{over}, 95% interval": [_difference(table, line, bool(over)) for line in lines],
+        "verdict": [line.difference.verdict if line.difference else "" for line in lines],
+    }
+    if len(set(columns["data"])) == 1 and len(lines) > 1:
+        del columns["data"]
+    kept = {heading: cells for heading, cells in columns.items() if any(cells)}
+    return [list(kept), *(list(row) for row in zip(*kept.values(), strict=True))]
+
+
+def _figure(line: Line, heading: str, figure: Figure) -> str:
+    return line.figures[heading].text(figure.digits) if heading in line.figures else ""
+
+
+def _baseline(table: Table, line: Line, name: str) -> str:
+    figure = next(iter(table.figures.values()))
+    return f"{line.baselines[name]:.{figure.digits}f}" if name in line.baselines else ""
+
+
+def _seeds(line: Line) -> str:
+    if not line.runs:
+        return "not run" if line.row.model else ""
+    return f"{len(line.runs)}{'*' if len(line.runs) < ENOUGH else ''}"
+
+
+def _difference(table: Table, line: Line, named: bool) -> str:
+    if line.difference is None:
+        return ""
+    digits = next(iter(table.figures.values())).digits
+    half = "" if line.difference.half is None else f" ± {line.difference.half:.{digits}f}"
+    over = "" if named else f" over {line.row.against}"
+    return f"{line.difference.mean:+.{digits}f}".replace("-", "−") + half + over
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+
+
+def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
+    """What validation data say of the grid, if there is one; a mark at what was chosen."""
+    if not table.grid:
+        return
+    yield f"chosen by {table.choose} of validation data:"
+    shown = {figure.name: figure for figure in table.figures.values()}
+    digits = shown.get(table.choose, Figure(table.choose)).digits
+    rows = []
+    for line in outcome(table, recorded):
+        if not line.row.model:
+            continue
+        for point, spread in grid(table, line.row, recorded):
+            mark = "chosen" if point == line.settings else ""
+            value = "not run" if spread is None else spread.text(digits)
+            seeds = "" if spread is None else str(spread.seeds)
+            rows.append([f"  {line.row.name}", line.row.preset, _words(point), value, seeds, mark])
+    yield _columns(rows)
+
+
+def _words(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name.split('.', 1)[1]}={value}" for name, value in point.items())

@@ -1,0 +1,206 @@
+"""Problems: a text, the program it asks for, and tests for checking any other program."""
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data.algolisp.language import (
+    MAX_NESTING,
+    Program,
+    ProgramError,
+    Tree,
+    are_equal,
+    check_type,
+    parse_program,
+    write_program,
+)
+from keras_quasiattn.lab.data.labelled_texts import (
+    LabelledTextSet,
+    columns_from_tfds,
+    files_version,
+    text_array,
+)
+from keras_quasiattn.lab.data.parallel_texts import ParallelTexts
+from keras_quasiattn.lab.data.table_files import read_objects
+from keras_quasiattn.lab.text import open_text
+
+_KEYS = ("text", "short_tree", "args", "return_type", "tests")
+
+
+class Example(NamedTuple):
+    """The inputs of a program by argument, and the output that is expected."""
+
+    inputs: Mapping[str, Any]
+    output: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramTests:
+    """The tests of one problem.
+
+    Args:
+        arguments: type of each argument by name, as in `Program`.
+        return_type: type of the answers.
+        tests: inputs with the correct answers.
+
+    >>> tests = ProgramTests({"a": "int"}, "int", (Example({"a": 3}, 4),))
+    >>> tests.passed_by("[ + a 1 ]"), tests.passed_by("[ + a 2 ]"), tests.passed_by("[ +")
+    (True, False, False)
+    """
+
+    arguments: Mapping[str, str]
+    return_type: str
+    tests: tuple[Example, ...]
+
+    def passed_by(self, program: str) -> bool:
+        """Return whether a program runs and answers every test correctly."""
+        try:
+            runnable = Program(program, self.arguments)
+            return all(are_equal(runnable.run(test.inputs), test.output) for test in self.tests)
+        except ProgramError:
+            return False
+
+    def to_json(self) -> str:
+        """Write the tests as one line, which `from_json` reads."""
+        return json.dumps([self.arguments, self.return_type, self.tests], separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> "ProgramTests":
+        """Read the tests that `to_json` wrote."""
+        arguments, return_type, tests = json.loads(text)
+        return cls(arguments, return_type, tuple(Example(*test) for test in tests))
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """A text and the program it asks for.
+
+    Args:
+        text: words separated by spaces.
+        program: tokens separated by spaces.
+        tests: inputs with the answers that the program must give.
+    """
+
+    text: str
+    program: str
+    tests: ProgramTests
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramTexts(ParallelTexts):
+    """Texts and the programs that they ask for.
+
+    Args:
+        source: object (problems,), UTF-8 bytes, the texts.
+        target: object (problems,), UTF-8 bytes, the programs.
+        tests: object (problems,), JSON for `ProgramTests.from_json`.
+    """
+
+    tests: np.ndarray
+
+    @property
+    def split_key(self) -> np.ndarray:
+        """The programs: a held-out program is held out with all its texts."""
+        return self.target
+
+
+def programs_from_tfds(
+    builder: tfds.core.DatasetBuilder, splits: Sequence[str]
+) -> LabelledTextSet[ProgramTexts]:
+    """Read the splits of a prepared `GeneratedAlgoLisp`."""
+    read = {
+        split: ProgramTexts(*columns_from_tfds(builder, split, ("text", "program", "tests")))
+        for split in splits
+    }
+    return LabelledTextSet((), read, builder.info.full_name)
+
+
+def programs_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ProgramTexts]:
+    """Read splits from files in AlgoLisp's published format, which `read_problems` describes.
+
+    Args:
+        files: the file of each split, by the split's name; "train" is required.
+
+    Raises:
+        UserError: a line is not a problem; the message names file and line.
+    """
+    read = {split: programs_from_file(file) for split, file in files.items()}
+    return LabelledTextSet((), read, files_version(files.values()))
+
+
+def programs_from_file(file: str | Path) -> ProgramTexts:
+    """Read one file like `programs_from_files`."""
+    rows = [(one.text, one.program, one.tests.to_json()) for one in read_problems(file)]
+    columns = zip(*rows, strict=True)
+    return ProgramTexts(*(text_array(text.encode() for text in column) for column in columns))
+
+
+def read_problems(file: str | Path) -> Iterator[Problem]:
+    """Yield the problems of a file in AlgoLisp's published format, one at a time.
+
+    Each line is a JSON object with `text` (a list of words), `short_tree` (nested lists of names),
+    `args` (types by name), `return_type` and `tests` (objects with `input` and `output`); other
+    keys are ignored. Programs are not run on their tests: some published programs fail theirs.
+
+    Args:
+        file: its lines are JSON; the name may end in .gz or .xz.
+
+    Raises:
+        UserError: a line is not JSON, a key is missing or a value has another form (the message
+            names file and line); or the file cannot be read or has no problems.
+    """
+    file = Path(file)
+    empty = True
+    with open_text(file) as stream:
+        for number, record in read_objects(file, stream, _KEYS):
+            try:
+                problem = _problem_of(record)
+            except ValueError as error:
+                raise UserError(f"{file}, line {number}: {error}") from None
+            empty = False
+            yield problem
+    if empty:
+        raise UserError(f"{file} has no problems")
+
+
+def _problem_of(record: Mapping[str, Any]) -> Problem:
+    missing = [key for key in _KEYS if key not in record]
+    if missing:
+        raise ValueError(f"{', '.join(missing)} missing from the problem")
+    text, tree, arguments, return_type, tests = (record[key] for key in _KEYS)
+    if not isinstance(text, list) or not text or not all(isinstance(word, str) for word in text):
+        raise ValueError("'text' must be a list of words")
+    if not isinstance(arguments, dict):
+        raise ValueError("'args' must be an object with the type of each argument by its name")
+    for type_name in (*arguments.values(), return_type):
+        check_type(type_name)
+    tree = _tree_of(tree, MAX_NESTING)
+    program = write_program(tree)
+    if parse_program(program) != tree:
+        raise ValueError("a name in 'short_tree' must not contain a blank")
+    if not isinstance(tests, list) or not tests:
+        raise ValueError("'tests' must be a list of at least one test")
+    for test in tests:
+        if not isinstance(test, dict) or not (
+            isinstance(test.get("input"), dict) and "output" in test
+        ):
+            raise ValueError("each of 'tests' must be an object with 'input' and 'output'")
+    examples = tuple(Example(test["input"], test["output"]) for test in tests)
+    return Problem(" ".join(text), program, ProgramTests(arguments, return_type, examples))
+
+
+def _tree_of(value: Any, nesting: int) -> Tree:
+    if isinstance(value, list) and value and nesting:
+        return [_tree_of(part, nesting - 1) for part in value]
+    if (isinstance(value, str) and value) or type(value) is int:
+        return str(value)
+    raise ValueError(
+        "'short_tree' must be a name or nested lists of names, none empty, "
+        f"at most {MAX_NESTING} deep"
+    )

@@ -1,0 +1,311 @@
+"""Sets of examples in memory, and the first kind of them: texts with a class."""
+
+import collections
+import dataclasses
+import hashlib
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.errors import DataWarning, UserError
+from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
+from keras_quasiattn.lab.data.table_files import read_table
+
+_SPLIT_KEY = 17  # the same for all seeds: a text is held out in every run or in none
+# Reads one file after another, so that the order is the same on every machine.
+IN_ORDER = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
+
+
+_Self = TypeVar("_Self", bound="Examples")
+
+
+class Examples:
+    """The base of dataclasses whose fields are arrays with one entry per example, or None."""
+
+    def __len__(self) -> int:
+        return len(self._columns()[0])
+
+    def _columns(self) -> list[Any]:
+        return [getattr(self, field.name) for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the texts of the examples, by what they are."""
+        named = zip(dataclasses.fields(self), self._columns(), strict=True)  # type: ignore[arg-type]
+        return {field.name: x for field, x in named if x is not None and x.dtype == object}
+
+    @property
+    def split_key(self) -> np.ndarray:
+        """The text of each example whose hash decides whether it is held out: the first field."""
+        return self._columns()[0]
+
+    def where(self: "_Self", chosen: np.ndarray) -> "_Self":
+        """Return the examples that a boolean array or an array of indices selects."""
+        return type(self)(
+            *(None if column is None else column[chosen] for column in self._columns())
+        )
+
+
+AnyExamples = TypeVar("AnyExamples", bound=Examples, covariant=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledTexts(Examples):
+    """Texts and their class numbers.
+
+    Args:
+        texts: object (examples,), UTF-8 bytes.
+        labels: int64 (examples,), indices into the classes.
+    """
+
+    texts: np.ndarray
+    labels: np.ndarray
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the texts."""
+        return {"text": self.texts}
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelledTextSet(Generic[AnyExamples]):
+    """The splits of a data set: texts, pairs, translations, questions or programs.
+
+    Args:
+        classes: names of the classes; empty if the examples have no labels.
+        splits: the examples of each split, by its name.
+        version: name and version, or name and digest, of the data; a run records it.
+        dropped: number of rows left out of each split, for example because they have no label.
+    """
+
+    classes: tuple[str, ...]
+    splits: Mapping[str, AnyExamples]
+    version: str
+    dropped: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+    def with_validation(self, share: float, fold: int = 0) -> "LabelledTextSet[AnyExamples]":
+        """Return the set with a validation split, taken from the training split if it has none.
+
+        A hash of the text (of pairs, the first text) alone decides which examples are held out.
+        Equal texts therefore stay together, the seed changes nothing, and adding texts to the file
+        moves none of the others.
+
+        Args:
+            share: share of the training texts to hold out, in (0, 1).
+            fold: which part of this size to hold out, counted from 0; no two folds share a text.
+
+        Raises:
+            UserError: one of the two splits would be empty.
+
+        Warns:
+            DataWarning: a class has no text left to train on.
+        """
+        if "validation" in self.splits:
+            return self
+        options = f"data.validation_share is {share} and data.validation_fold {fold}"
+        return self.with_held_out("validation", fold * share, (fold + 1) * share, options)
+
+    def with_held_out(
+        self, name: str, low: float, high: float, options: str
+    ) -> "LabelledTextSet[AnyExamples]":
+        """Return the set with a new split: the training texts whose hash is in [low, high).
+
+        Args:
+            name: name of the new split.
+            low: start of the range, in [0, 1].
+            high: end of the range.
+            options: the options that set the range, for error messages.
+
+        Raises:
+            UserError: one of the two splits would be empty.
+
+        Warns:
+            DataWarning: a class has no text left to train on.
+        """
+        train = self.splits["train"]
+        shares = hash_to_unit_interval(_SPLIT_KEY, train.split_key)
+        held_out = (low <= shares) & (shares < high)
+        if len(set(train.split_key.tolist())) == 1:
+            raise UserError(
+                f"{options}: there is one text in all rows ({len(train)}), and a text is held out "
+                f"as a whole or not at all; name a {name} file"
+            )
+        if not 0 < held_out.sum() < len(train):
+            raise UserError(
+                f"{options}: this leaves {held_out.sum()} of {len(train)} texts for {name}; "
+                f"name a {name} file or change data.{name}_share"
+            )
+        labels: np.ndarray = getattr(train, "labels", np.zeros(len(train)))
+        lost = [
+            f"{self.classes[number]!r} ({np.sum(labels == number)} rows)"
+            for number in np.setdiff1d(labels[held_out], labels[~held_out])
+            if number < len(self.classes)
+        ]
+        if lost:
+            warnings.warn(
+                f"{options}: this holds out all of {', '.join(lost)} for {name} and leaves none to "
+                f"train on; name a {name} file or change data.{name}_share",
+                DataWarning,
+                stacklevel=3,
+            )
+        splits = {**self.splits, "train": train.where(~held_out), name: train.where(held_out)}
+        return dataclasses.replace(self, splits=splits)
+
+
+def texts_from_tfds(
+    builder: tfds.core.DatasetBuilder,
+    text_keys: Sequence[str],
+    label_key: str,
+    splits: Sequence[str],
+) -> LabelledTextSet[LabelledTexts]:
+    """Read the splits of a prepared TFDS builder.
+
+    Args:
+        builder: a builder whose data are prepared.
+        text_keys: the features that form the text; a space joins them.
+        label_key: the feature with the class.
+        splits: names of the splits.
+    """
+    read = {}
+    for split in splits:
+        *parts, labels = columns_from_tfds(builder, split, (*text_keys, label_key))
+        read[split] = LabelledTexts(text_array(map(b" ".join, zip(*parts, strict=True))), labels)
+    classes = tuple(builder.info.features[label_key].names)
+    return LabelledTextSet(classes, read, builder.info.full_name)
+
+
+def columns_from_tfds(
+    builder: tfds.core.DatasetBuilder, split: str, keys: Sequence[str]
+) -> list[np.ndarray]:
+    """Read features of a whole split, always in the same order."""
+    data = builder.as_dataset(split=split, batch_size=1000, read_config=IN_ORDER)
+    batches = list(data.as_numpy_iterator())
+    return [np.concatenate([batch[key] for batch in batches]) for key in keys]
+
+
+def texts_from_files(
+    files: Mapping[str, str | Path], names: Mapping[str, str] | None = None
+) -> LabelledTextSet[LabelledTexts]:
+    """Read splits from the user's tables with the columns `text` and `label`.
+
+    `read_table` describes the formats. The classes are the labels of the training file, in
+    alphabetical order, or in numerical order if all are integers.
+
+    Args:
+        files: the file of each split, by the split's name; "train" is required.
+        names: the name in the files of each column that is called something else there.
+
+    Raises:
+        UserError: a file has another format, a label is empty or does not occur in the training
+            file (the message names file and line), or the training file has only one label.
+
+    Warns:
+        DataWarning: labels of the training file differ only in case or spaces.
+    """
+    rows = {split: _rows(file, names) for split, file in files.items()}
+    classes, labels = number_labels(
+        {split: labels for split, (_, labels) in rows.items()}, str(files["train"])
+    )
+    splits = {split: LabelledTexts(texts, labels[split]) for split, (texts, _) in rows.items()}
+    return LabelledTextSet(classes, splits, files_version(files.values()))
+
+
+def texts_from_file(
+    file: str | Path, classes: Sequence[str], names: Mapping[str, str] | None = None
+) -> LabelledTexts:
+    """Read one file like `texts_from_files`, for a trained model that knows these classes.
+
+    Raises:
+        UserError: the file has another format, or the model knows no such label.
+    """
+    texts, labels = _rows(file, names)
+    return LabelledTexts(texts, numbers_of(labels, classes, "class of the model"))
+
+
+def _rows(
+    file: str | Path, names: Mapping[str, str] | None
+) -> tuple[np.ndarray, list[tuple[str, str]]]:
+    """Read the texts, and the place (for errors) and the label of each."""
+    rows = list(read_table(file, ("text", "label"), names=names))
+    labels = [(f"{file}, line {line}", row["label"]) for line, row in rows]
+    return text_array(row["text"].encode() for _, row in rows), labels
+
+
+def number_labels(
+    labels: Mapping[str, Sequence[tuple[str, str]]], train_file: str
+) -> tuple[tuple[str, ...], dict[str, np.ndarray]]:
+    """Return the classes, which are the sorted training labels, and the class numbers by split.
+
+    A label comes with its place, for errors. Empty labels, labels that do not occur in training and
+    a single training label are errors; labels that differ only in case or spaces give a warning.
+    """
+    for rows in labels.values():
+        for place, label in rows:
+            if not label.strip():
+                raise UserError(f"{place}: the label is empty")
+    names = collections.Counter(label.strip() for _, label in labels["train"])
+    if len(names) < 2:
+        raise UserError(
+            f"{train_file} has only the label {names.popitem()[0]!r}: expected at least two labels"
+        )
+    warn_of_spellings(train_file, names)
+    numeric = all(re.fullmatch(r"-?\d{1,18}", name) for name in names)
+    classes = tuple(sorted(names, key=lambda name: (int(name) if numeric else 0, name)))
+    return classes, {
+        split: numbers_of(rows, classes, f"text of {train_file}") for split, rows in labels.items()
+    }
+
+
+def numbers_of(labels: Sequence[tuple[str, str]], classes: Sequence[str], known: str) -> np.ndarray:
+    """Return the class number of each label; `known` names what has the classes, for errors."""
+    numbers = {name: number for number, name in enumerate(classes)}
+    for place, label in labels:
+        if label.strip() not in numbers:
+            raise UserError(
+                f"{place}: no {known} has the label {label.strip()!r}: "
+                f"expected one of {', '.join(classes[:20])}"
+            )
+    return np.array([numbers[label.strip()] for _, label in labels], np.int64)
+
+
+def warn_of_spellings(file: str, counts: Mapping[str, int]) -> None:
+    """Warn of labels that differ only in case or spaces: they are probably meant to be one.
+
+    `counts` has the number of rows by label; 0 for a label that only a trained model knows.
+    """
+    alike = collections.defaultdict(list)
+    for label in sorted(counts):
+        alike["".join(label.casefold().split())].append(label)
+    doubtful = [
+        " and ".join(f"{label!r} ({counts[label]} rows)" for label in labels)
+        for labels in alike.values()
+        if len(labels) > 1 and any(counts[label] for label in labels)
+    ]
+    if doubtful:
+        warnings.warn(
+            f"{file}: labels that differ only in case or spaces count as different ones: "
+            f"{'; '.join(doubtful)}",
+            DataWarning,
+            stacklevel=4,
+        )
+
+
+def files_version(files: Iterable[str | Path]) -> str:
+    """Return each file's name and the start of its SHA-256, as `sha256sum FILE` prints it."""
+    return ", ".join(
+        f"{Path(file).name} sha256:{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
+        for file in dict.fromkeys(map(str, files))
+    )
+
+
+def text_array(texts: Iterable[bytes]) -> np.ndarray:
+    """Put texts into an object array; NumPy's own strings would drop a zero byte at the end."""
+    rows = list(texts)
+    array = np.empty(len(rows), object)
+    array[:] = rows
+    return array

@@ -1,0 +1,389 @@
+"""Questions with passages and answers: the formats they are published in, and arrays of them."""
+
+import dataclasses
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow_datasets as tfds
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data.hashing import hash_to_unit_interval
+from keras_quasiattn.lab.data.labelled_texts import (
+    IN_ORDER,
+    Examples,
+    LabelledTextSet,
+    files_version,
+    text_array,
+)
+from keras_quasiattn.lab.data.table_files import read_objects
+from keras_quasiattn.lab.text import open_text
+
+_PART_KEY = 43
+
+
+class Question(NamedTuple):
+    """A question, the text that may answer it, and the correct answers.
+
+    Args:
+        id: identifier of the question.
+        question: the question, not empty.
+        context: the passage, or several passages joined by newlines.
+        answers: the correct answers; empty if the passages do not answer the question.
+        starts: the character of the context at which each answer begins; -1 if it does not occur.
+    """
+
+    id: str
+    question: str
+    context: str
+    answers: list[str]
+    starts: list[int]
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadingTexts(Examples):
+    """Questions, their passages and their answers.
+
+    Args:
+        questions: object (questions,), UTF-8 bytes.
+        passages: object (questions,), UTF-8 bytes.
+        answers: object (questions,), a tuple of each question's correct answers, as texts; ("",) if
+            the passages do not answer it.
+        starts: int64 (questions,), the byte of the passage at which the answer begins; -1 if the
+            passage contains no answer.
+        ends: int64 (questions,), the byte after the answer; -1 if the passage contains none.
+    """
+
+    questions: np.ndarray
+    passages: np.ndarray
+    answers: np.ndarray
+    starts: np.ndarray
+    ends: np.ndarray
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the questions and the passages."""
+        return {"question": self.questions, "passage": self.passages}
+
+    @property
+    def split_key(self) -> np.ndarray:
+        """The passages, so that all questions about a passage stay together."""
+        return self.passages
+
+    def part(self, share: float) -> "ReadingTexts":
+        """Return the questions about a share of the passages, which a hash of each text chooses."""
+        return self.where(hash_to_unit_interval(_PART_KEY, self.passages) < share)
+
+
+def reading_texts(questions: Iterable[Question]) -> ReadingTexts:
+    """Convert questions to arrays, and positions from characters to bytes.
+
+    The answer to learn is the first one that occurs in the passage.
+
+    >>> texts = reading_texts([Question("1", "who ?", "Un café noir", ["noir"], [8])])
+    >>> texts.starts.tolist(), texts.ends.tolist(), texts.passages[0][9:13]
+    ([9], [13], b'noir')
+    """
+    rows = list(questions)
+    answers = np.empty(len(rows), object)
+    answers[:] = [tuple(row.answers) or ("",) for row in rows]
+    spans = np.array([_span(row) for row in rows], np.int64).reshape(-1, 2)
+    return ReadingTexts(
+        text_array(_encoded(row.question) for row in rows),
+        text_array(_encoded(row.context) for row in rows),
+        answers,
+        spans[:, 0],
+        spans[:, 1],
+    )
+
+
+def questions_from_tfds(
+    builder: tfds.core.DatasetBuilder, splits: Mapping[str, str]
+) -> LabelledTextSet[ReadingTexts]:
+    """Read the splits of a prepared TFDS builder, `QuestionCorpus` or TFDS's own `squad`.
+
+    Training questions whose passage contains no answer are dropped and counted.
+
+    Args:
+        builder: a builder whose data are prepared.
+        splits: the builder's split for each split of the set, such as {"test": "validation"}.
+    """
+
+    def questions(split: str) -> Iterator[Question]:
+        data = builder.as_dataset(split=split, read_config=IN_ORDER)
+        for row in data.as_numpy_iterator():
+            name, question, context, *answers = (
+                text.decode("utf-8", "surrogatepass")
+                for text in (row["id"], row["question"], row["context"], *row["answers"]["text"])
+            )
+            starts = row["answers"]["answer_start"].tolist()
+            yield Question(name, question, context, answers, starts)
+
+    read = {split: reading_texts(questions(there)) for split, there in splits.items()}
+    return _answerable(read, builder.info.full_name)
+
+
+def questions_from_files(files: Mapping[str, str | Path]) -> LabelledTextSet[ReadingTexts]:
+    """Read questions from files in SQuAD's format (.json) or of one question per line (.jsonl).
+
+    SQuAD 1.1, SQuAD 2.0 and both forms that the library `datasets` writes are accepted. A line has
+    `question`, `context` or `passages`, `answers` and optionally `answer_start`. Training questions
+    whose passage contains no answer are dropped and counted; in the other splits, the right answer
+    to a question without one is "".
+
+    Args:
+        files: the file of each split, by the split's name; it may be compressed (.gz, .xz).
+
+    Raises:
+        UserError: a file has another format, a question is empty, or an answer is not where its
+            start says (the message names file and record); or no training passage contains its
+            answer.
+    """
+    read = {split: questions_from_file(file) for split, file in files.items()}
+    return _answerable(read, files_version(files.values()))
+
+
+def questions_from_file(name: str | Path) -> ReadingTexts:
+    """Read one file like `questions_from_files`, but keep all of its questions.
+
+    Raises:
+        UserError: the file has another format, or no questions.
+    """
+    file = Path(name)
+    readers = {".json": read_squad, ".jsonl": read_question_lines}
+    form = next((suffix for suffix in reversed(file.suffixes) if suffix in readers), None)
+    if form is None:
+        raise UserError(
+            f"{file} has an unsupported file extension: use .json or .jsonl (.gz or .xz may follow)"
+        )
+    texts = reading_texts(readers[form](file))
+    if not len(texts):
+        raise UserError(f"{file} has no questions")
+    return texts
+
+
+def _answerable(read: Mapping[str, ReadingTexts], version: str) -> LabelledTextSet[ReadingTexts]:
+    train = read["train"]
+    kept = train.where(train.starts >= 0)
+    if not len(kept):
+        raise UserError(f"no training passage of {version} contains the answer to its question")
+    return LabelledTextSet((), {**read, "train": kept}, version, {"train": len(train) - len(kept)})
+
+
+def _span(row: Question) -> tuple[int, int]:
+    for answer, start in zip(row.answers, row.starts, strict=True):
+        if start >= 0:
+            # An answer found ignoring case may have more or fewer bytes in the passage.
+            found = row.context[start : start + len(answer.strip())]
+            first = len(_encoded(row.context[:start]))
+            return first, first + len(_encoded(found))
+    return -1, -1
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def find_answer(context: str, answer: str) -> int:
+    """Return where an answer first occurs as whole words, ignoring case; -1 if nowhere.
+
+    >>> find_answer("The Roman and the man", "MAN"), find_answer("none", "man")
+    (18, -1)
+    """
+    answer = answer.strip()
+    if not answer:
+        return -1
+    begin, end = (r"\b" if re.match(r"\w", edge) else "" for edge in (answer[0], answer[-1]))
+    found = re.search(f"{begin}{re.escape(answer)}{end}", context, re.IGNORECASE)
+    return found.start() if found else -1
+
+
+def read_squad(file: Path) -> Iterator[Question]:
+    """Read JSON: SQuAD 1.1 or 2.0 as published, or a list of questions.
+
+    As published, articles have paragraphs, and each paragraph has a `context` and questions. A
+    question in a list, or on a line, has the fields that `read_question_lines` describes.
+
+    Raises:
+        UserError: the file is not JSON or has another structure, a question is empty, or an answer
+            is not where its start says; the message names the file and the record, which is the
+            question's number, counted from 1.
+    """
+    with open_text(file) as stream:
+        text = stream.read()
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        before = text[: getattr(error, "pos", 0)]
+        if "Extra data" in str(error) and "\n" in before:
+            yield from _lines(file, text.split("\n"))
+            return
+        number = max(before.count('"question"'), 1)
+        raise UserError(f"{file}, record {number}: not JSON ({error})") from None
+    number = 0
+    try:
+        for number, row in enumerate(_rows(value), 1):
+            yield _question_of_row(f"{file}, record {number}", row, str(number))
+    except (KeyError, TypeError, RecursionError) as error:
+        raise UserError(
+            f"{file}, record {number or 1}: not in SQuAD's format ({type(error).__name__}: {error})"
+        ) from None
+
+
+def read_question_lines(file: Path) -> Iterator[Question]:
+    """Read JSONL: `question`, `context` or `passages`, `answers`, `answer_start`.
+
+    `context` is one text, `passages` are several. `answers` are texts and `answer_start` numbers;
+    or `answers` holds both as `text` and `answer_start`, as the library `datasets` writes them, or
+    is a list of such pairs. Without `answer_start`, the answers are searched for in the passages
+    and need not occur. A start of -1 means that an answer does not occur. A question without
+    answers, or with a true `is_impossible`, has none in its passages. `id` is optional.
+
+    Raises:
+        UserError: as for `read_squad`; the record is the number of the line.
+    """
+    with open_text(file, newline="") as stream:
+        yield from _lines(file, stream)
+
+
+def read_quasar(questions: Path, contexts: Path) -> Iterator[Question]:
+    """Read the two JSONL files of a Quasar-T split together: the questions and their contexts.
+
+    Raises:
+        UserError: as for `read_squad`; or the two files are about different questions.
+    """
+    with open_text(questions) as one, open_text(contexts) as other:
+        rows = read_objects(questions, one, ("uid", "question", "answer"))
+        retrieved = read_objects(contexts, other, ("uid", "contexts"))
+        for one_row, other_row in itertools.zip_longest(rows, retrieved):
+            if one_row is None or other_row is None:
+                files = (questions, contexts) if other_row is None else (contexts, questions)
+                raise UserError(f"{files[0]} has more records than {files[1]}")
+            (number, row), (_, found) = one_row, other_row
+            place = f"{contexts}, record {number}"
+            if row.get("uid") != found.get("uid"):
+                raise UserError(
+                    f"{place}: uid {found.get('uid')!r} does not match uid {row.get('uid')!r} in "
+                    f"{questions}"
+                )
+            scored = found.get("contexts")
+            if not isinstance(scored, list) or any(
+                not isinstance(pair, list) or len(pair) != 2 for pair in scored
+            ):
+                raise UserError(f"{place}: 'contexts' must be a list of [score, text] pairs")
+            context = _joined(place, [text for _, text in scored])
+            yield _question(
+                *(f"{questions}, record {number}", row["uid"], row.get("question")),
+                *(context, [row.get("answer")]),
+            )
+
+
+def read_search_qa(folder: Path) -> Iterator[Question]:
+    """Read the JSON files of a SearchQA split, one per question, in the order of their names.
+
+    Raises:
+        UserError: as for `read_squad`, where the record is the number of the file, counted from 1;
+            or the folder has no such files.
+    """
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise UserError(f"{folder} has no .json files; expected one per question")
+    for number, file in enumerate(files, 1):
+        place = f"{file}, record {number}"
+        with open_text(file) as stream:
+            text = stream.read()
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{place}: not JSON ({error})") from None
+        if not isinstance(row, dict) or not isinstance(row.get("search_results"), list):
+            raise UserError(f"{place}: expected an object with a list 'search_results'")
+        results = [result for result in row["search_results"] if isinstance(result, dict)]
+        context = _joined(place, [one["snippet"] for one in results if one.get("snippet")])
+        name = row.get("id", file.stem)
+        yield _question(place, name, row.get("question"), context, [row.get("answer")])
+
+
+def _lines(file: Path, lines: Iterable[str]) -> Iterator[Question]:
+    for number, value in read_objects(file, lines, ("question", "context", "answers")):
+        place = f"{file}, record {number}"
+        try:
+            for row in _rows(value):
+                yield _question_of_row(place, {"answers": None, **row}, str(number))
+        except (KeyError, TypeError) as error:
+            raise UserError(f"{place}: not a question ({type(error).__name__}: {error})") from None
+
+
+def _rows(value: Any) -> Iterator[Any]:
+    """Yield the questions of a list, or of articles or paragraphs, each with its context."""
+    if isinstance(value, list):
+        for one in value:
+            yield from _rows(one)
+    elif "question" in value:
+        yield value
+    elif "data" in value:
+        yield from _rows(value["data"])
+    elif "paragraphs" in value:
+        yield from _rows(value["paragraphs"])
+    elif "qas" in value:
+        yield from ({**one, "context": value["context"]} for one in value["qas"])
+    else:
+        yield value
+
+
+def _question_of_row(place: str, row: Any, number: str) -> Question:
+    if not isinstance(row, dict):
+        raise TypeError(f"{row!r} is no question")
+    context = _joined(place, row["passages"] if "passages" in row else [row.get("context")])
+    answers, starts = _answers(row)
+    return _question(place, row.get("id", number), row.get("question"), context, answers, starts)
+
+
+def _answers(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return a question's answers, and their starts or None, from any of the accepted forms."""
+    if row.get("is_impossible") is True:
+        return [], None
+    answers: Any = row["answers"]
+    starts = row.get("answer_start")
+    if isinstance(answers, dict):
+        answers, starts = answers.get("text"), answers.get("answer_start")
+    elif isinstance(answers, list) and answers and all(isinstance(one, dict) for one in answers):
+        starts = [one.get("answer_start") for one in answers]
+        starts = None if starts == [None] * len(answers) else starts
+        answers = [one.get("text") for one in answers]
+    return answers, starts if answers else None
+
+
+def _joined(place: str, passages: Any) -> str:
+    if not isinstance(passages, list) or not all(isinstance(text, str) for text in passages):
+        raise UserError(f"{place}: the passages must be a list of texts")
+    return "\n".join(passages)
+
+
+def _question(
+    place: str, name: Any, question: Any, context: str, answers: Any, starts: Any = None
+) -> Question:
+    if not isinstance(question, str) or not question.strip():
+        raise UserError(f"{place}: the question is {question!r}: expected a text that is not empty")
+    if not isinstance(answers, list) or not all(isinstance(text, str) for text in answers):
+        raise UserError(f"{place}: the answers are {answers!r}: expected a list of texts")
+    if starts is None:
+        starts = [find_answer(context, answer) for answer in answers]
+    elif not isinstance(starts, list) or len(starts) != len(answers):
+        raise UserError(
+            f"{place}: answer_start must be a list of {len(answers)} numbers, "
+            f"one per answer; got {starts!r}"
+        )
+    else:
+        for answer, start in zip(answers, starts, strict=True):
+            right = type(start) is int and start >= 0 and context.startswith(answer, start)
+            if answer.strip() and start != -1 and not right:
+                raise UserError(
+                    f"{place}: the answer {answer!r} is not in the passage at position {start!r}"
+                )
+    kept = [pair for pair in zip(answers, starts, strict=True) if pair[0].strip()]
+    return Question(str(name), question, context, [one for one, _ in kept], [at for _, at in kept])

@@ -1,0 +1,354 @@
+"""Read rows of TSV, CSV, TXT, JSONL and Parquet files, with their line numbers."""
+
+import csv
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.text import open_text
+
+_FORMS = (".tsv", ".csv", ".txt", ".jsonl", ".parquet")
+# What may separate the fields of a spreadsheet: commas, or semicolons where commas are decimal.
+_DELIMITERS = {".csv": ",;\t", ".txt": "\t;,"}
+_FIELD = re.compile(r'(?:"([^"]*(?:""[^"]*)*)"|([^"\t]*))(\t|\Z)')
+
+_Fields = Iterator[tuple[int, list[str]]]  # the number of a row's last line, and the row's fields
+
+
+def read_table(
+    file: str | Path,
+    columns: Sequence[str],
+    *,
+    optional: Sequence[str] = (),
+    quoted: bool = False,
+    names: Mapping[str, str] | None = None,
+) -> Iterator[tuple[int, dict[str, str]]]:
+    r"""Yield the wanted columns of a file's rows, one row at a time.
+
+    TSV: the first line names the columns. Tabs separate fields, and "\n" alone separates rows ("\r"
+    in a file without "\n"). A quote is an ordinary character, unless every quote in the file could
+    come from a program such as pandas, which quotes fields with tabs, quotes or line breaks.
+
+    CSV, as spreadsheets write it: the same with commas, semicolons or tabs, whichever the first
+    line has. Fields may be quoted with `"` as in RFC 4180. A first line such as `sep=;` and rows of
+    empty fields are skipped. TXT is read like CSV.
+
+    JSONL: each line is an object or a list of objects. Parquet: the number of a row takes the place
+    of the line number.
+
+    The file may be compressed (.gz, .xz), except Parquet. Other columns are ignored.
+
+    Args:
+        file: a file whose name ends in .tsv, .csv, .txt, .jsonl or .parquet; .gz or .xz may follow.
+        columns: the wanted columns.
+        optional: columns to include if the file (in JSONL, the row) has them.
+        quoted: whether the fields of a TSV may be quoted like those of a CSV.
+        names: the name in the file of each wanted column that is called something else there.
+
+    Yields:
+        The number of the row's (last) line, counted from 1, and the fields by column; an integer in
+        JSONL or Parquet is converted to text.
+
+    Raises:
+        UserError: the file cannot be read, has another format (the message names the line) or has
+            no rows; or `names` has a column that is not wanted.
+    """
+    file, names = Path(file), names or {}
+    for column in names:
+        if column not in (*columns, *optional):
+            raise UserError.unknown("column", column, (*columns, *optional))
+    our_names = {names.get(column, column): column for column in (*columns, *optional)}
+    columns = [names.get(column, column) for column in columns]
+    optional = [names.get(column, column) for column in optional]
+    form = next((suffix for suffix in reversed(file.suffixes) if suffix in _FORMS), None)
+    with open_text(file, newline="") as stream:
+        if form == ".jsonl":
+            rows = _typed_rows(file, read_objects(file, stream, columns), columns, optional)
+        elif form == ".parquet":
+            rows = _typed_rows(file, _parquet_rows(file), columns, optional)
+        else:
+            if form in _DELIMITERS:
+                lines = _spreadsheet_fields(file, stream, _DELIMITERS[form], columns)
+            elif form is None:
+                raise UserError(
+                    f"{file} has an unsupported file extension: use {', '.join(_FORMS)} "
+                    "(.gz or .xz may follow)"
+                )
+            elif quoted:
+                lines = _csv_fields(file, stream, "\t")
+            else:
+                lines = _tsv_fields(file, stream)
+            rows = _delimited_rows(file, lines, columns, optional, our_names)
+        for number, row in _at_least_one(file, rows):
+            yield number, {our_names[column]: field for column, field in row.items()}
+
+
+def read_inputs(
+    file: str | Path, columns: Sequence[str], names: Mapping[str, str] | None = None
+) -> list[tuple[str, str | None]]:
+    """Read the rows of a table as inputs of `predict`, each with its label or None.
+
+    Args:
+        file: as for `read_table`.
+        columns: the columns that form an input; tabs join them, and tabs and line breaks inside
+            them become spaces.
+        names: as for `read_table`; "label" may be among them.
+
+    Raises:
+        UserError: as for `read_table`.
+    """
+    return [
+        ("\t".join(re.sub(r"[\t\n]", " ", row[column]) for column in columns), row.get("label"))
+        for _, row in read_table(file, columns, optional=("label",), names=names)
+    ]
+
+
+def read_parallel(files: Mapping[str, str | Path]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the lines of several files of one column, side by side.
+
+    Args:
+        files: the file of each column; it may be compressed (.gz, .xz).
+
+    Yields:
+        The line number, counted from 1, and the lines by column.
+
+    Raises:
+        UserError: a file cannot be read or is empty, or the files differ in their number of lines.
+    """
+    columns = [_whole_lines(Path(file)) for file in files.values()]
+    for number, fields in enumerate(itertools.zip_longest(*columns), 1):
+        if None in fields:
+            counts = [
+                f"{file} has {sum(1 for _ in _whole_lines(Path(file)))}" for file in files.values()
+            ]
+            raise UserError(f"the files have different numbers of lines: {', '.join(counts)}")
+        yield number, dict(zip(files, fields, strict=True))
+
+
+def read_objects(
+    file: Path, stream: Iterable[str], columns: Sequence[str]
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a JSONL file with their line numbers.
+
+    Fields are not checked; errors name the file and the expected columns.
+    """
+    for number, line in enumerate(stream, 1):
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line)
+            if "\\u" in line:
+                json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise UserError(
+                f"{file}, line {number}: invalid Unicode escape: unpaired surrogate"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"{file}, line {number}: not JSON ({error})") from None
+        for row in value if isinstance(value, list) else [value]:
+            if not isinstance(row, dict):
+                raise UserError(
+                    f"{file}, line {number}: expected a JSON object with {_listed(columns)}"
+                )
+            yield number, row
+
+
+def _parquet_rows(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    import pyarrow.parquet  # part of TensorFlow Datasets, and slow to import
+
+    try:
+        batches = pyarrow.parquet.ParquetFile(file).iter_batches()
+        rows = itertools.chain.from_iterable(batch.to_pylist() for batch in batches)
+        yield from enumerate(rows, 1)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{file} is not a Parquet file: {str(error).splitlines()[0]}") from None
+
+
+def _typed_rows(
+    file: Path,
+    rows: Iterator[tuple[int, dict[str, Any]]],
+    columns: Sequence[str],
+    optional: Sequence[str],
+) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, row in rows:
+        wanted = [*columns, *(column for column in optional if column in row)]
+        for column in wanted:
+            value = row.get(column)
+            if not isinstance(value, str | int) or isinstance(value, bool):
+                raise UserError(
+                    f"{file}, line {number}: {column!r} is {json.dumps(value, default=str)}: "
+                    "expected a text or an integer"
+                )
+        yield number, {column: str(row[column]) for column in wanted}
+
+
+def _delimited_rows(
+    file: Path,
+    lines: _Fields,
+    columns: Sequence[str],
+    optional: Sequence[str],
+    our_names: Mapping[str, str],
+) -> Iterator[tuple[int, dict[str, str]]]:
+    _, header = next(lines, (1, []))
+    if any("\0" in name for name in header):
+        raise UserError(f"{file}, line 1: NUL characters; is it UTF-16? Save it as UTF-8")
+    if not set(columns) <= set(header):
+        raise UserError(
+            f"{file}, line 1: the columns are {_listed(header)}: "
+            f"{_listed(columns)} must be among them, or name yours, "
+            f"such as --columns {our_names[columns[0]]}=NAME"
+        )
+    wanted = [*columns, *(column for column in optional if column in header)]
+    places = {column: header.index(column) for column in wanted}
+    for number, fields in lines:
+        if not any(fields) and len(header) > 1:
+            continue
+        if len(fields) != len(header):
+            raise UserError(
+                f"{file}, line {number}: {len(fields)} fields, expected {len(header)} "
+                f"({_listed(header)})"
+            )
+        yield number, {column: fields[place] for column, place in places.items()}
+
+
+def _spreadsheet_fields(
+    file: Path, stream: IO[str], delimiters: str, columns: Sequence[str]
+) -> _Fields:
+    """Split rows at the delimiter that the header names or contains."""
+    first = stream.readline()
+    if named := re.fullmatch(r"sep=(.)\s*", first):
+        yield from _csv_fields(file, stream, named[1], before=1)
+        return
+
+    def fitness(delimiter: str) -> tuple[bool, int]:
+        (_, header), *_ = [*_csv_fields(file, [first], delimiter, strict=False), (1, [])]
+        return set(columns) <= set(header), len(header)
+
+    lines = itertools.chain([first] if first else [], stream)
+    yield from _csv_fields(file, lines, max(delimiters, key=fitness))
+
+
+def _csv_fields(
+    file: Path, stream: Iterable[str], delimiter: str, before: int = 0, strict: bool = True
+) -> _Fields:
+    csv.field_size_limit(2**31 - 1)  # for the whole process; the default rejects texts over 128 KiB
+    reader = csv.reader(stream, delimiter=delimiter, strict=strict)
+    number = before
+    try:
+        for fields in reader:
+            number = before + reader.line_num
+            yield number, fields
+    except csv.Error as error:
+        raise UserError(
+            f"{file}, line {number + 1}: {error} (up to line {before + reader.line_num})"
+        ) from None
+
+
+def _tsv_fields(file: Path, stream: IO[str]) -> _Fields:
+    with open_text(file, newline="") as whole:
+        quoted = _is_quoted(_lines(whole))
+    if not quoted:
+        for number, line in enumerate(_lines(stream), 1):
+            yield number, line.rstrip("\r\n").split("\t")
+        return
+    for number, row in _quoted_rows(_lines(stream)):
+        fields = _split_quoted(row)
+        if fields is None:
+            raise UserError(
+                f"{file}, line {number - len(row) + 1}: a quote is not closed, or not doubled "
+                "within a quoted field"
+            )
+        yield number, [one[2] if one[1] is None else one[1].replace('""', '"') for one in fields]
+
+
+def _is_quoted(lines: Iterable[str]) -> bool:
+    """Tell, from all quotes of a TSV, whether the program that wrote it quotes fields.
+
+    Most programs quote nothing, and a quote is part of the text. Others, such as pandas, quote
+    either every field, the header's too, or only those with a tab, a quote or a line break, and
+    double the quotes inside. A quote that none of these would write makes all quotes text. So does
+    a file that is a correct table either way, if its quotes would join lines, unless another line
+    has quotes that were doubled inside a quoted field, which nobody types.
+    """
+    rows = _quoted_rows(lines)
+    header = _split_quoted(next(rows, (1, [""]))[1])
+    if header is None:
+        return False
+    if all(one[1] is not None for one in header):
+        return True
+    known = joined = doubled = False
+    right_as_text = len(header) > 1
+    for _, row in rows:
+        right_as_text &= all(line.count("\t") == len(header) - 1 or line.isspace() for line in row)
+        if not any('"' in line for line in row):
+            continue
+        fields = _split_quoted(row)
+        if fields is None:
+            return False
+        contents = [one[1] for one in fields if one[1] is not None]
+        if not all(re.search('["\t\r\n]', content) for content in contents if content):
+            return False
+        joined |= len(row) > 1
+        doubled |= len(row) == 1 and any('""' in content for content in contents)
+        known |= any(contents) or len(header) == 1  # an empty row of one field is quoted
+    return known and (doubled or not (joined and right_as_text))
+
+
+def _quoted_rows(lines: Iterable[str]) -> _Fields:
+    """Yield the lines that one row spans if quotes may contain line breaks."""
+    row: list[str] = []
+    number = quotes = 0
+    for number, line in enumerate(lines, 1):
+        row.append(line)
+        quotes += line.count('"')
+        if quotes % 2 == 0:
+            yield number, row
+            row, quotes = [], 0
+    if row:
+        yield number, row
+
+
+def _split_quoted(row: Sequence[str]) -> list[re.Match[str]] | None:
+    """Match the fields of a row, quoted (group 1) or not (group 2); None if one is neither."""
+    text = "".join(row).rstrip("\r\n")
+    found: list[re.Match[str]] = []
+    while not found or found[-1][3]:
+        one = _FIELD.match(text, found[-1].end() if found else 0)
+        if one is None:
+            return None
+        found.append(one)
+    return found
+
+
+def _whole_lines(file: Path) -> Iterator[str]:
+    with open_text(file, newline="") as stream:
+        yield from _at_least_one(file, (line.rstrip("\r\n") for line in _lines(stream)))
+
+
+def _lines(stream: Iterable[str]) -> Iterator[str]:
+    r"""Yield lines with their ends: "\n", or "\r" if the stream (`newline=""`) has no "\n"."""
+    parts: list[str] = []
+    has_newline = False
+    for part in stream:
+        parts.append(part)
+        if part.endswith("\n"):
+            has_newline = True
+            yield "".join(parts)
+            parts = []
+    yield from ["".join(parts)] if has_newline and parts else parts
+
+
+def _at_least_one(file: Path, rows: Iterator[Any]) -> Iterator[Any]:
+    first = next(rows, None)
+    if first is None:
+        raise UserError(f"{file} has no rows")
+    yield first
+    yield from rows
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names)) or "none"

@@ -1,0 +1,62 @@
+"""The tasks: each has its data, tokenizer, models, metrics and presets."""
+
+from typing import TYPE_CHECKING, Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.extras import lazy_attributes, require
+from keras_quasiattn.lab.tasks.catalogue import CATALOGUE, Entry
+from keras_quasiattn.lab.tasks.preset import Preset
+from keras_quasiattn.lab.tasks.settings import TrainingSettings
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.tasks.task import ServingSignature, Task
+    from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+
+__all__ = [
+    "Preset",
+    "ServingSignature",
+    "Task",
+    "TokenizedTexts",
+    "TrainingSettings",
+    "available",
+    "describe",
+    "get",
+]
+_lazy = lazy_attributes(
+    __name__,
+    {"ServingSignature": "task", "Task": "task", "TokenizedTexts": "tokenized_texts"},
+    extra="tasks",
+)
+
+# Name to "module:class". `get` imports the module on demand, since some modules import a lot.
+_TASKS: dict[str, str] = {name: entry.home for name, entry in CATALOGUE.items()}
+
+
+def __getattr__(name: str) -> Any:
+    return _lazy(name)
+
+
+def available() -> tuple[str, ...]:
+    """The names of all tasks, in alphabetical order."""
+    return tuple(sorted(_TASKS))
+
+
+def describe(name: str) -> "Entry | type[Task]":
+    """The `summary`, `models`, `presets` and `own_data` of a task, without importing Keras.
+
+    Raises:
+        UserError: there is no such task; the message lists the known names.
+    """
+    return CATALOGUE[name] if name in CATALOGUE else get(name)
+
+
+def get(name: str) -> "type[Task]":
+    """The task class with this name.
+
+    Raises:
+        UserError: there is no such task; the message lists the known names.
+    """
+    if name not in _TASKS:
+        raise UserError.unknown("task", name, _TASKS)
+    module, _, attribute = _TASKS[name].partition(":")
+    return getattr(require(module, "tasks"), attribute)

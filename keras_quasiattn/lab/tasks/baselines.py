@@ -1,0 +1,118 @@
+"""What an evaluation is measured against: the most frequent class, and a model without attention.
+
+The second is a logistic regression on bags of words, which trains in seconds.
+"""
+
+import itertools
+import re
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_quasiattn.extras import require
+from keras_quasiattn.lab.data import LabelledTexts, TextPairs
+from keras_quasiattn.lab.tasks.measured import Measured
+from keras_quasiattn.metrics import classification_figures
+
+_WORD = r"\w+|[^\w\s]"
+_MOST = 30_000  # training examples, so that it takes seconds
+_FINDER = re.compile(_WORD).findall
+# The inverse strength of the regularization: the best of 1 and 10 on validation data of TREC, SST-2
+# and a part of IMDB, and of parts of Quora, SNLI and SciTail.
+_C_OF_TEXTS, _C_OF_PAIRS = 10.0, 1.0
+
+
+def simple_figures(train: Any, examples: Any, probabilities: np.ndarray) -> dict[str, Measured]:
+    """Accuracy and macro-F1 of the majority and of a regression that gave these probabilities."""
+    classes = probabilities.shape[1]
+    usual = np.bincount(train.labels, minlength=classes).argmax()
+    majority = np.tile(np.eye(classes)[usual], (len(examples), 1))
+    found = {}
+    for name, given in (("majority", majority), ("bag_of_words", probabilities)):
+        figures = classification_figures(examples.labels, given, [*map(str, range(classes))])
+        chosen = {figure: figures[figure] for figure in ("accuracy", "macro_f1")}
+        found[name] = Measured(chosen, rights(examples, given))
+    return found
+
+
+def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
+    """(examples,): 1 where the most probable class is the right one, otherwise 0."""
+    return (probabilities.argmax(axis=1) == examples.labels).astype(np.float64)
+
+
+def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np.ndarray:
+    """The class probabilities of a logistic regression on the TF-IDF weights of the words.
+
+    Args:
+        train: the training texts, at least one; of more than 30,000, evenly spaced ones are used.
+        texts: the texts to answer.
+        classes: the number of classes; one without a training text has probability 0.
+
+    Returns:
+        (texts, classes).
+    """
+    train = _some(train)
+    weigh = _tf_idf(train.texts.tolist())
+    return _regression(weigh(train.texts), train.labels, weigh(texts.texts), classes, _C_OF_TEXTS)
+
+
+def bag_of_pairs(train: TextPairs, pairs: TextPairs, classes: int) -> np.ndarray:
+    """The same for pairs of texts.
+
+    The features are, with a and b the TF-IDF weights of the words of the texts: a, b, |a − b|, a·b,
+    the cosine, and the shares of the words, and of the neighbouring words, that both texts have.
+    """
+    train = _some(train)
+    weigh = _tf_idf([*train.first, *train.second])
+
+    def features(some: TextPairs) -> Any:
+        a, b = weigh(some.first), weigh(some.second)
+        shares = np.array(list(map(_shares, some.first, some.second)))
+        cosines = np.asarray(a.multiply(b).sum(axis=1))  # (pairs, 1): the rows have length 1
+        dense = np.concatenate([shares, cosines], axis=1)
+        sparse = require("scipy.sparse", "tasks")
+        return sparse.hstack([a, b, abs(a - b), a.multiply(b), dense], format="csr")
+
+    return _regression(features(train), train.labels, features(pairs), classes, _C_OF_PAIRS)
+
+
+def _some(train: Any) -> Any:
+    return train.where(np.arange(len(train)) % -(-len(train) // _MOST) == 0)
+
+
+def _tf_idf(texts: Sequence[bytes]) -> Any:
+    """A function from texts to the TF-IDF weights of their words, as they occur in these texts."""
+    text = require("sklearn.feature_extraction.text", "tasks")
+    made = text.TfidfVectorizer(sublinear_tf=True, token_pattern=_WORD, decode_error="replace")
+    return made.fit([*texts, b"text"]).transform  # scikit-learn refuses texts without any word
+
+
+def _regression(
+    features: Any, labels: np.ndarray, others: Any, classes: int, c: float
+) -> np.ndarray:
+    probabilities = np.zeros((others.shape[0], classes))
+    found = np.unique(labels)
+    if len(found) == 1:
+        probabilities[:, found] = 1.0
+    else:
+        linear_model = require("sklearn.linear_model", "tasks")
+        model = linear_model.LogisticRegression(C=c, max_iter=1000)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # many classes are said before training
+            model.fit(features, labels)
+        probabilities[:, model.classes_] = model.predict_proba(others)
+    return probabilities
+
+
+def _shares(first: bytes, second: bytes) -> list[float]:
+    a, b = (_FINDER(text.decode("utf-8", "replace").lower()) for text in (first, second))
+    words, neighbours = [set(a), set(b)], [set(itertools.pairwise(side)) for side in (a, b)]
+    common = len(words[0] & words[1])
+    return [
+        *(common / max(len(side), 1) for side in words),
+        common / max(len(words[0] | words[1]), 1),
+        len(neighbours[0] & neighbours[1]) / max(len(neighbours[0] | neighbours[1]), 1),
+        abs(len(a) - len(b)) / max(len(a), len(b), 1),
+    ]

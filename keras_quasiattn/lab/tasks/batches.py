@@ -1,0 +1,107 @@
+"""The examples of a split, texts as arrays of bytes, and functions of strings called in batches."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import LabelledTextSet
+
+_BATCH = 100
+
+
+FILE = "file"  # the split that `Task.use_file` makes
+
+
+def chosen_examples(
+    load: Callable[[], LabelledTextSet[Any]], split: str, limit: int | None, file: Any = None
+) -> Any:
+    """The first `limit` examples of a split, or all of them.
+
+    Args:
+        load: gives the data; not called for the split "file".
+        split: name of the split.
+        limit: the number; None takes all.
+        file: the examples of the split "file", if there is one.
+
+    Raises:
+        UserError: the split is unknown, the data has no test split, or the limit is below 1.
+    """
+    if limit is not None and limit < 1:
+        raise UserError(f"limit is {limit}: it must be at least 1, or none for all examples")
+    if split == FILE and file is not None:
+        return file.where(np.arange(len(file)) < (limit or len(file)))
+    data = load()
+    if split == "test" and split not in data.splits:
+        raise UserError(
+            "the data have no split 'test': "
+            "measure with --split validation, or train with data.test=FILE"
+        )
+    if split not in data.splits:
+        raise UserError.unknown("split", split, data.splits)
+    examples = data.splits[split]
+    return examples.where(np.arange(len(examples)) < (limit or len(examples)))
+
+
+def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+    """The `weight` of a batch's examples, the third part of what `fit` takes; none in training."""
+    return [examples["weight"]] if "weight" in examples else []
+
+
+def as_bytes(texts: Sequence[str]) -> np.ndarray:
+    """Texts as an object array of bytes; restores non-UTF-8 bytes, which arrive as surrogates."""
+    array = np.empty(len(texts), object)
+    array[:] = [text.encode("utf-8", "surrogateescape") for text in texts]
+    return array
+
+
+def as_texts(texts: Iterable[bytes]) -> list[str]:
+    """The inverse of `as_bytes`; tabs, which would split a text, and line breaks become spaces."""
+    decoded = (text.decode("utf-8", "surrogateescape") for text in texts)
+    return [text.replace("\t", " ").replace("\n", " ") for text in decoded]
+
+
+def joined(*columns: np.ndarray) -> list[str]:
+    """The texts of each row of some columns (N,), joined by tabs."""
+    return list(map("\t".join, zip(*map(as_texts, columns), strict=True)))
+
+
+def counted(count: Callable[[tf.Tensor], tf.Tensor], texts: np.ndarray) -> np.ndarray:
+    """`count` of texts (N,), an integer each, (N,); it gets at most 1000 texts at a time."""
+    batches = (texts[start : start + 1000] for start in range(0, len(texts), 1000))
+    return np.concatenate([count(tf.constant(batch.tolist(), tf.string)) for batch in batches])
+
+
+def in_batches(
+    answer: Callable[..., Mapping[str, tf.Tensor]],
+    columns: Sequence[np.ndarray],
+    lengths: Sequence[np.ndarray],
+) -> list[dict[str, np.ndarray]]:
+    """The answers of a function of strings, row by row; rows of similar length share a batch.
+
+    Args:
+        answer: takes one string tensor (B,) per column; returns tensors whose first axis is B.
+        columns: object arrays of bytes, all of the same length.
+        lengths: token counts of each column's texts; not used if one batch holds all rows.
+    """
+    count = len(columns[0])
+    order = np.lexsort(lengths) if count > _BATCH else np.arange(count)
+    answers: list[dict[str, np.ndarray]] = [{}] * count
+    for start in range(0, count, _BATCH):
+        rows = order[start : start + _BATCH]
+        outputs = answer(*(tf.constant(column[rows].tolist(), tf.string) for column in columns))
+        values = {name: value.numpy() for name, value in outputs.items()}
+        for place, row in enumerate(rows):
+            answers[row] = {name: value[place] for name, value in values.items()}
+    return answers
+
+
+def plain(value: Any) -> Any:
+    """An answer's value as a number, a string, or lists of them."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [plain(one) for one in value]
+    return value.tolist()

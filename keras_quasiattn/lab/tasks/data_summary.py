@@ -1,0 +1,137 @@
+"""A few lines on the user's own data before a model learns from them: counts, and what is odd."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from keras_quasiattn.lab.data import LabelledTextSet
+
+_USES = {"train": "to train on", "validation": "for validation", "test": "to test"}
+_LISTED = 12  # classes
+_FEW = 5  # rows of a class in the mean, below which labels are probably no classes
+_MOST = 0.9  # share of one class, from which on a model may well ignore the others
+_LOOKED_AT = (
+    20_000  # texts of a column whose tokens are counted, so that a million rows take seconds
+)
+_LONG, _TIMES_MEDIAN = 1000, 20  # tokens of a text that is probably several rows
+_SHOWN = 40  # characters
+
+Count = Callable[[np.ndarray], np.ndarray]
+Key = tuple[bytes, ...]
+
+
+def summarize(
+    data: LabelledTextSet[Any], note: str, count: Count, limits: Mapping[str, tuple[str, int]]
+) -> list[str]:
+    """Lines on rows, classes and lengths, and a warning for everything that is probably a mistake.
+
+    Args:
+        data: the examples of each split; `columns` has their texts.
+        note: how the splits were made.
+        count: gives the number of tokens of each text, however long.
+        limits: by column, the option that limits its tokens, and its value.
+    """
+    splits = {name: data.splits[name] for name in _USES if name in data.splits}
+    train, warnings = splits["train"], list[str]()
+    keys = {name: _keys(examples) for name, examples in splits.items()}
+    rows = ", ".join(f"{len(one):,} {_USES[name]}" for name, one in splits.items())
+    lines = [f"data: {rows}{f' ({note})' if note else ''}"]
+    if (labels := getattr(train, "labels", None)) is not None:
+        counts = np.bincount(labels, minlength=max(len(data.classes), 2))
+        names = data.classes or [*map(str, range(len(counts)))]
+        lines.append(_classes_line(names, counts))
+        warnings += _doubts_on_classes(counts)
+        warnings += _contradictions(keys["train"], labels, names)
+    for name, texts in train.columns.items():
+        line, doubts = _lengths(name, texts, count, limits.get(name))
+        lines.append(line)
+        warnings += doubts
+    for name, examples in keys.items():
+        empty = sum(not all(key) for key in examples)
+        if empty:
+            warnings.append(f"{empty:,} of {len(examples):,} {name} rows have an empty text")
+    warnings += _overlaps(keys)
+    return [*lines[:1], *(f"  {line}" for line in lines[1:]), *(f"warning: {w}" for w in warnings)]
+
+
+def _keys(examples: Any) -> list[Key]:
+    """The texts of each row, which are the same where only spaces differ."""
+    columns = [[b" ".join(text.split()) for text in one] for one in examples.columns.values()]
+    return list(zip(*columns, strict=True))
+
+
+def _classes_line(names: Sequence[str], counts: np.ndarray) -> str:
+    order = np.argsort(-counts, kind="stable")
+    listed = ", ".join(f"{names[number]} ({counts[number]:,})" for number in order[:_LISTED])
+    more = len(counts) - _LISTED
+    return f"{len(counts):,} classes: {listed}{f' and {more:,} more' if more > 0 else ''}"
+
+
+def _doubts_on_classes(counts: np.ndarray) -> Iterator[str]:
+    rows, single = counts.sum(), int(np.sum(counts == 1))
+    if rows < _FEW * len(counts):
+        yield (
+            f"{len(counts):,} classes in {rows:,} rows, {single:,} of them with a single row, are "
+            "too many to learn: is it the column of the labels?"
+        )
+    elif single:
+        yield f"{single:,} of {len(counts):,} classes have a single row to learn from"
+    if counts.max() >= _MOST * rows:
+        yield (
+            f"{counts.max() / rows:.1%} of the rows are of one class: training.select=macro_f1 and "
+            "training.class_weights=balanced make the others count"
+        )
+
+
+def _contradictions(keys: Sequence[Key], labels: np.ndarray, names: Sequence[str]) -> Iterator[str]:
+    first: dict[Key, int] = {}
+    other: dict[Key, int] = {}
+    for key, label in zip(keys, labels.tolist(), strict=True):
+        if first.setdefault(key, label) != label:
+            other[key] = label
+    if other:
+        key, label = next(iter(other.items()))
+        both = f"{names[first[key]]} and {names[label]}"
+        rows = sum(key in other for key in keys)
+        yield f"{rows:,} training rows have a text with two labels, such as {_shown(key)}: {both}"
+
+
+def _lengths(
+    name: str, texts: np.ndarray, count: Count, limit: tuple[str, int] | None
+) -> tuple[str, list[str]]:
+    """The line on the lengths of a column, and warnings."""
+    longest = max(range(len(texts)), key=lambda row: len(texts[row]))
+    chosen = texts[:: -(-len(texts) // _LOOKED_AT)]
+    lengths, most = count(chosen), int(count(texts[longest : longest + 1])[0])
+    median = int(np.median(lengths))
+    line = f"{name}: {median:,} tokens in the median, {most:,} at most"
+    if limit is not None and most > limit[1]:
+        part = f" of {len(chosen):,} looked at" if len(chosen) < len(texts) else ""
+        cut = max(int(np.sum(lengths > limit[1])), 1)
+        line += f"; cut after {limit[1]:,} ({limit[0]}): {cut:,} ({cut / len(chosen):.1%}){part}"
+    doubts = []
+    if most > max(_LONG, _TIMES_MEDIAN * median):
+        doubts.append(
+            f"the longest {name} has {most:,} tokens, and the median is {median:,}: if it is "
+            f"several rows, a quote is missing in {_shown((texts[longest],))}"
+        )
+    return line, doubts
+
+
+def _overlaps(keys: Mapping[str, Sequence[Key]]) -> Iterator[str]:
+    names = list(keys)
+    for place, name in enumerate(names):
+        known = set(keys[name])
+        for later in names[place + 1 :]:
+            both = sum(key in known for key in keys[later])
+            if both:
+                yield (
+                    f"{both:,} of {len(keys[later]):,} {later} rows are {name} rows, too: figures "
+                    f"on {later} are better than on new texts"
+                )
+
+
+def _shown(key: Key) -> str:
+    text = "\t".join(part.decode("utf-8", "replace") for part in key)
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")

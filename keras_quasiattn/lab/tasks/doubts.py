@@ -1,0 +1,64 @@
+"""What speaks against a model: simple methods that reach as much, and gates that stay open."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from keras_quasiattn.lab.tasks.measured import Measured
+
+# GA-Net's own densities are at most 0.61 (its Table 3).
+_OPEN = 0.75
+
+
+def behind_simple_methods(
+    figures: Mapping[str, Any], baselines: Mapping[str, Measured], figure: str, measured_on: str
+) -> list[str]:
+    """A warning for every simple method that the model is not ahead of.
+
+    Args:
+        figures: what the model reached.
+        baselines: what the methods reached on the same examples, by name.
+        figure: the figure to compare, of which more is better.
+        measured_on: the name of the examples.
+
+    >>> behind_simple_methods(
+    ...     {"accuracy": 0.5}, {"bag_of_words": Measured({"accuracy": 0.75})}, "accuracy", "test"
+    ... )
+    ['warning: the accuracy on test is 0.500, and a bag of words has 0.750: word vectors, more \
+rows or a longer training may help, or the bag of words is the better model']
+    """
+    told = []
+    for name, measured in baselines.items():
+        if figure not in measured.figures or figure not in figures:
+            continue
+        ours, theirs = figures[figure], measured.figures[figure]
+        said = f"warning: the {figure} on {measured_on} is {ours:.3f}, and"
+        if name == "majority" and ours <= theirs:
+            told.append(
+                f"{said} always answering the most frequent class has {theirs:.3f}: the model has "
+                "learned nothing that the texts say"
+            )
+        elif name != "majority" and ours < theirs:
+            told.append(
+                f"{said} a {name.replace('_', ' ')} has {theirs:.3f}: word vectors, more rows or a "
+                f"longer training may help, or the {name.replace('_', ' ')} is the better model"
+            )
+    return told
+
+
+def open_gates(figures: Mapping[str, Any], cost: str) -> list[str]:
+    """A warning if more than three quarters of the gates are open.
+
+    Args:
+        figures: what the model reached; the densities of gates are named so.
+        cost: the option with the cost of an open gate.
+
+    >>> open_gates({"accuracy": 0.9, "density": 0.5}, "model.gate_cost")
+    []
+    """
+    densities = {name: one for name, one in figures.items() if name.endswith("density")}
+    return [
+        f"warning: the gates stayed open ({name.replace('_', ' ')} {density:.2f}): this is soft "
+        f"attention; a higher {cost} closes them"
+        for name, density in densities.items()
+        if density > _OPEN
+    ]

@@ -1,0 +1,106 @@
+"""What a model reached on some examples: figures, scores of single examples, and answers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Judged(NamedTuple):
+    """One example with its right answer and a model's answer.
+
+    Args:
+        input: the example as `predict` takes it.
+        expected: the right answer, or right answers, as a text.
+        given: the model's answer as a text.
+        right: whether the answer is right.
+        confidence: the probability that the model gives its answer, in [0, 1].
+    """
+
+    input: str
+    expected: str
+    given: str
+    right: bool
+    confidence: float
+
+
+class Measured(NamedTuple):
+    """What a model reached on some examples.
+
+    Args:
+        figures: the metrics by name. A string among them says how a metric was measured, and a
+            dictionary has figures of the same kind by name, such as those of each class. All are
+            JSON-serialisable.
+        items: (examples,), the scores of the single examples (in `rank` of the questions) whose
+            mean is the task's main figure; None if that is no mean over examples.
+        judged: the examples with their answers, in the order of the items; empty for baselines.
+    """
+
+    figures: Mapping[str, Any]
+    items: np.ndarray | None = None
+    judged: Sequence[Judged] = ()
+
+    @property
+    def examples(self) -> int:
+        """The number of examples that the figures are of; 0 if it is not known."""
+        return len(self.judged) if self.items is None else len(self.items)
+
+
+def flat_figures(baselines: Mapping[str, Measured]) -> dict[str, float]:
+    """The figures of simple methods in one dictionary, such as `bag_of_words_accuracy`."""
+    return {
+        f"{name}_{figure}": value
+        for name, measured in baselines.items()
+        for figure, value in measured.figures.items()
+    }
+
+
+def judge(
+    inputs: Iterable[str],
+    expected: Iterable[str],
+    given: Iterable[str],
+    right: Iterable[Any],
+    confidence: Iterable[Any],
+) -> list[Judged]:
+    """Judge one example per value; all have as many."""
+    return [
+        Judged(text, wanted, got, bool(hit), float(sure))
+        for text, wanted, got, hit, sure in zip(
+            inputs, expected, given, right, confidence, strict=True
+        )
+    ]
+
+
+def judge_classes(
+    inputs: Sequence[str], labels: np.ndarray, probabilities: np.ndarray, classes: Sequence[str]
+) -> list[Judged]:
+    """Judge the most probable classes of examples.
+
+    Args:
+        inputs: the examples.
+        labels: (examples,), class numbers.
+        probabilities: (examples, classes).
+        classes: the names of the classes.
+    """
+    answers = probabilities.argmax(axis=1)
+    return judge(
+        inputs,
+        [classes[label] for label in labels],
+        [classes[answer] for answer in answers],
+        answers == labels,
+        probabilities.max(axis=1),
+    )
+
+
+def judge_texts(
+    inputs: Iterable[bytes],
+    expected: Iterable[bytes],
+    answers: Sequence[Mapping[str, Any]],
+    right: Iterable[Any],
+) -> list[Judged]:
+    """Judge decoded texts: `answers` have an `answer` and its `log_probability`."""
+    from keras_quasiattn.lab.tasks.batches import as_texts  # needs the extra `tasks`
+
+    given = as_texts(answer["answer"] for answer in answers)
+    confidence = (np.exp(answer["log_probability"]) for answer in answers)
+    return judge(as_texts(inputs), as_texts(expected), given, right, confidence)

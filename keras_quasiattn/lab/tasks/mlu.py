@@ -1,0 +1,299 @@
+"""Arithmetic in characters: the answer to the question `x=85,y=-523,x*y` is `-44455`."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import (
+    SPLITS,
+    ArithmeticMlu,
+    ArithmeticMluConfig,
+    evaluation_batches,
+    prepare,
+    sequence_pair_encoder,
+    split_reader,
+    training_batches,
+)
+from keras_quasiattn.lab.tasks.attention_options import attention_of
+from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
+from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
+from keras_quasiattn.lab.tasks.mlu_presets import MODELS, PRESETS
+from keras_quasiattn.lab.tasks.preset import Preset
+from keras_quasiattn.lab.tasks.task import ServingSignature, Task
+from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+from keras_quasiattn.lab.text import ByteTokenizer
+from keras_quasiattn.metrics import SequenceAccuracy
+from keras_quasiattn.models import (
+    SequenceCrossentropy,
+    Transformer,
+    greedy_search,
+)
+
+_SHUFFLE_BUFFER = 16_000  # the rows are already shuffled on disk
+_DECODING_BATCH = 500
+_UNIVERSAL_MODELS = ("universal", "universal_coda")
+_EXAMPLE = "x=85,y=-52,y-x"
+
+
+class Mlu(Task):
+    """Mathematical language understanding, Table 6 of CoDA.
+
+    The model decodes the answer greedily, character by character; only an answer that is right as a
+    whole counts. The models "coda" and "softmax" differ only in their attention; "universal" is the
+    Universal Transformer with softmax, "universal_coda" the one with CoDA.
+
+    Attributes:
+        grammar: the valid questions; a `keras_quasiattn.lab.data.ArithmeticGrammar`.
+
+    Source: Wangperawong 2018, "Attending to Mathematical Language with Transformers"; Tay et al.
+    2019, §3.6.
+    """
+
+    name: ClassVar[str] = "mlu"
+    summary: ClassVar[str] = CATALOGUE["mlu"].summary
+    figure: ClassVar[str] = "sequence_accuracy"
+    shares: ClassVar[tuple[str, ...]] = ("sequence_accuracy",)
+    models: ClassVar[tuple[str, ...]] = MODELS
+    presets: ClassVar[dict[str, Preset]] = PRESETS
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        data = dict(self.options.data)
+        wanted, least = data.pop("validation_examples"), self.options.training.batch_size
+        if wanted < least:
+            raise UserError(
+                f"data.validation_examples is {wanted}: "
+                f"it must be at least training.batch_size ({least})"
+            )
+        try:
+            self._builder_config = ArithmeticMluConfig(**data)
+        except ValueError as error:
+            raise UserError(f"the data options do not suit task mlu: {error}") from None
+        self.grammar = self._builder_config.grammar
+
+    @property
+    def example(self) -> str:
+        """A valid question: if possible the documentation's, which is never in training data."""
+        try:
+            self.grammar.parse(_EXAMPLE)
+        except UserError:
+            return f"x={self.grammar.high - 1},y={self.grammar.low},y{self.grammar.operators[0]}x"
+        return _EXAMPLE
+
+    def _builder(self) -> ArithmeticMlu:
+        return ArithmeticMlu(config=self._builder_config, data_dir=self.data_dir)
+
+    def prepare(self) -> None:
+        """Generate the questions and answers."""
+        builder = prepare(self._builder, self.data_dir)
+        size = self.options.training.batch_size
+        for split in ("train", "validation"):
+            examples = builder.info.splits[split].num_examples
+            if examples < size:
+                raise UserError(
+                    f"training.batch_size is {size}: it must be at most {examples}, "
+                    f"the number of questions in the {split} split"
+                )
+
+    def missing_data(self) -> str:
+        """Whether the questions would have to be generated."""
+        prepared = self._builder().is_prepared()
+        return "" if prepared else f"{self.data_dir} does not have the questions of this run"
+
+    def build_model(self) -> keras.Model:
+        """A Transformer over bytes."""
+        model, attention = attention_of(self.options.model)
+        try:
+            return Transformer(
+                vocabulary_size=ByteTokenizer.vocabulary_size,
+                **attention,
+                universal=self.model in _UNIVERSAL_MODELS,
+                **model,
+            )
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"the model options do not suit task mlu: {reason}") from error
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of the next character."""
+        return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Sequence accuracy with teacher forcing, which equals that of greedy decoding."""
+        return [SequenceAccuracy()]
+
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """The training questions, reshuffled every epoch."""
+        return training_batches(
+            split_reader(self._builder(), "train"),
+            batch_size=self.options.training.batch_size,
+            seed=self.seed,
+            first_step=first_step,
+            encode=self._encode(),
+            shuffle_buffer=_SHUFFLE_BUFFER,
+        )
+
+    def validation_data(self) -> tf.data.Dataset:
+        """The first `data.validation_examples` validation questions, in whole batches only."""
+        size = self.options.training.batch_size
+        examples = self._examples("validation")
+        batches = min(self.options.data["validation_examples"], int(examples.cardinality())) // size
+        return evaluation_batches(
+            examples.take(batches * size), batch_size=size, encode=self._encode()
+        )
+
+    def measure(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Measured:
+        """The share of questions whose decoded answer is right, and the number of questions.
+
+        `by_kind` has the same share for each kind of question: an operator, and one variable or
+        two. Models master one kind after the other.
+        """
+        if split not in SPLITS:
+            raise UserError.unknown("split", split, SPLITS)
+        if limit is not None and limit < 1:
+            raise UserError(f"limit is {limit}: it must be at least 1, or none for all questions")
+        examples = self._examples(split)
+        answer = self._answer_function(self._ids_function(model))
+        questions: list[bytes] = []
+        answers: list[dict[str, Any]] = []
+        references: list[bytes] = []
+        for batch in examples.take(-1 if limit is None else limit).batch(_DECODING_BATCH):
+            found = {name: value.numpy() for name, value in answer(batch["expression"]).items()}
+            rows = zip(*found.values(), strict=True)
+            answers.extend(dict(zip(found, row, strict=True)) for row in rows)
+            questions.extend(batch["expression"].numpy())
+            references.extend(batch["answer"].numpy())
+        right = np.array(  # (questions,)
+            [one["answer"] == wanted for one, wanted in zip(answers, references, strict=True)]
+        )
+        kind_of = np.array([self.grammar.parse(question).kind for question in questions])
+        figures = {
+            "sequence_accuracy": float(np.mean(right)),
+            "by_kind": {
+                kind: float(np.mean(right[kind_of == kind])) for kind in np.unique(kind_of).tolist()
+            },
+            "questions": len(references),
+        }
+        judged = judge_texts(questions, references, answers, right)
+        return Measured(figures, right.astype(np.float64), judged)
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answer to each question, with its log-probability."""
+        for text in inputs:
+            self.check_input(text)
+        answer = self._answer_function(self._ids_function(model))
+        rows: list[tuple[str, bytes, float]] = []
+        for start in range(0, len(inputs), _DECODING_BATCH):
+            batch = list(inputs[start : start + _DECODING_BATCH])
+            outputs = answer(tf.constant(batch, tf.string))
+            rows += zip(
+                batch, outputs["answer"].numpy(), outputs["log_probability"].numpy(), strict=True
+            )
+        return [
+            # A poorly trained model may produce any bytes.
+            {
+                "input": text,
+                "answer": got.decode("utf-8", "replace"),
+                "log_probability": float(log_probability),
+            }
+            for text, got, log_probability in rows
+        ]
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """The first `limit` questions of a split."""
+        if split not in SPLITS:
+            raise UserError.unknown("split", split, SPLITS)
+        return [
+            row["expression"].decode()
+            for row in self._examples(split).take(limit).as_numpy_iterator()
+        ]
+
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
+        """The bytes of the questions, and of their right answers as decoder input."""
+        sides = {
+            "source": list(texts),
+            "target": [str(self.grammar.evaluate(text)) for text in texts],
+        }
+        examples = {
+            key: tf.constant(sides[side])
+            for key, side in (("expression", "source"), ("answer", "target"))
+        }
+        ids = {side: one.numpy() for side, one in self._encode()(examples)[0].items()}
+        tokens = {
+            "source": [[*text, "⟨end⟩"] for text in sides["source"]],
+            "target": [["⟨start⟩", *text] for text in sides["target"]],
+        }
+        return TokenizedTexts(ids, tokens)
+
+    def check_input(self, text: str | bytes) -> None:
+        """Refuse anything but a question of the range and operators that the model learned."""
+        self.grammar.parse(text)
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """Takes `text`; returns `answer` and `log_probability`. Too long texts are truncated.
+
+        The ids are those of `ByteTokenizer`, including the end of the sequence; other numbers count
+        as padding.
+        """
+        answer_ids = self._ids_function(model)
+        return ServingSignature(
+            function=self._answer_function(answer_ids),
+            input_signature=[tf.TensorSpec((None,), tf.string, name="text")],
+            resources=[],
+            tokenize=lambda texts: tf.RaggedTensor.from_tensor(
+                self._source(texts), padding=ByteTokenizer.pad_id
+            ),
+            answer_ids=answer_ids,
+        )
+
+    def _examples(self, split: str) -> tf.data.Dataset:
+        return split_reader(self._builder(), split)(0)
+
+    @property
+    def _lengths(self) -> tuple[int, int]:
+        """Number of ids of the longest question and of the longest answer, including the ends."""
+        return self.grammar.longest_expression + 1, self.grammar.longest_answer + 1
+
+    def _encode(self) -> Any:
+        tokenizer = ByteTokenizer()
+        source_length, target_length = self._lengths
+        return sequence_pair_encoder(
+            tokenizer.tokenize,
+            source_key="expression",
+            target_key="answer",
+            start_id=tokenizer.eos_id,
+            # All batches have one shape, so that XLA compiles once.
+            source_length=source_length,
+            target_length=target_length,
+        )
+
+    def _source(self, text: tf.Tensor) -> tf.Tensor:
+        return ByteTokenizer().tokenize(text, self._lengths[0])
+
+    def _ids_function(self, model: keras.Model) -> Any:
+        tokenizer = ByteTokenizer()
+        source_length, target_length = self._lengths
+
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
+        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+            source = tf.where(known, ids, tokenizer.pad_id)[:, :source_length]
+            cache = model.start_cache(source, target_length)
+            # (B, target_length), (B,)
+            decoded, log_probability = greedy_search(model.step, cache, target_length)
+            return {"answer": tokenizer.detokenize(decoded), "log_probability": log_probability}
+
+        return answer
+
+    def _answer_function(self, answer_ids: Any) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string, name="text")])
+        def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            return answer_ids(self._source(text))
+
+        return answer

@@ -1,0 +1,239 @@
+"""Ranking of a question's candidates: answer sentences, replies."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import TextPairs
+from keras_quasiattn.lab.tasks.baselines import bag_of_pairs
+from keras_quasiattn.lab.tasks.batches import as_bytes, as_texts, plain
+from keras_quasiattn.lab.tasks.catalogue import CATALOGUE
+from keras_quasiattn.lab.tasks.measured import Judged, Measured
+from keras_quasiattn.lab.tasks.pair_data import (
+    RANKED_SOURCES,
+    PairSet,
+    load_ranked,
+    ranked_example_of,
+    ranked_pairs_of_file,
+)
+from keras_quasiattn.lab.tasks.pair_task import PairTask, split_input
+from keras_quasiattn.lab.tasks.preset import Preset
+from keras_quasiattn.lab.tasks.rank_presets import MODELS, PRESETS
+from keras_quasiattn.lab.tasks.sources import Source
+from keras_quasiattn.lab.tasks.task import ServingSignature
+from keras_quasiattn.metrics import (
+    MeanAveragePrecision,
+    MeanReciprocalRank,
+    RecallAtK,
+    average_precisions,
+)
+from keras_quasiattn.metrics.ranking import QUESTIONS
+from keras_quasiattn.models import RankingCrossentropy
+
+_NAMES = ("question", "candidate")
+_RECALL_AT = (1, 2, 5)
+
+
+class Rank(PairTask):
+    """Ranking by pointwise classification: a candidate's score is its probability of being right.
+
+    Validation and `evaluate` measure whole questions, even if batches split them. With
+    `data.questions` "both", only questions with both right and wrong candidates count; with
+    "positive", questions with at least one right candidate.
+
+    Source: Tay et al. 2019, §3.2; Lowe et al. 2015 for replies.
+    """
+
+    name: ClassVar[str] = "rank"
+    summary: ClassVar[str] = CATALOGUE["rank"].summary
+    figure: ClassVar[str] = "map"
+    has_classes: ClassVar[bool] = True
+    models: ClassVar[tuple[str, ...]] = MODELS
+    presets: ClassVar[dict[str, Preset]] = PRESETS
+    own_data: ClassVar[tuple[str, str] | None] = CATALOGUE["rank"].own_data
+    sources: ClassVar[Mapping[str, Source]] = RANKED_SOURCES
+    weighted_metrics: ClassVar[bool] = False  # `row` says which pairs do not count
+    # A training batch has some of a question's candidates only.
+    measures_training: ClassVar[bool] = False
+
+    @property
+    def example(self) -> str:
+        """A question and candidates like those in the preset's data, separated by tabs."""
+        return ranked_example_of(self.preset)
+
+    def _load(self) -> tuple[PairSet, str]:
+        questions = self.options.data["questions"]
+        if questions not in QUESTIONS:
+            raise UserError.unknown("data.questions", questions, QUESTIONS)
+        return load_ranked(self.preset, self.options.data, self.data_dir)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> TextPairs:
+        return ranked_pairs_of_file(file, columns)
+
+    def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return tf.stack(  # (B, 3)
+            [tf.cast(examples[name], tf.int32) for name in ("label", "group", "row")], axis=1
+        )
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of right or wrong, weighted as `training.class_weights` says."""
+        loss = RankingCrossentropy(label_smoothing=self.options.training.label_smoothing)
+        return self._weighted(loss, lambda target: tf.cast(target[:, 0], tf.int32))
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """MAP, MRR and recall at 1 of the validation questions."""
+        return self._ranking_metrics(len(self._data.splits["validation"]), (1,))
+
+    def _ranking_metrics(
+        self, capacity: int, recall_at: Sequence[int]
+    ) -> list[keras.metrics.Metric]:
+        common: dict[str, Any] = {"capacity": capacity, "questions": self.options.data["questions"]}
+        return [
+            MeanAveragePrecision(**common, name="map"),
+            MeanReciprocalRank(**common, name="mrr"),
+            *(RecallAtK(k, **common, name=f"recall_at_{k}") for k in recall_at),
+        ]
+
+    def measure(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Measured:
+        """MAP, MRR and recall at 1, 2 and 5 over whole questions; ties count against the model."""
+        chosen = self._chosen(split, limit)
+        logits = self._logits(model, chosen)
+        ranked = self._ranked(chosen, logits)
+        counts = {"questions": ranked.examples, "pairs": len(chosen)}
+        judged = self._judged(chosen, tf.nn.softmax(logits)[:, 1].numpy())
+        return Measured({**ranked.figures, **counts}, ranked.items, judged)
+
+    def measure_baselines(
+        self, split: str = "test", limit: int | None = None
+    ) -> dict[str, Measured]:
+        """The same figures of a regression on bags of words."""
+        chosen = self._chosen(split, limit)
+        probabilities = bag_of_pairs(self._data.splits["train"], chosen, 2)
+        logits = np.log(probabilities + np.finfo(np.float32).tiny)
+        return {"bag_of_words": self._ranked(chosen, logits)}
+
+    def _ranked(self, chosen: Any, logits: np.ndarray) -> Measured:
+        """The ranking metrics of the logits (pairs, 2), and each question's average precision."""
+        # (pairs, 3)
+        targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
+        figures = {}
+        for metric in self._ranking_metrics(len(chosen), _RECALL_AT):
+            metric.update_state(targets, logits)
+            figures[metric.name] = float(metric.result())
+        precisions = average_precisions(
+            chosen.labels,
+            chosen.groups,
+            logits[:, 1] - logits[:, 0],
+            self.options.data["questions"],
+        )
+        return Measured(figures, precisions)
+
+    def _judged(self, chosen: Any, scores: np.ndarray) -> list[Judged]:
+        """The questions that count, candidates best first: is the best one right?"""
+        found = []
+        for question in np.unique(chosen.groups):
+            rows = np.flatnonzero(chosen.groups == question)
+            # As in the metrics, of equal scores the wrong candidates come first.
+            rows = rows[np.lexsort((chosen.labels[rows], -scores[rows]))]
+            right = chosen.labels[rows] == 1
+            if not right.any() or (self.options.data["questions"] == "both" and right.all()):
+                continue
+            asked, candidates = as_texts(chosen.first[rows[:1]]), as_texts(chosen.second[rows])
+            wanted = " / ".join(np.array(candidates, object)[right])
+            text = "\t".join([*asked, *candidates])
+            sure = float(scores[rows[0]])
+            found.append(Judged(text, wanted, candidates[0], bool(right[0]), sure))
+        return found
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """For each question: its candidates, best first, with their scores and input places."""
+        answer = self._answer_function(self._order_function(model))
+        answers = []
+        for text in inputs:
+            question, *candidates = split_input(text, _NAMES, more=True)
+            row = answer(
+                tf.constant(as_bytes([question]).tolist()),
+                tf.constant([as_bytes(candidates).tolist()]),
+            )
+            answers.append(
+                {"input": text, **{name: plain(value[0].numpy()) for name, value in row.items()}}
+            )
+        return answers
+
+    def check_input(self, text: str | bytes) -> None:
+        """Refuse anything but a question and at least one candidate, separated by tabs."""
+        split_input(text, _NAMES, more=True)
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """Takes `question` and `candidates`; returns `ranked`, their `scores` and their `places`.
+
+        `question` is (B,), the others are (B, C); `places` are the positions in `candidates`. Fill
+        rows with fewer candidates with empty strings, or with texts without ids: these score 0 and
+        come last. A server that pads rows when it joins requests into a batch appends copies of a
+        text instead; the `places` of these are at or above the number of candidates sent.
+        """
+
+        def columns(text: str) -> list[Any]:
+            question, *candidates = split_input(text, _NAMES, more=True)
+            return [question, candidates]
+
+        order = self._order_function(model)
+        pad_id = self.tokenizer.pad_id
+        return ServingSignature(
+            function=self._answer_function(order),
+            input_signature=_SIGNATURE,
+            resources=self.tokenizer.resources,
+            tokenize=self._token_ids,
+            answer_ids=lambda question, candidates: order(
+                question, candidates, tf.reduce_all(candidates == pad_id, axis=-1)
+            ),
+            columns=columns,
+            longest=self.options.data["max_length"],
+        )
+
+    def _order_function(self, model: keras.Model) -> Any:
+        """Scores and places (B, C), best first, for ids (B, S) and (B, C, T); missing ones last."""
+
+        @tf.function(input_signature=_ORDER_SIGNATURE)
+        def order(
+            question: tf.Tensor, candidates: tf.Tensor, missing: tf.Tensor
+        ) -> dict[str, tf.Tensor]:
+            candidates = self._readable_ids(candidates)
+            shape = tf.shape(candidates)
+            first = tf.repeat(self._readable_ids(question), shape[1], axis=0)  # (B·C, S)
+            second = tf.reshape(candidates, (shape[0] * shape[1], shape[2]))  # (B·C, T)
+            logits = model({"first": first, "second": second}, training=False)  # (B·C, 2)
+            scores = tf.where(missing, 0.0, tf.reshape(tf.nn.softmax(logits)[:, 1], shape[:2]))
+            # Missing candidates rank after real ones that score 0.
+            places = tf.argsort(tf.where(missing, 1.0, -scores), axis=1, stable=True)
+            return {"scores": tf.gather(scores, places, batch_dims=1), "places": places}
+
+        return order
+
+    def _answer_function(self, order: Any) -> Any:
+        @tf.function(input_signature=_SIGNATURE)
+        def answer(question: tf.Tensor, candidates: tf.Tensor) -> dict[str, tf.Tensor]:
+            ids = self._ids(tf.reshape(candidates, (-1,)))  # (B·C, T)
+            # (B, C, T)
+            ids = tf.reshape(ids, tf.concat([tf.shape(candidates), tf.shape(ids)[1:]], axis=0))
+            ordered = order(self._ids(question), ids, candidates == "")
+            return {"ranked": tf.gather(candidates, ordered["places"], batch_dims=1), **ordered}
+
+        return answer
+
+
+_ORDER_SIGNATURE = [
+    tf.TensorSpec((None, None), tf.int32, name="question"),
+    tf.TensorSpec((None, None, None), tf.int32, name="candidates"),
+    tf.TensorSpec((None, None), tf.bool, name="missing"),
+]
+_SIGNATURE = [
+    tf.TensorSpec((None,), tf.string, name="question"),
+    tf.TensorSpec((None, None), tf.string, name="candidates"),
+]

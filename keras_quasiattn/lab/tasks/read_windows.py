@@ -1,0 +1,202 @@
+"""Splits passages into windows for a reader model, and picks the best span over all windows."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from keras_quasiattn.lab.text import SpanTokenizer
+from keras_quasiattn.models import best_spans
+
+_CHARACTERS = 8  # bytes of each word that the model reads
+_FORMS = 2**31 - 1
+# Windows per call of the model, which bounds the memory for thousands of passages.
+_TOGETHER = 32
+
+
+class Words(NamedTuple):
+    """The words of texts, ragged (texts, words), and their start and end offsets in bytes."""
+
+    tokens: tf.RaggedTensor
+    starts: tf.RaggedTensor
+    ends: tf.RaggedTensor
+
+    def cut(self, length: int) -> "Words":
+        """The first `length` words of every text."""
+        return Words(*(part[:, :length] for part in self))
+
+    def counts(self) -> tf.Tensor:
+        """int32 (texts,): the number of words of each text."""
+        return tf.cast(self.tokens.row_lengths(), tf.int32)
+
+
+class Windows(NamedTuple):
+    """int32 (W,) each: the index of a window's text, and of its first word in that text."""
+
+    rows: tf.Tensor
+    starts: tf.Tensor
+
+
+def split_words(tokenizer: SpanTokenizer, texts: tf.Tensor) -> Words:
+    """The words of texts (n,)."""
+    return Words(*tokenizer.split_with_offsets(texts))
+
+
+def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
+    """Windows of `size` words that cover every text, each `stride` words after the previous one.
+
+    A text without words has no window. If no text has words, the first text gets one window.
+
+    >>> rows, starts = all_windows(tf.constant([3, 0, 7]), size=4, stride=2)
+    >>> rows.numpy().tolist(), starts.numpy().tolist()
+    ([0, 2, 2, 2], [0, 0, 2, 4])
+    """
+    behind = tf.maximum(counts - size, 0)
+    numbers = tf.where(counts > 0, 1 - (-behind // stride), 0)  # (texts,): windows of each
+    none = tf.reduce_sum(numbers) == 0
+    numbers = tf.concat(
+        [tf.where(none, tf.ones_like(numbers[:1]), numbers[:1]), numbers[1:]], axis=0
+    )
+    rows = tf.repeat(tf.range(tf.size(numbers)), numbers)  # (W,)
+    before = tf.cumsum(numbers, exclusive=True)
+    return Windows(rows, (tf.range(tf.size(rows)) - tf.gather(before, rows)) * stride)
+
+
+def middle_windows(counts: tf.Tensor, first: tf.Tensor, last: tf.Tensor, size: int) -> Windows:
+    """One window of `size` words per text (n,), with words `first` to `last` near its middle."""
+    wanted = first - tf.maximum(size - (last - first + 1), 0) // 2
+    starts = tf.clip_by_value(wanted, 0, tf.maximum(counts - size, 0))
+    return Windows(tf.range(tf.size(counts)), starts)
+
+
+def words_in(words: Words, windows: Windows, size: tf.Tensor) -> tf.Tensor:
+    """The words of every window: strings (W, size), padded with ""."""
+    places = windows.starts[:, tf.newaxis] + tf.range(size)  # (W, size)
+    real = places < tf.gather(words.counts(), windows.rows)[:, tf.newaxis]
+    begins = tf.gather(tf.cast(words.tokens.row_splits, tf.int32), windows.rows)[:, tf.newaxis]
+    # One extra word, so that index 0 exists even if no text has a word.
+    flat = tf.concat([words.tokens.flat_values, [""]], axis=0)
+    return tf.where(real, tf.gather(flat, tf.where(real, begins + places, 0)), "")
+
+
+def reader_inputs(
+    tokenizer: SpanTokenizer, passage: tf.Tensor, question: tf.Tensor, kinds: tuple[str, ...]
+) -> dict[str, tf.Tensor]:
+    """The inputs of a reader model.
+
+    Args:
+        tokenizer: maps the words to ids.
+        passage: words (B, P), padded with "".
+        question: words (B, Q), padded with "".
+        kinds: the further inputs that the model takes: "characters", "forms" or both.
+    """
+    inputs = {}
+    for side, words in (("passage", passage), ("question", question)):
+        inputs[side] = tf.where(words == "", tokenizer.pad_id, tokenizer.lookup(words))
+        if "characters" in kinds:  # (B, length, 8): bytes, padded with 0
+            inputs[f"{side}_characters"] = tf.cast(
+                tf.io.decode_raw(words, tf.uint8, fixed_length=_CHARACTERS), tf.int32
+            )
+        if "forms" in kinds:  # (B, length): hashes of the lower-case words
+            forms = tf.strings.to_hash_bucket_fast(
+                tf.strings.lower(words, encoding="utf-8"), _FORMS
+            )
+            inputs[f"{side}_forms"] = tf.cast(forms, tf.int32)
+    return inputs
+
+
+def read_windows(
+    read: Callable[[tf.Tensor, tf.Tensor], tf.Tensor],
+    windows: Windows,
+    words: Words,
+    size: int,
+    of: tf.Tensor,
+) -> tf.Tensor:
+    """The logits (W, P, 2) of all windows, 32 windows per call; P is the longest one's word count.
+
+    Args:
+        read: maps the words (w, P) of some windows and their questions' indices (w,) to logits
+            (w, P, 2).
+        windows: the windows of the passages.
+        words: the words of the passages.
+        size: maximum number of words in a window.
+        of: (texts,), the index of each passage's question.
+    """
+    count = tf.size(windows.rows)
+    length = tf.maximum(
+        tf.minimum(tf.reduce_max(tf.concat([words.counts(), [1]], axis=0)), size), 1
+    )
+    steps = -(-count // _TOGETHER)
+
+    def step(number: tf.Tensor, found: Any) -> tuple[tf.Tensor, Any]:
+        some = Windows(*(part[number * _TOGETHER : (number + 1) * _TOGETHER] for part in windows))
+        logits = read(words_in(words, some, length), tf.gather(of, some.rows))
+        return number + 1, found.write(number, logits)
+
+    found = tf.TensorArray(tf.float32, size=steps, infer_shape=False, element_shape=(None, None, 2))
+    _, found = tf.while_loop(
+        lambda number, _: number < steps, step, (0, found), parallel_iterations=1
+    )
+    return found.concat()
+
+
+class Spans(NamedTuple):
+    """The best span of every question, (B,) each.
+
+    Args:
+        window: index of its window; 0 if the question has no window.
+        first: index of its first word in the window.
+        last: index of its last word in the window.
+        score: its probability: that of its start times that of its end, both normalised over all
+            words in all windows of the question; 0 if the question has no window.
+    """
+
+    window: tf.Tensor
+    first: tf.Tensor
+    last: tf.Tensor
+    score: tf.Tensor
+
+
+def best_of_windows(
+    logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor, longest: int
+) -> Spans:
+    """The best span of each question over all of its windows, whose logits must be comparable.
+
+    Args:
+        logits: (W, P, 2), the logits of starts and ends.
+        question: int32 (W,), the index of each window's question.
+        count: number of questions.
+        longest: maximum number of words in a span.
+    """
+    first, last, total = best_spans(logits[..., 0], logits[..., 1], longest)  # (W,) each
+    most = tf.math.unsorted_segment_max(total, question, count)  # (B,)
+    windows = tf.size(question)
+    is_best = tf.equal(total, tf.gather(most, question))
+    # The first of the best windows of each question, (B,).
+    number = tf.where(is_best, tf.range(windows), windows)
+    window = tf.math.unsorted_segment_min(number, question, count)
+    found = window < windows
+    window = tf.where(found, window, 0)
+    normalizer = sum(_log_sum(logits[..., side], question, count) for side in (0, 1))
+    score = tf.where(found, tf.exp(tf.where(found, most - normalizer, 0.0)), 0.0)
+    return Spans(window, tf.gather(first, window), tf.gather(last, window), score)
+
+
+def _log_sum(logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+    """(B,): log Σ exp over all positions in all windows of each question."""
+    most = tf.math.unsorted_segment_max(tf.reduce_max(logits, axis=1), question, count)
+    # (W,), relative to the maximum of the question.
+    sums = tf.reduce_sum(tf.exp(logits - tf.gather(most, question)[:, tf.newaxis]), axis=1)
+    return most + tf.math.log(tf.math.unsorted_segment_sum(sums, question, count))
+
+
+def held(places: tf.RaggedTensor) -> tf.Tensor:
+    """int32 (B,): the number of true values in every row."""
+    return tf.reduce_sum(tf.cast(places, tf.int32), axis=1)
+
+
+def at(places: tf.RaggedTensor, row: tf.Tensor, word: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
+    """int32 (B,): the byte offset of one word per text; arbitrary where `real` is False."""
+    begins = tf.gather(tf.cast(places.row_splits, tf.int32), row)
+    flat = tf.concat([tf.cast(places.flat_values, tf.int32), [0]], axis=0)
+    return tf.gather(flat, tf.where(real, begins + word, 0))

@@ -1,0 +1,356 @@
+"""Base of the tasks from one text to another: shared pieces, batches by tokens, beam search."""
+
+import abc
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import (
+    ParallelTexts,
+    ParallelTextSet,
+    evaluation_token_batches,
+    sequence_pair_encoder,
+    token_batches,
+    without_long_pairs,
+)
+from keras_quasiattn.lab.tasks.attention_options import attention_of
+from keras_quasiattn.lab.tasks.batches import as_bytes, chosen_examples, counted, in_batches, plain
+from keras_quasiattn.lab.tasks.data_summary import summarize
+from keras_quasiattn.lab.tasks.measured import Measured, judge_texts
+from keras_quasiattn.lab.tasks.sequence_options import (
+    DECODING_OPTIONS,
+    RECURRENT_MODELS,
+    UNIVERSAL_MODELS,
+)
+from keras_quasiattn.lab.tasks.task import ServingSignature, Task
+from keras_quasiattn.lab.text import SentencePieceTokenizer, learn_sentence_pieces
+from keras_quasiattn.metrics import SequenceAccuracy, SequencePerplexity, perplexity
+from keras_quasiattn.models import (
+    Seq2Seq,
+    SequenceCrossentropy,
+    Transformer,
+    beam_search,
+    with_limits,
+)
+
+_PIECES = "pieces.model"
+_SHOWN_CHARACTERS = 40
+_TEXT = tf.TensorSpec((None,), tf.string, name="text")
+
+
+class SequenceTask(Task):
+    """A task that answers a text with a text, over pieces learned from both sides' training texts.
+
+    `sequence_options` describes the data and decoding options; `training.batch_size` counts tokens.
+    The models `transformer*` and `universal*` are `models.Transformer`, `seq2seq*` are
+    `models.Seq2Seq`; the `*_coda` models differ from their twins only in the attention.
+    """
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        options = self.options.options()
+        for name, least in (
+            ("data.vocabulary_size", 3),
+            ("data.max_length", 2),
+            ("data.length_multiple", 1),
+            ("data.row_multiple", 1),
+            ("model.beam_width", 1),
+            ("model.length_penalty", 0),
+            ("model.extra_tokens", 1),
+        ):
+            if not options[name] >= least:
+                raise UserError(f"{name} is {options[name]}: it must be at least {least}")
+        self._pieces = b""
+        self._answering: tuple[keras.Model, Any] | None = None
+
+    @abc.abstractmethod
+    def _load(self) -> tuple[ParallelTextSet, str]:
+        """The data, and a note, perhaps empty, on which part it is and what was held out."""
+
+    @functools.cached_property
+    def _loaded(self) -> tuple[ParallelTextSet, str]:
+        return self._load()
+
+    @functools.cached_property
+    def _data(self) -> ParallelTextSet:
+        """The data without the training pairs that exceed `data.max_length`."""
+        whole = self._loaded[0]
+        longest = self._longest(whole.splits["train"])
+        return without_long_pairs(whole, longest, longest, self.options.data["max_length"])
+
+    def prepare(self) -> None:
+        """Read the data, and learn the pieces unless a run supplied them."""
+        train, least = self._loaded[0].splits["train"], self.options.data["row_multiple"]
+        if not self._pieces:
+            texts = [*train.source.tolist(), *train.target.tolist()]
+            self._pieces = learn_sentence_pieces(texts, size=self.options.data["vocabulary_size"])
+        for split in ("train", "validation"):
+            if len(self._data.splits[split]) < least:
+                raise UserError(
+                    f"data.row_multiple is {least}: it must be at most "
+                    f"{len(self._data.splits[split])}, the number of examples in the {split} split"
+                )
+
+    def describe_data(self) -> dict[str, str]:
+        """The data's version, which part of which set it is, and how many pairs were too long."""
+        (whole, note), train = self._loaded, self._data.splits["train"]
+        long = len(whole.splits["train"]) - len(train)
+        limit = self.options.data["max_length"]
+        notes = [
+            note,
+            f"{long:,} training pairs of more than {limit} tokens left out" if long else "",
+        ]
+        joined = "; ".join(filter(None, notes))
+        return {"version": whole.version, **({"note": joined} if joined else {})}
+
+    def remarks(self) -> list[str]:
+        """A summary of the user's own data."""
+        if "train" not in self.options.data:
+            return []
+        note = self.describe_data().get("note", "")
+        return summarize(self._loaded[0], note, lambda texts: counted(self._count, texts), {})
+
+    def assets(self) -> dict[str, bytes]:
+        """The SentencePiece model."""
+        return {_PIECES: self._pieces}
+
+    def read_assets(self, folder: Path) -> None:
+        """Restore the SentencePiece model."""
+        try:
+            self._pieces = (folder / _PIECES).read_bytes()
+            self.tokenizer  # noqa: B018 (parses it)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{folder} is damaged: {_PIECES} cannot be read") from error
+
+    @functools.cached_property
+    def tokenizer(self) -> SentencePieceTokenizer:
+        """The tokenizer of the pieces; call `prepare` or `read_assets` first."""
+        with tf.init_scope():  # so that it outlives the graph that first uses it
+            return SentencePieceTokenizer(self._pieces)
+
+    def build_model(self) -> keras.Model:
+        """The model for these options."""
+        options, attention = attention_of(self.options.model)
+        arguments = {name: value for name, value in options.items() if name not in DECODING_OPTIONS}
+        size = self.tokenizer.vocabulary_size
+        try:
+            if self.model in RECURRENT_MODELS:
+                return Seq2Seq(size, **attention, **arguments)
+            return Transformer(
+                size, **attention, universal=self.model in UNIVERSAL_MODELS, **arguments
+            )
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of the next piece."""
+        return SequenceCrossentropy(label_smoothing=self.options.training.label_smoothing)
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """Sequence accuracy with teacher forcing, equal to that of greedy decoding; perplexity."""
+        return [SequenceAccuracy(), SequencePerplexity()]
+
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """The training pairs, reshuffled every epoch; pairs of similar length share a batch."""
+        return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
+
+    def validation_data(self) -> tf.data.Dataset:
+        """Every validation pair, except fewer than `data.row_multiple` of the shortest."""
+        return evaluation_token_batches(**self._batches("validation"))
+
+    def _batches(self, split: str) -> dict[str, Any]:
+        """The arguments of `data.token_batches` for a split."""
+        pairs, data = self._data.splits[split], self.options.data
+        return {
+            **self._encoded(pairs),
+            "batch_tokens": self.options.training.batch_size,
+            "row_multiple": data["row_multiple"],
+        }
+
+    def _encoded(self, pairs: ParallelTexts) -> dict[str, Any]:
+        data = self.options.data
+        encode = sequence_pair_encoder(
+            self.tokenizer.tokenize,
+            source_key="source",
+            target_key="target",
+            start_id=self.tokenizer.eos_id,
+        )
+        return {
+            "columns": {"source": pairs.source, "target": pairs.target},
+            "lengths": np.minimum(self._longest(pairs), data["max_length"]),
+            "length_multiple": data["length_multiple"],
+            "encode": encode,
+        }
+
+    def _longest(self, pairs: ParallelTexts) -> np.ndarray:
+        """(pairs,): number of tokens of each pair's longer side, including the end."""
+        return np.maximum(*(counted(self._count, side) for side in (pairs.source, pairs.target)))
+
+    @functools.cached_property
+    def _count(self) -> Any:
+        tokenizer = self.tokenizer
+
+        @tf.function(input_signature=[_TEXT])
+        def count(text: tf.Tensor) -> tf.Tensor:
+            return _real(tokenizer.tokenize(text))
+
+        return count
+
+    def measure(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Measured:
+        """The task's metrics, exact-match share, and target perplexity per piece and per word."""
+        chosen = chosen_examples(lambda: self._data, split, limit, self._file)
+        rows = self._answers(model, chosen.source)
+        answers = [row["answer"] for row in rows]
+        measured = self._measured(model, chosen)
+        words = sum(len(target.split()) + 1 for target in chosen.target)  # 1 for the end
+        targets = self.tokenizer.normalize(tf.constant(chosen.target.tolist(), tf.string)).numpy()
+        right = np.array(answers, object) == targets  # (examples,): both have single blanks
+        figures = {
+            **self._figures(answers, chosen),
+            "sequence_accuracy": float(np.mean(right)),
+            "perplexity": float(measured.result()),
+            "word_perplexity": perplexity(float(measured.total), words),
+            "examples": len(chosen),
+        }
+        items = right.astype(np.float64) if self.figure == "sequence_accuracy" else None
+        return Measured(figures, items, judge_texts(chosen.source, targets, rows, right))
+
+    @abc.abstractmethod
+    def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
+        """The task's own metrics of its answers."""
+
+    def _measured(self, model: keras.Model, pairs: ParallelTexts) -> SequencePerplexity:
+        metric = SequencePerplexity()
+
+        @tf.function(reduce_retracing=True)
+        def measure(inputs: dict[str, tf.Tensor], target: tf.Tensor) -> None:
+            metric.update_state(target, model(inputs, training=False))
+
+        batches = evaluation_token_batches(
+            **self._encoded(pairs), batch_tokens=self.options.training.batch_size
+        )
+        for inputs, target, _ in batches:
+            measure(inputs, target)
+        return metric
+
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answer to each text, its log-probability, and the score that ranked it first."""
+        for text in inputs:
+            self.check_input(text)
+        return [
+            {
+                "input": text,
+                "answer": answer["answer"].decode("utf-8", "replace"),  # not always UTF-8
+                "log_probability": float(answer["log_probability"]),
+                "score": float(answer["score"]),
+            }
+            for text, answer in zip(inputs, self._answers(model, as_bytes(inputs)), strict=True)
+        ]
+
+    def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answers of `predict`, with the pieces and cross-attention weights (answer, text)."""
+        if self.model == "seq2seq":
+            raise UserError("model seq2seq has no attention to show")
+        search = tf.function(functools.partial(self._search, model), reduce_retracing=True)
+        rows = []
+        for row in self.predict(model, inputs):
+            source = self._source(tf.constant(as_bytes([row["input"]]).tolist()))
+            ids, _ = search(source)
+            ids = ids[:, : int(_real(ids)[0])]  # (1, T)
+            start = tf.fill([1, 1], self.tokenizer.eos_id)
+            weights = model.explain(source, tf.concat([start, ids[:, :-1]], axis=1))[
+                "weights"
+            ].numpy()[0]
+            if weights.ndim == 4:  # a Transformer's (blocks, heads, T, S)
+                weights = weights[-1].mean(axis=0)  # (T, S): mean over the last block's heads
+            named = {"source_pieces": source, "answer_pieces": ids}
+            pieces = {
+                name: plain(self.tokenizer.names(value)[0].numpy()) for name, value in named.items()
+            }
+            rows.append({**row, **pieces, "weights": plain(weights)})
+        return rows
+
+    def check_input(self, text: str | bytes) -> None:
+        """Refuse an empty text, and a text of more than `data.max_length` tokens."""
+        raw = text if isinstance(text, bytes) else as_bytes([text])[0]
+        limit, tokens = self.options.data["max_length"], int(self._count(tf.constant([raw]))[0])
+        shown = repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+        if tokens == 1:  # only the end
+            raise UserError(f"the text {shown} is empty: expected one such as {self.example!r}")
+        if tokens > limit:
+            raise UserError(f"the text {shown} has {tokens} tokens; data.max_length allows {limit}")
+
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """Takes `text`, truncated if too long; returns `answer`, `log_probability` and `score`."""
+        answer_ids = self._ids_function(model)
+        return ServingSignature(
+            function=self._text_function(answer_ids),
+            input_signature=[_TEXT],
+            resources=[],
+            tokenize=lambda texts: tf.RaggedTensor.from_tensor(self._source(texts), padding=0),
+            answer_ids=answer_ids,
+        )
+
+    def _answers(self, model: keras.Model, texts: np.ndarray) -> list[dict[str, Any]]:
+        if not len(texts):
+            return []
+        return in_batches(self._answer_function(model), [texts], [counted(self._count, texts)])
+
+    def _answer_function(self, model: keras.Model) -> Any:
+        """Cached per model, since building its graph takes longer than running it."""
+        if self._answering is None or self._answering[0] is not model:
+            self._answering = (model, self._text_function(self._ids_function(model)))
+        return self._answering[1]
+
+    def _text_function(self, answer_ids: Any) -> Any:
+        @tf.function(input_signature=[_TEXT])
+        def answer(text: tf.Tensor) -> dict[str, tf.Tensor]:
+            return answer_ids(self._source(text))
+
+        return answer
+
+    def _ids_function(self, model: keras.Model) -> Any:
+        tokenizer = self.tokenizer
+
+        @tf.function(input_signature=[tf.TensorSpec((None, None), tf.int32, name="ids")])
+        def answer(ids: tf.Tensor) -> dict[str, tf.Tensor]:
+            known = (ids >= 0) & (ids < tokenizer.vocabulary_size)  # others count as padding
+            source = tf.where(known, ids, tokenizer.pad_id)[:, : self.options.data["max_length"]]
+            found, log_probability = self._search(model, source)  # (B, T), (B,)
+            penalty = ((5 + tf.cast(_real(found), tf.float32)) / 6) ** self.options.model[
+                "length_penalty"
+            ]
+            return {
+                "answer": tokenizer.detokenize(found),
+                "log_probability": log_probability,
+                "score": log_probability / penalty,
+            }
+
+        return answer
+
+    def _source(self, text: tf.Tensor) -> tf.Tensor:
+        """The ids (B, S) of texts (B,), including the end of each."""
+        return self.tokenizer.tokenize(text, self.options.data["max_length"])
+
+    def _search(self, model: keras.Model, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""
+        options = self.options.model
+        limits = _real(source) + options["extra_tokens"]
+        length = tf.reduce_max(limits)
+        step, cache = with_limits(model.step, model.start_cache(source, length), limits)
+        width, alpha = options["beam_width"], options["length_penalty"]
+        return beam_search(step, cache, length, beam_width=width, alpha=alpha)
+
+
+def _real(ids: tf.Tensor) -> tf.Tensor:
+    """(B,): the number of non-padding tokens in each row."""
+    return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)

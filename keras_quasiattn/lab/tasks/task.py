@@ -1,0 +1,377 @@
+"""The interface between a task and what uses it: training, serving and the command line."""
+
+import abc
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks.catalogue import chosen_options
+from keras_quasiattn.lab.tasks.doubts import behind_simple_methods, open_gates
+from keras_quasiattn.lab.tasks.measured import Measured, flat_figures
+from keras_quasiattn.lab.tasks.preset import Preset
+from keras_quasiattn.lab.tasks.serving_signature import ServingSignature
+from keras_quasiattn.lab.tasks.settings import TrainingSettings
+from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts
+
+
+class Task(abc.ABC):
+    """One problem with its data, models, metrics and presets.
+
+    A task is built from names and plain values only, so `config` can rebuild it in another process.
+    Building one reads and writes no files. The data folder is a path on one machine and is not part
+    of the config.
+
+    Args:
+        preset: name of one of `presets`.
+        model: name of one of `models`.
+        seed: sets the initial weights, all noise and the order of the data; in [0, 2**32).
+        data_dir: folder where the data is or will be created.
+        overrides: values for single options of the preset, by dotted name, such as
+            `{"model.width": 64}`.
+
+    Attributes:
+        name: the task's name on the command line.
+        summary: one line that says what the input and the answer are.
+        figure: the name of the main metric, by which models are compared.
+        shares: the metrics that are shares of the examples; the others are other quantities.
+        models: names of the models that can be trained.
+        presets: named sets of options; the first is the command line's default.
+        attention_defaults: by attention, the options with which it suits the task's models better
+            than with its defaults.
+        own_data: the preset for a user's own files, and its option that names the training file;
+            None for a task that makes its own data.
+        weighted_metrics: whether the metrics take the weights of the validation examples; the loss
+            always does.
+        has_classes: whether the training examples have classes, which can be weighted.
+        measures_training: whether the metrics measure training batches, too; if not, the history
+            has their figures of validation only.
+        sources: by preset, the published data set that it reads.
+        input_columns: columns of a table whose rows `predict` can answer, joined by tabs; empty if
+            its inputs are no rows.
+        answer_names: what of an answer is no explanation of it; None for all that `predict` gives.
+        options: the preset for this model, with the overrides applied.
+
+    Raises:
+        UserError: the preset, the model or an option is unknown, a value does not suit its option,
+            or the seed is out of range.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    figure: ClassVar[str]
+    shares: ClassVar[tuple[str, ...]] = ()
+    models: ClassVar[tuple[str, ...]]
+    presets: ClassVar[Mapping[str, Preset]]
+    attention_defaults: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    own_data: ClassVar[tuple[str, str] | None] = None
+    weighted_metrics: ClassVar[bool] = False
+    has_classes: ClassVar[bool] = False
+    measures_training: ClassVar[bool] = True
+    sources: ClassVar[Mapping[str, Any]] = {}
+    input_columns: ClassVar[tuple[str, ...]] = ()
+    answer_names: ClassVar[tuple[str, ...] | None] = None
+
+    def __init__(
+        self,
+        *,
+        preset: str,
+        model: str,
+        seed: int,
+        data_dir: str | Path,
+        overrides: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.preset = preset
+        self.model = model
+        self.seed = seed
+        self.data_dir = Path(data_dir)
+        self._file: Any = None  # the examples of a user's file, for `measure`
+        self.options = chosen_options(
+            self.name, self, preset=preset, model=model, seed=seed, overrides=overrides or {}
+        )
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Check the options and set up what depends on them; subclasses call `super()` first.
+
+        Raises:
+            UserError: an option does not suit the task.
+        """
+        if (weights := self.options.training.class_weights) != "none" and not self.has_classes:
+            raise UserError(
+                f"training.class_weights is {weights!r}: task {self.name} has no classes, so it "
+                "must be 'none'"
+            )
+
+    def config(self) -> dict[str, Any]:
+        """Everything that defines the task except its data folder; JSON-serialisable.
+
+        It contains every option, so later changes to a preset do not affect earlier runs.
+        """
+        names = {"preset": self.preset, "model": self.model, "seed": self.seed}
+        return {**names, "options": self.options.options()}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], data_dir: str | Path) -> "Task":
+        """The task that this `config()` describes."""
+        return cls(
+            preset=config["preset"],
+            model=config["model"],
+            seed=config["seed"],
+            data_dir=data_dir,
+            overrides=config["options"],
+        )
+
+    @property
+    @abc.abstractmethod
+    def example(self) -> str:
+        """An example input for `predict` under these options."""
+
+    @abc.abstractmethod
+    def prepare(self) -> None:
+        """Create the data in `data_dir`, unless it is already there.
+
+        Raises:
+            UserError: the folder is not writable, or there is too little data for the options.
+        """
+
+    def pending_download(self) -> str:
+        """What `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)"; or nothing."""
+        source = self.sources.get(self.preset)
+        return source.pending_download(self.data_dir) if source else ""
+
+    def missing_data(self) -> str:
+        """What `prepare` would have to download or generate, as a line; or nothing."""
+        source = self.sources.get(self.preset)
+        if source is None or source.is_prepared(self.data_dir, self.options.data):
+            return ""
+        return f"{self.data_dir} does not have the data of the preset {self.preset}"
+
+    @property
+    def measured_split(self) -> str:
+        """The split to measure on: "validation" where the user's own files have no test file."""
+        data = self.options.data
+        return "validation" if data.get("test") == "" and not data["test_share"] else "test"
+
+    @property
+    def training_settings(self) -> TrainingSettings:
+        """`options.training`, with its passes in updates; call `prepare` first.
+
+        Raises:
+            UserError: the settings have passes, but the task does not count them.
+        """
+        training = self.options.training
+        return training if training.passes is None else training.over(self.batches_per_pass())
+
+    def batches_per_pass(self) -> int:
+        """The number of training batches in a pass over the prepared data.
+
+        Raises:
+            UserError: the task does not count passes; the default always raises it.
+        """
+        raise UserError(
+            f"training.passes is {self.options.training.passes}: task {self.name} does not count "
+            "passes, so it must be none"
+        )
+
+    def remarks(self) -> list[str]:
+        """Lines that training says once the data are prepared; the default has none."""
+        return []
+
+    def doubts(
+        self, figures: Mapping[str, Any], baselines: Mapping[str, Measured], measured_on: str
+    ) -> list[str]:
+        """Warnings of a model that is not ahead of a simple method, or whose gates stayed open.
+
+        Args:
+            figures: what the model reached on some examples.
+            baselines: what `measure_baselines` gives for them.
+            measured_on: the name of the examples.
+        """
+        own = "model.gate_cost" if "gate_cost" in self.options.model else ""
+        told = open_gates(figures, own or "model.attention_options.open_gate_cost")
+        if baselines:
+            select = self.options.training.select
+            known = {name for one in baselines.values() for name in one.figures}
+            figure = select if select in known else self.figure
+            told += behind_simple_methods(figures, baselines, figure, measured_on)
+        return told
+
+    def describe_data(self) -> dict[str, str]:
+        """The `version` of the prepared data, and a `note` if it is not the whole published set.
+
+        Runs and recorded results include both. The default is empty, for generated data.
+        """
+        return {}
+
+    def assets(self) -> dict[str, bytes]:
+        """What the task learned from its data and needs for answering: file contents by file name.
+
+        A run stores them, and `read_assets` restores them without the data. The default has none.
+        """
+        return {}
+
+    @property
+    def learns_only_assets(self) -> bool:
+        """Whether `assets` have all that `prepare` learns.
+
+        If so, a task with the same data options may `read_assets` of this one before `prepare`.
+        """
+        return True
+
+    def resume(self, folder: Path) -> None:
+        """Take over from the folder of a run that goes on what this version would do otherwise.
+
+        Raises:
+            UserError: a file is damaged.
+        """
+        return None
+
+    def read_assets(self, folder: Path) -> None:
+        """Restore the `assets` that a run wrote to its folder.
+
+        Raises:
+            UserError: one of them is missing or damaged.
+        """
+        return None
+
+    @abc.abstractmethod
+    def build_model(self) -> keras.Model:
+        """A new model, built but not compiled; Keras' global seed sets its initial weights.
+
+        Raises:
+            UserError: the model options do not fit together.
+        """
+
+    def check_model(self, model: keras.Model) -> None:
+        """Refuse a model that does not match this task and its assets; the default accepts any.
+
+        Raises:
+            UserError: the model does not match; the message says in what.
+        """
+        return None
+
+    @abc.abstractmethod
+    def loss(self) -> keras.losses.Loss:
+        """The training loss."""
+
+    @abc.abstractmethod
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The metrics that training and validation report besides the loss."""
+
+    @abc.abstractmethod
+    def training_data(self, first_step: int) -> tf.data.Dataset:
+        """An infinite stream of batches of `options.training.batch_size`, as `fit` takes them.
+
+        The stream depends only on the options and the seed. It yields exactly the batches that an
+        uninterrupted stream yields from `first_step` on. Every iterator over it yields the same
+        batches, because `fit` may start it twice. (A `shuffle` needs a seed and
+        `reshuffle_each_iteration=False`.)
+
+        Args:
+            first_step: number of batches to skip at the start, as if they had been used.
+        """
+
+    @abc.abstractmethod
+    def validation_data(self) -> tf.data.Dataset:
+        """A finite set of batches, without any training example.
+
+        Replicas must be able to share every batch evenly; otherwise they weight it wrongly. What
+        only fills a batch has weight 0; see `data.fill_last_batch`.
+        """
+
+    def use_file(self, file: str, columns: Mapping[str, str] | None = None) -> None:
+        """Make a file in the form of training data the split "file", for `measure`.
+
+        `columns` has the columns' names in it where they are others; default: as in training.
+
+        Raises:
+            UserError: the file has another form, or a label that the model does not know.
+        """
+        known = self.options.data.get("columns") if columns is None else columns
+        self._file = self._read_file(file, known)
+
+    def _read_file(self, file: str, columns: Mapping[str, str] | None) -> Any:
+        reason = f"task {self.name} makes its own data: measure a split of it"
+        raise UserError(f"--data {file!r}: {reason}")
+
+    @abc.abstractmethod
+    def measure(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Measured:
+        """The task's own metrics, from answers decoded as in `predict`, without teacher forcing.
+
+        Args:
+            model: a trained model of this task.
+            split: split of the data to measure on.
+            limit: number of examples to measure on; None takes them all.
+
+        Raises:
+            UserError: the split is unknown, or the limit is below 1.
+        """
+
+    def evaluate(
+        self, model: keras.Model, split: str = "test", limit: int | None = None
+    ) -> Mapping[str, Any]:
+        """The figures of `measure`."""
+        return self.measure(model, split, limit).figures
+
+    def measure_baselines(
+        self, split: str = "test", limit: int | None = None
+    ) -> Mapping[str, Measured]:
+        """What simple methods without attention reach on the same examples, in seconds, by name.
+
+        The arguments and errors are those of `measure`. The default has none.
+        """
+        return {}
+
+    def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
+        """The figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
+        return flat_figures(self.measure_baselines(split, limit))
+
+    @abc.abstractmethod
+    def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """One answer per input, with its log-probability or other values.
+
+        Raises:
+            UserError: `check_input` refuses an input.
+        """
+
+    def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
+        """The answers of `predict`, with the attention weights if `predict` leaves them out.
+
+        Raises:
+            UserError: `check_input` refuses an input, or the model has no attention.
+        """
+        return self.predict(model, inputs)
+
+    @abc.abstractmethod
+    def check_input(self, text: str | bytes) -> None:
+        """Refuse an input that the task cannot answer.
+
+        Raises:
+            UserError: names the input and says what would be valid.
+        """
+
+    def texts(self, split: str, limit: int) -> list[str]:
+        """The first `limit` inputs of a split, as `predict` and `tokenize` take them.
+
+        Raises:
+            UserError: the split is unknown or the data is missing; the default always raises it.
+        """
+        raise UserError(f"task {self.name} has no texts to list")
+
+    def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
+        """The inputs as the model receives them, with the token at each position.
+
+        Raises:
+            UserError: `check_input` refuses an input; the default always raises it.
+        """
+        raise UserError(f"task {self.name} cannot show what its model attends to")
+
+    @abc.abstractmethod
+    def serving_signature(self, model: keras.Model) -> ServingSignature:
+        """How to call an exported model: with strings, which the graph tokenizes, or with ids."""

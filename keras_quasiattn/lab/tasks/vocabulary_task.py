@@ -1,0 +1,362 @@
+"""Base of the tasks with a vocabulary: word vectors, class names, and answers in batches."""
+
+import abc
+import functools
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.data import LabelledTextSet
+from keras_quasiattn.lab.tasks.batches import chosen_examples, counted
+from keras_quasiattn.lab.tasks.class_weights import ClassWeighted, balanced_weights
+from keras_quasiattn.lab.tasks.data_summary import summarize
+from keras_quasiattn.lab.tasks.task import Task
+from keras_quasiattn.lab.tasks.tokenized_texts import TokenizedTexts, plain_tokens
+from keras_quasiattn.lab.text import (
+    CLEANINGS,
+    TEXT_VERSION,
+    SubwordTokenizer,
+    VocabularyTokenizer,
+    WordTokenizer,
+    count_words,
+    covered,
+    embedding_matrix,
+    learn_subwords,
+    learn_words,
+    ranked_words,
+    read_vocabulary,
+    read_word_vectors,
+    vocabulary_text,
+)
+from keras_quasiattn.metrics.macro_f1 import MacroF1
+
+_VOCABULARY, _CLASSES = "vocabulary.txt", "classes.json"
+_OLD_CLASSES = "classes.txt"  # earlier runs: one name per line, so none with a line break
+_TEXT = "text_processing.json"  # earlier runs have none, and version 1
+_COUNTS = ("max_length", "length_multiple", "min_count", "unknown_ids")
+_LEAST = {**dict.fromkeys(_COUNTS, 1), "vocabulary_size": 3}
+# An answer's values besides tokens and weights.
+ANSWER_NAMES = ("input", "label", "classes", "probabilities")
+
+
+class VocabularyTask(Task):
+    """A task that maps its texts to ids of a vocabulary learned from the training split.
+
+    It reads the data options `tokenizer` (a cleaning of words, or "subwords"), `vocabulary_size`,
+    `min_count`, `vectors`, `unknown_ids`, `max_length` and `length_multiple`.
+
+    With `data.vectors` (a file in GloVe's text format, or an .npz), the embedding starts with the
+    vectors of the words that have one; words without a vector are unknown if they occur fewer than
+    `data.min_count` times. If training does not change the embedding, the vocabulary also includes
+    the file's other words, for use in new texts, up to `data.vocabulary_size`. Every id has a
+    vector of its own: that of a word without one, and of an unknown word's hash, is random.
+
+    Attributes:
+        tokenizers: the values that `data.tokenizer` accepts.
+    """
+
+    tokenizers: ClassVar[tuple[str, ...]] = (*CLEANINGS, "subwords")
+    weighted_metrics: ClassVar[bool] = True
+
+    def _set_up(self) -> None:
+        super()._set_up()
+        data = self.options.data
+        if data["tokenizer"] not in self.tokenizers:
+            raise UserError.unknown("data.tokenizer", data["tokenizer"], self.tokenizers)
+        for name, least in _LEAST.items():
+            if data[name] < least:
+                raise UserError(f"data.{name} is {data[name]}: it must be at least {least}")
+        of_words = {"vectors": ("", "word vectors"), "unknown_ids": (1, "ids of unknown words")}
+        preset = self.presets[self.preset].for_model(self.model).data
+        for name, (usual, what) in of_words.items():
+            if data[name] not in (usual, preset[name]) and data["tokenizer"] == "subwords":
+                raise UserError(
+                    f"data.{name} is {data[name]!r}: "
+                    f"{what} do not work with the tokenizer 'subwords'"
+                )
+        self._classes: tuple[str, ...] = ()
+        self._classes_file = _CLASSES
+        self._vocabulary: list[str] = []
+        self._vectors: dict[str, np.ndarray] = {}
+        self._text_version = TEXT_VERSION
+        self._counts: Mapping[str, int] = {}  # of the training words, in a new run with vectors
+
+    @abc.abstractmethod
+    def _load(self) -> tuple[LabelledTextSet[Any], str]:
+        """The data, and a note, perhaps empty, on which part it is and what was held out."""
+
+    @functools.cached_property
+    def _loaded(self) -> tuple[LabelledTextSet[Any], str]:
+        return self._load()
+
+    @property
+    def _data(self) -> LabelledTextSet[Any]:
+        return self._loaded[0]
+
+    @abc.abstractmethod
+    def _training_texts(self) -> list[bytes]:
+        """Every text of the training split."""
+
+    def prepare(self) -> None:
+        """Read the data, and learn the vocabulary unless a run supplied it."""
+        if not self._vocabulary:
+            self._classes = self._data.classes
+            self._vocabulary = self._learn(self._training_texts())
+        elif self._classes != self._data.classes:
+            raise UserError(
+                f"the data have the classes {', '.join(self._data.classes)} and the run has "
+                f"{', '.join(self._classes)}: use the data that the run was started with"
+            )
+
+    def _learn(self, texts: list[bytes]) -> list[str]:
+        data = self.options.data
+        size, min_count = data["vocabulary_size"], data["min_count"]
+        if data["tokenizer"] == "subwords":
+            return learn_subwords(texts, size=size, text_version=self._text_version)
+        frozen = not self.options.model.get("train_embedding", True)
+        if not data["vectors"]:
+            if frozen:
+                raise UserError(
+                    "model.train_embedding is False and data.vectors is '': "
+                    "name a file of word vectors, with --vectors FILE, or train the embedding"
+                )
+            return learn_words(
+                *(texts, data["tokenizer"]),
+                size=size,
+                min_count=min_count,
+                text_version=self._text_version,
+            )
+        self._counts = count_words(texts, data["tokenizer"], self._text_version)
+        self._vectors = read_word_vectors(
+            data["vectors"],
+            self.options.model["embedding_dim"],
+            None if frozen else self._counts,
+        )
+        words = ranked_words(self._counts, size=size, min_count=min_count, known=self._vectors)
+        if frozen:
+            seen = set(words)
+            words += [word for word in self._vectors if word not in seen][: size - len(words)]
+        return words
+
+    @property
+    def _batch_size(self) -> int:
+        """The examples of a batch: `training.batch_size`, or all where there are fewer."""
+        return min(self.options.training.batch_size, len(self._data.splits["train"]))
+
+    def batches_per_pass(self) -> int:
+        """The number of training batches in a pass; the rest of the examples are left over."""
+        return len(self._data.splits["train"]) // self._batch_size
+
+    def remarks(self) -> list[str]:
+        """Return a summary of the user's own data, and what training makes of it."""
+        lines = []
+        if "train" in self.options.data:
+            limits = {
+                column: (option, self.options[option]) for column, option in self._limits().items()
+            }
+            lines = summarize(*self._loaded, self._whole_lengths, limits)
+        if self._counts:
+            lines = [*lines, covered(self._counts, self._vectors)]
+        if (asked := self.options.training.batch_size) > self._batch_size:
+            lines = [
+                *lines,
+                f"training.batch_size is {asked}, and there are {self._batch_size} training "
+                "examples: every batch has them all",
+            ]
+        return lines
+
+    def _limits(self) -> dict[str, str]:
+        """By column of the texts, the option after which what follows is cut."""
+        return dict.fromkeys(self._data.splits["train"].columns, "data.max_length")
+
+    def _whole_lengths(self, texts: np.ndarray) -> np.ndarray:
+        """The number of tokens of each text, however long."""
+        return counted(lambda some: self.tokenizer.split(some).row_lengths(), texts)
+
+    def describe_data(self) -> dict[str, str]:
+        """The data's version, and which part of which set it is."""
+        data, note = self._loaded
+        return {"version": data.version, **({"note": note} if note else {})}
+
+    def assets(self) -> dict[str, bytes]:
+        """The vocabulary, the class names and the version of the text processing."""
+        version = f"{json.dumps({'version': self._text_version})}\n".encode()
+        return {
+            _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
+            _CLASSES: f"{json.dumps(self._classes)}\n".encode(),
+            **({} if self._text_version == 1 else {_TEXT: version}),
+        }
+
+    @property
+    def learns_only_assets(self) -> bool:
+        """Not if the embedding starts with word vectors, which `prepare` then reads."""
+        return not self.options.data["vectors"]
+
+    def resume(self, folder: Path) -> None:
+        """Read texts as the run did before; one without a vocabulary has read none."""
+        file = folder / _TEXT
+        if file.exists():
+            version = _version(file)
+        else:
+            version = 1 if (folder / _VOCABULARY).exists() else TEXT_VERSION
+        if version != self._text_version:
+            self._text_version, self._vocabulary = version, []
+            for made in ("tokenizer", "_count"):
+                self.__dict__.pop(made, None)
+
+    def read_assets(self, folder: Path) -> None:
+        """Restore the vocabulary, the class names and the version of the text processing."""
+        self.resume(folder)
+        try:
+            vocabulary = (folder / _VOCABULARY).read_bytes().decode("utf-8")
+            old = (folder / _OLD_CLASSES).exists() and not (folder / _CLASSES).exists()
+            self._classes_file = _OLD_CLASSES if old else _CLASSES
+            content = (folder / self._classes_file).read_bytes()
+            classes = content.decode("utf-8").split("\n")[:-1] if old else json.loads(content)
+        except (OSError, ValueError, RecursionError) as error:
+            raise UserError(
+                f"{folder} is damaged: {_VOCABULARY} or {self._classes_file} cannot be read"
+            ) from error
+        if not isinstance(classes, list) or not all(isinstance(name, str) for name in classes):
+            raise UserError(
+                f"{folder / _CLASSES} is damaged: it is not a list of the classes' names"
+            )
+        self._vocabulary = read_vocabulary(vocabulary, str(folder / _VOCABULARY))
+        self._classes = tuple(classes)
+
+    @functools.cached_property
+    def tokenizer(self) -> VocabularyTokenizer:
+        """The tokenizer of the vocabulary; call `prepare` or `read_assets` first."""
+        with tf.init_scope():  # so that it outlives the graph that first uses it
+            if self.options.data["tokenizer"] == "subwords":
+                return SubwordTokenizer(self._vocabulary, self._text_version)
+            data = self.options.data
+            return WordTokenizer(
+                *(self._vocabulary, data["tokenizer"], data["unknown_ids"], self._text_version)
+            )
+
+    def build_model(self) -> keras.Model:
+        """The model; its embedding starts with the word vectors, if there are any."""
+        try:
+            model = self._make_model(self.tokenizer.vocabulary_size, len(self._classes))
+        except ValueError as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"the model options do not suit task {self.name}: {reason}") from error
+        table = self._table()
+        if table is not None:
+            model.embedding.embeddings.assign(table)
+        return model
+
+    def _table(self) -> np.ndarray | None:
+        """The first values of the embedding (ids, width); None leaves Keras' own."""
+        if not self._vectors:
+            return None
+        width, ids = self.options.model["embedding_dim"], self.tokenizer.vocabulary_size
+        return embedding_matrix(self._vocabulary, self._vectors, width, self.seed, ids=ids)
+
+    def check_model(self, model: keras.Model) -> None:
+        """Refuse a model whose vocabulary size or class count differs from the run's files."""
+        made = model.get_config()
+        for name, file, ours in (
+            ("vocabulary_size", _VOCABULARY, self.tokenizer.vocabulary_size),
+            ("num_classes", self._classes_file, len(self._classes)),
+        ):
+            if made.get(name, ours) != ours:
+                raise UserError(
+                    f"the model has {name} {made[name]} and {file} gives {ours}: "
+                    f"they come from different runs"
+                )
+
+    @abc.abstractmethod
+    def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
+        """The model for these options.
+
+        Raises:
+            ValueError: the options do not fit together.
+        """
+
+    def loss(self) -> keras.losses.Loss:
+        """Cross-entropy of the class, weighted as `training.class_weights` says."""
+        smoothing = self.options.training.label_smoothing
+        loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=smoothing)
+        return self._weighted(loss, lambda target: tf.argmax(target, axis=-1))
+
+    def _weighted(self, loss: keras.losses.Loss, labels_of: Any) -> keras.losses.Loss:
+        """The loss with the weights of the classes, if the options ask for them.
+
+        `labels_of` makes class numbers (B,) of targets.
+        """
+        if self.options.training.class_weights == "none":
+            return loss
+        labels = self._data.splits["train"].labels
+        counts = np.bincount(labels, minlength=len(self._classes))
+        return ClassWeighted(loss, balanced_weights(counts), labels_of)
+
+    def metrics(self) -> list[keras.metrics.Metric]:
+        """The share of examples with the right class, and the macro-F1."""
+        return [
+            keras.metrics.CategoricalAccuracy(name="accuracy"),
+            MacroF1(len(self._classes), name="macro_f1"),
+        ]
+
+    def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The tokens that the model reads of each text: strings (B,) to ragged (B, tokens)."""
+        return self.tokenizer.split(texts)[:, : self.options.data["max_length"]]
+
+    def _ids(self, texts: tf.Tensor) -> tf.Tensor:
+        """The padded ids (B, length) of the texts' tokens."""
+        return self.tokenizer.pad(self._tokens(texts), self.options.data["length_multiple"])[1]
+
+    def _token_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """The ids of the texts' tokens without padding, ragged (B, ids)."""
+        return self.tokenizer.ids(self._tokens(texts))
+
+    def _readable_ids(self, ids: tf.Tensor) -> tf.Tensor:
+        """A caller's ids (..., length) as the model reads them: truncated, invalid ones unknown."""
+        tokenizer = self.tokenizer
+        known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
+        return tf.where(known, ids, tokenizer.unknown_id)[..., : self.options.data["max_length"]]
+
+    def _tokenized(self, columns: Mapping[str, np.ndarray]) -> TokenizedTexts:
+        """The ids and tokens of one column of texts per side."""
+        tokens, ids = {}, {}
+        for side, column in columns.items():
+            tokens[side] = self._tokens(tf.constant(column.tolist(), tf.string))
+            ids[side] = self.tokenizer.pad(tokens[side])[1].numpy()
+        return TokenizedTexts(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
+
+    def _lengths(self, texts: np.ndarray) -> np.ndarray:
+        """The number of tokens that the model reads of each text."""
+        return counted(self._count, texts)
+
+    @functools.cached_property
+    def _count(self) -> Any:
+        @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)])
+        def count(texts: tf.Tensor) -> tf.Tensor:
+            return tf.cast(self._tokens(texts).row_lengths(), tf.int32)
+
+        return count
+
+    def _chosen(self, split: str, limit: int | None) -> Any:
+        """The first `limit` examples of a split, or all of them."""
+        return chosen_examples(lambda: self._data, split, limit, self._file)
+
+
+def _version(file: Path) -> int:
+    """The version of the text processing that a run recorded."""
+    try:
+        version = json.loads(file.read_bytes())["version"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        version = None
+    if type(version) is not int or not 1 <= version <= TEXT_VERSION:
+        raise UserError(
+            f"{file} is damaged, or of a newer keras_quasiattn: its version is {version!r}, and "
+            f"this one knows 1 to {TEXT_VERSION}"
+        )
+    return version

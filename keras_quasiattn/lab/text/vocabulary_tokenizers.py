@@ -1,0 +1,251 @@
+"""Tokenizers with a vocabulary: words, words with byte positions, and WordPiece subwords."""
+
+import abc
+from collections.abc import Sequence
+from typing import Any, Final
+
+import tensorflow as tf
+import tensorflow_text
+
+from keras_quasiattn.lab.text.cleaning import (
+    APOSTROPHES,
+    CLEANINGS,
+    PIECE,
+    SPACE,
+    TEXT_VERSION,
+    apostrophes,
+)
+
+SPAN_CLEANINGS: Final = ("pieces", "cased_pieces")
+
+
+class VocabularyTokenizer(abc.ABC):
+    """Maps strings to vocabulary ids inside the graph: 0 is padding, 1 unknown, the rest tokens.
+
+    The mask of real positions is `ids != VocabularyTokenizer.pad_id`.
+
+    Args:
+        vocabulary: the tokens by id, all different; the first two are `PADDING` and `UNKNOWN`.
+        unknown_ids: number of ids U for tokens outside the vocabulary of V tokens. A hash of the
+            token, the same in every process, chooses among id 1 and V … V + U − 2. So a word always
+            has the same id, and two words share one with a probability of about 1/U.
+
+    Raises:
+        ValueError: the vocabulary begins with other tokens or holds a token twice, or `unknown_ids`
+            is below 1.
+    """
+
+    PADDING: Final = "[PAD]"
+    UNKNOWN: Final = "[UNK]"
+    pad_id: Final = 0
+    unknown_id: Final = 1
+
+    def __init__(self, vocabulary: Sequence[str], unknown_ids: int = 1) -> None:
+        if list(vocabulary[:2]) != [self.PADDING, self.UNKNOWN]:
+            raise ValueError(
+                f"vocabulary must begin with {self.PADDING} and {self.UNKNOWN}; "
+                f"got {list(vocabulary[:2])}"
+            )
+        if len(set(vocabulary)) != len(vocabulary):
+            raise ValueError("vocabulary must not have a token twice")
+        if unknown_ids < 1:
+            raise ValueError(f"unknown_ids must be at least 1; got {unknown_ids}")
+        self.vocabulary = list(vocabulary)
+        self.unknown_ids = unknown_ids
+        # No text gives a special token but `UNKNOWN`: brackets are split off or removed.
+        self._table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(
+                tf.constant(self.vocabulary, tf.string),
+                tf.range(len(self.vocabulary), dtype=tf.int32),
+            ),
+            default_value=self.unknown_id,
+        )
+
+    @property
+    def vocabulary_size(self) -> int:
+        """The number of ids."""
+        return len(self.vocabulary) + self.unknown_ids - 1
+
+    @property
+    def resources(self) -> list[Any]:
+        """What a SavedModel must track for the tokenizer to work in it."""
+        return [self._table]
+
+    @abc.abstractmethod
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Split strings (B,) into tokens, ragged strings (B, tokens)."""
+
+    def ids(self, tokens: tf.RaggedTensor) -> tf.RaggedTensor:
+        """Return the int32 ids of the tokens."""
+        return tf.ragged.map_flat_values(self.lookup, tokens)
+
+    def lookup(self, tokens: tf.Tensor) -> tf.Tensor:
+        """Return the int32 ids of a tensor of strings, in the same shape."""
+        ids = self._table.lookup(tokens)
+        if self.unknown_ids == 1:
+            return ids
+        bucket = tf.cast(tf.strings.to_hash_bucket_fast(tokens, self.unknown_ids), tf.int32)
+        hashed = tf.where(bucket == 0, self.unknown_id, len(self.vocabulary) - 1 + bucket)
+        return tf.where(ids == self.unknown_id, hashed, ids)
+
+    def tokenize(
+        self, strings: tf.Tensor, max_length: int | None = None, *, length_multiple: int = 1
+    ) -> tf.Tensor:
+        """Encode a batch of strings.
+
+        Args:
+            strings: string tensor (B,). Strings may be empty and need not be UTF-8; B may be 0.
+            max_length: maximum number of ids; a longer string loses its tail. None keeps
+                everything.
+            length_multiple: pad to a multiple of this, so that few different shapes occur.
+
+        Returns:
+            int32 ids (B, L), padded with `pad_id`; L is at least `length_multiple`.
+        """
+        return self.pad(self.split(strings)[:, :max_length], length_multiple)[1]
+
+    def pad(self, tokens: tf.RaggedTensor, length_multiple: int = 1) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return tokens, padded with "", and their ids, padded like those of `tokenize`: (B, L)."""
+        longest = tf.reduce_max(tf.concat([[1], tf.cast(tokens.row_lengths(), tf.int32)], axis=0))
+        length = -(-longest // length_multiple) * length_multiple
+        return _filled(tokens, "", length), _filled(self.ids(tokens), self.pad_id, length)
+
+
+def _filled(rows: tf.RaggedTensor, value: str | int, length: tf.Tensor) -> tf.Tensor:
+    """Pad rows with `value` to (B, length); `length` is known only at run time."""
+    dense = rows.to_tensor(value)
+    missing = tf.fill(
+        [tf.shape(dense)[0], length - tf.shape(dense)[1]], tf.constant(value, dense.dtype)
+    )
+    return tf.concat([dense, missing], axis=1)
+
+
+class WordTokenizer(VocabularyTokenizer):
+    """Cleans a string, splits it at spaces and looks up the words.
+
+    Args:
+        vocabulary: the words by id; see `VocabularyTokenizer`.
+        cleaning: a name in `CLEANINGS`: "questions", "treebank", "words", "pieces" or
+            "cased_pieces".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+        text_version: version of the cleaning; 1 for runs that record none.
+
+    Raises:
+        ValueError: the cleaning is unknown, or the vocabulary or `unknown_ids` is unsuitable.
+
+    >>> tokenizer = WordTokenizer(["[PAD]", "[UNK]", "who", "?"], cleaning="questions")
+    >>> tokenizer.tokenize(tf.constant(["Who shot?", ""])).numpy().tolist()
+    [[2, 1, 3], [0, 0, 0]]
+    """
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        cleaning: str = "words",
+        unknown_ids: int = 1,
+        text_version: int = TEXT_VERSION,
+    ) -> None:
+        super().__init__(vocabulary, unknown_ids)
+        if cleaning not in CLEANINGS:
+            raise ValueError(f"cleaning must be one of {', '.join(CLEANINGS)}; got {cleaning!r}")
+        self.cleaning = cleaning
+        self.text_version = text_version
+
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Split strings (B,) into words, ragged strings (B, words)."""
+        return tf.strings.split(CLEANINGS[self.cleaning](strings, self.text_version))
+
+
+class SpanTokenizer(VocabularyTokenizer):
+    """Splits a string into runs of letters and digits and single other characters, with positions.
+
+    The words are those of the cleaning of the same name. The string itself is not changed, so the
+    positions refer to it.
+
+    Args:
+        vocabulary: the words by id; see `VocabularyTokenizer`.
+        cleaning: "pieces", whose words are in lower case, or "cased_pieces".
+        unknown_ids: number of ids for other words; see `VocabularyTokenizer`.
+        text_version: version of the cleaning; 1 for runs that record none.
+
+    Raises:
+        ValueError: the cleaning is unknown, or the vocabulary or `unknown_ids` is unsuitable.
+
+    >>> tokenizer = SpanTokenizer(["[PAD]", "[UNK]", "who", "?"])
+    >>> tokens, starts, ends = tokenizer.split_with_offsets(tf.constant(["Qui vécut? "]))
+    >>> tokens.to_list()[0][1].decode(), starts.to_list(), ends.to_list()
+    ('vécut', [[0, 4, 10]], [[3, 10, 11]])
+    """
+
+    def __init__(
+        self,
+        vocabulary: Sequence[str],
+        cleaning: str = "pieces",
+        unknown_ids: int = 1,
+        text_version: int = TEXT_VERSION,
+    ) -> None:
+        super().__init__(vocabulary, unknown_ids)
+        if cleaning not in SPAN_CLEANINGS:
+            raise ValueError(
+                f"cleaning must be one of {', '.join(SPAN_CLEANINGS)}; got {cleaning!r}"
+            )
+        self.cleaning = cleaning
+        self.text_version = text_version
+
+    def split_with_offsets(
+        self, strings: tf.Tensor
+    ) -> tuple[tf.RaggedTensor, tf.RaggedTensor, tf.RaggedTensor]:
+        """Split strings (B,) into words, starts and ends, each ragged (B, words).
+
+        Starts and ends are int64 byte positions. A word is `string[start:end]`, in lower case for
+        "pieces", or the ASCII apostrophe where the string has another one.
+        """
+        piece = PIECE if self.text_version == 1 else f"{PIECE}|{APOSTROPHES}"
+        tokens, starts, ends = tensorflow_text.regex_split_with_offsets(
+            strings, f"{SPACE}+|{piece}", piece
+        )
+        words = apostrophes(tokens.flat_values, self.text_version)
+        if self.cleaning == "pieces":
+            words = tf.strings.lower(words, encoding="utf-8")
+        return tokens.with_flat_values(words), starts, ends
+
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Split strings (B,) into words, ragged strings (B, words)."""
+        return self.split_with_offsets(strings)[0]
+
+
+class SubwordTokenizer(VocabularyTokenizer):
+    """WordPiece: lower-cased words and punctuation are cut greedily into the longest known pieces.
+
+    Accents are removed. A piece inside a word begins with "##". A word that cannot be cut into
+    known pieces is unknown as a whole.
+
+    Args:
+        vocabulary: the pieces by id; see `VocabularyTokenizer` and `learn_subwords`.
+        text_version: version of the text processing; 1 for runs that record none.
+
+    >>> tokenizer = SubwordTokenizer(["[PAD]", "[UNK]", "un", "##seen", "!"])
+    >>> tokenizer.tokenize(tf.constant(["Unseen!", "\u00e9t\u00e9"])).numpy().tolist()
+    [[2, 3, 4], [1, 0, 0]]
+
+    Source: tensorflow-text's `FastBertTokenizer`; Schuster and Nakajima 2012.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], text_version: int = TEXT_VERSION) -> None:
+        super().__init__(vocabulary)
+        self.text_version = text_version
+        self._pieces = tensorflow_text.FastBertTokenizer(
+            vocab=self.vocabulary,
+            token_out_type=tf.string,
+            unknown_token=self.UNKNOWN,
+            lower_case_nfd_strip_accents=True,
+        )
+
+    @property
+    def resources(self) -> list[Any]:
+        """The WordPiece splitter and the table of the pieces' ids."""
+        return [self._pieces, *super().resources]
+
+    def split(self, strings: tf.Tensor) -> tf.RaggedTensor:
+        """Split strings (B,) into pieces, ragged strings (B, pieces)."""
+        return self._pieces.tokenize(apostrophes(strings, self.text_version))

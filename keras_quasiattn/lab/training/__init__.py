@@ -1,0 +1,33 @@
+"""Training of a task in a run folder: strategies, precision, checkpoints and resuming."""
+
+from typing import TYPE_CHECKING, Any
+
+from keras_quasiattn.extras import lazy_attributes
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
+    from keras_quasiattn.lab.training.finishing import finish
+    from keras_quasiattn.lab.training.result import append_result, result_row
+    from keras_quasiattn.lab.training.run_folder import RunFolder
+    from keras_quasiattn.lab.training.trainer import train
+
+__all__ = ["AttentionSummaries", "RunFolder", "append_result", "finish", "result_row", "train"]
+_needing_tasks = lazy_attributes(
+    __name__,
+    {
+        "RunFolder": "run_folder",
+        "append_result": "result",
+        "finish": "finishing",
+        "result_row": "result",
+        "train": "trainer",
+    },
+    extra="tasks",
+)
+_needing_tensorboard = lazy_attributes(
+    __name__, {"AttentionSummaries": "attention_summaries"}, extra="report,tensorflow"
+)
+
+
+def __getattr__(name: str) -> Any:
+    get = _needing_tensorboard if name == "AttentionSummaries" else _needing_tasks
+    return get(name)

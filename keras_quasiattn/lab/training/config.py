@@ -1,0 +1,72 @@
+"""The config of a run: what `config.json` holds, and which part of it must never change."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from keras_quasiattn._version import __version__
+from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.lab.tasks.attention_options import with_todays_names
+
+if TYPE_CHECKING:
+    from keras_quasiattn.lab.tasks import Task
+
+FORMAT: Final = 1
+CONFIG: Final = "config.json"
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """The config of the run in a folder, read without Keras.
+
+    Raises:
+        UserError: the folder is missing, holds no run or a damaged one, or has a newer format.
+    """
+    if not path.is_dir():
+        state = "is not a folder" if path.exists() else "does not exist"
+        raise UserError(f"{path} {state}: name the folder of a training run")
+    file = path / CONFIG
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise UserError(f"{path} is not a run folder: it has no {CONFIG}") from None
+    except OSError as error:
+        raise FileError(f"cannot read {file}: {error.strerror}") from error
+    except (ValueError, RecursionError):
+        config = None
+    written = config.get("format") if isinstance(config, dict) else None
+    if isinstance(written, int) and written > FORMAT:
+        raise UserError(
+            f"{path} has format {written} and this version ({__version__}) "
+            f"reads up to {FORMAT}: use a newer keras_quasiattn"
+        )
+    if not isinstance(config, dict) or not isinstance(written, int) or not is_complete(config):
+        raise UserError(f"{file} is damaged: it is not the config of a training run")
+    task_config = config["task_config"]
+    task_config["options"] = with_todays_names(task_config["options"])
+    return config
+
+
+def identity(task: "Task", options: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of the config that must be the same at every start of a run."""
+    return {"task": task.name, "task_config": task.config(), "options": dict(options)}
+
+
+def is_complete(config: Mapping[str, Any]) -> bool:
+    """Whether a config that was read from a file has the entries that `RunFolder.create` writes."""
+    task_config, options = config.get("task_config"), config.get("options")
+    return (
+        all(isinstance(config.get(name), str) for name in ("task", "command"))
+        and isinstance(config.get("versions"), dict)
+        and isinstance(options, dict)
+        and isinstance(task_config, dict)
+        and isinstance(task_config.get("options"), dict)
+        and task_config.keys() >= {"preset", "model", "seed"}
+    )
+
+
+def flat(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Flatten `identity` to one dictionary, with the option names that a user sets."""
+    task_config = config["task_config"]
+    named = {name: value for name, value in task_config.items() if name != "options"}
+    return {"task": config["task"], **named, **task_config["options"], **config["options"]}

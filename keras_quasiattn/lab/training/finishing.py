@@ -1,0 +1,170 @@
+"""The end of a run: its finished model, and more or fewer steps for a run that exists."""
+
+from pathlib import Path
+from typing import Any
+
+import keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training.averaging import average
+from keras_quasiattn.lab.training.checkpoints import Checkpoints, assign
+from keras_quasiattn.lab.training.precision import dtype_policy
+from keras_quasiattn.lab.training.progress import Progress
+from keras_quasiattn.lab.training.run_folder import LENGTH, RunFolder
+from keras_quasiattn.lab.training.selection import Rows, selected_step
+from keras_quasiattn.manifest import MANIFEST
+
+# In the config of a run that `finish` ended: the step that it had reached.
+_ENDED = "ended_at_step"
+# In the config of a run whose number of steps was changed: what it was, and until which step.
+_EARLIER = "earlier_steps"
+
+
+def finish(path: str | Path, data_dir: str | Path = "data", *, progress: bool = True) -> RunFolder:
+    """End a run before its last step: its best checkpoint so far becomes the finished model.
+
+    The same `train` call as before still continues the run, from its last checkpoint.
+
+    Args:
+        path: the run folder.
+        data_dir: where the run's data are.
+        progress: whether to print status messages.
+
+    Returns:
+        The folder of the finished run.
+
+    Raises:
+        UserError: the folder holds no run, or one without a checkpoint, or is in use.
+
+    ```python
+    finish("runs/mlu-coda").load_model()
+    ```
+    """
+    folder = RunFolder.open(path)
+    with (
+        Progress(progress) as shown,
+        RunFolder.lock(path),
+        dtype_policy(folder.config["options"]["policy"]),
+        shown.busy("measuring the finished model"),
+    ):
+        if folder.finished:
+            shown.say(f"{path} is finished already")
+            return folder
+        task = folder.task(data_dir)
+        checkpoints = Checkpoints(folder.checkpoints, keep=1)
+        last, _ = checkpoints.last_readable()
+        rows = [row for row in folder.history() if row["step"] <= last]
+        if not rows:
+            raise UserError(f"{path} has no checkpoint yet, so there is nothing to make a model of")
+        task.prepare()
+        folder.write_assets(task)
+        folder.write_history(rows)
+        folder.write_config({**folder.config, _ENDED: last})
+        model = task.build_model()
+        compile_for(task, model)
+        save_finished(task, model, checkpoints, rows, folder, shown)
+        settings = task.training_settings
+        step = selected_step(rows, settings)
+        shown.say(f"{path}: ended at step {last} of {settings.steps}; the model is that of {step}")
+    return folder
+
+
+def compile_for(task: Task, model: keras.Model, **options: Any) -> None:
+    """Compile a model with the loss and the metrics of its task."""
+    metrics = "weighted_metrics" if task.weighted_metrics else "metrics"
+    model.compile(loss=task.loss(), **{metrics: task.metrics()}, **options)
+
+
+def save_finished(
+    task: Task,
+    model: keras.Model,
+    checkpoints: Checkpoints,
+    rows: Rows,
+    folder: RunFolder,
+    shown: Progress,
+    *,
+    writes: bool = True,
+) -> None:
+    """Measure and save the selected or averaged weights.
+
+    The model file is written last, since it marks the run as finished.
+
+    Args:
+        task: the prepared task of the run.
+        model: the compiled model, which gets the weights.
+        checkpoints: the checkpoints of the run.
+        rows: the history.
+        folder: the run.
+        shown: says what the task doubts about the figures.
+        writes: whether this process writes; of several workers, only one does.
+    """
+    settings = task.training_settings
+    selected = selected_step(rows, settings)
+    steps = [row["step"] for row in reversed(rows) if row["step"] <= selected]
+    weights = average(checkpoints, steps[: settings.average_checkpoints])
+    state, source = checkpoints.read(selected, "state"), checkpoints.file(selected)
+    assign(model.trainable_variables, weights, source)
+    assign(model.non_trainable_variables, state, source)
+    figures = model.evaluate(task.validation_data(), return_dict=True, verbose=0)
+    if not writes:
+        return
+    figures = {name: float(value) for name, value in figures.items()}
+    if shown.shown:
+        with shown.busy("measuring simple methods"):
+            baselines = task.measure_baselines("validation")
+        for line in task.doubts(figures, baselines, "validation"):
+            shown.say(line)
+    folder.write_metrics("validation", figures)
+    # A new model: the trained one would save its optimizer, loss and strategy with it.
+    finished = task.build_model()
+    assign(finished.trainable_variables, weights, source)
+    assign(finished.non_trainable_variables, state, source)
+    folder.save_model(finished, task)
+
+
+def is_final(folder: RunFolder, task: Task) -> bool:
+    """Whether nothing is to be trained: the run is finished after the steps that are asked for."""
+    same = folder.steps is None or folder.length == _asked(task)
+    return folder.finished and _ENDED not in folder.config and same
+
+
+def _asked(task: Task) -> dict[str, int | None]:
+    """How long the run is to be now, as `RunFolder.length`."""
+    options = task.options.options()
+    return {name: options[name] for name in LENGTH}
+
+
+def reopen(folder: RunFolder, task: Task) -> None:
+    """Let a run go on to the number of steps that is asked for now.
+
+    The checkpoint of the finished model stays, so `finish` can make it again.
+
+    Raises:
+        UserError: the run has trained more steps than that, or a finished one has other data now.
+    """
+    asked, training = _asked(task), task.options.training
+    reached = max((row["step"] for row in folder.history()), default=0)
+    if asked != folder.length and training.passes is None and training.steps < reached:
+        raise UserError(
+            f"training.steps is {training.steps}, but {folder.path} has trained {reached}: "
+            f"it must be at least that, or end the run with: quasiattn finish {folder.path}"
+        )
+    if folder.finished:
+        # What fails has to fail while there is a model.
+        task.prepare()
+        folder.write_assets(task)
+        # First the model: a run with a model and another config would be damaged.
+        for name in (folder.model_file.name, MANIFEST, "metrics.json"):
+            (folder.path / name).unlink(missing_ok=True)
+    config: dict[str, Any] = {
+        name: value for name, value in folder.config.items() if name != _ENDED
+    }
+    if folder.length != asked:
+        earlier = {"steps": folder.steps, "until_step": reached}
+        task_config = config["task_config"]
+        options = {**task_config["options"], **asked}
+        config[_EARLIER] = [*config.get(_EARLIER, []), earlier]
+        config["task_config"] = {**task_config, "options": options}
+    if config != folder.config:
+        folder.write_config(config)

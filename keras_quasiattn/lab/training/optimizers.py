@@ -1,0 +1,95 @@
+"""The optimizer of a run: Tensor2Tensor's Adam, or the caller's."""
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks.settings import TrainingSettings
+from keras_quasiattn.lab.training.replicas import ReplicaAdam
+from keras_quasiattn.lab.training.schedules import WarmupSchedule
+
+MakeOptimizer = Callable[
+    [keras.optimizers.schedules.LearningRateSchedule], keras.optimizers.Optimizer
+]
+
+
+def made_optimizer(
+    settings: TrainingSettings,
+    optimizer: keras.optimizers.Optimizer | MakeOptimizer | None,
+    replicas: int,
+) -> keras.optimizers.Optimizer:
+    """A new optimizer, without variables for a model yet.
+
+    Args:
+        settings: the task's training settings.
+        optimizer: as for `train`.
+        replicas: how many share a batch.
+
+    Raises:
+        UserError: it is no optimizer, scales losses by itself, does not clip although the settings
+            say so, or clips although several replicas share its batches.
+    """
+    schedule = WarmupSchedule.from_settings(settings)
+    if optimizer is None:
+        return (ReplicaAdam if replicas > 1 else keras.optimizers.Adam)(
+            schedule,
+            beta_1=0.9,
+            beta_2=settings.beta_2,
+            epsilon=settings.epsilon,
+            global_clipnorm=settings.clip_norm,
+        )
+    if isinstance(optimizer, keras.optimizers.Optimizer):
+        made = type(optimizer).from_config(optimizer.get_config())
+    else:
+        made = optimizer(schedule) if callable(optimizer) else optimizer
+    if not isinstance(made, keras.optimizers.Optimizer):
+        raise UserError(
+            "optimizer must be a Keras optimizer, or a function from a learning rate schedule to "
+            f"one: got {made!r}"
+        )
+    if isinstance(made, keras.optimizers.LossScaleOptimizer):
+        raise UserError(
+            "optimizer is a LossScaleOptimizer: give the optimizer inside it, "
+            "because policy='mixed_float16' adds loss scaling"
+        )
+    if settings.clip_norm not in (None, made.global_clipnorm):
+        raise UserError(
+            f"training.clip_norm is {settings.clip_norm}, but the optimizer that was given has "
+            f"global_clipnorm={made.global_clipnorm}: set both to the same, or clip_norm to none"
+        )
+    clips = made.clipnorm or made.global_clipnorm or made.clipvalue
+    if replicas > 1 and clips and not isinstance(made, ReplicaAdam):
+        raise UserError(
+            f"optimizer clips gradients, but Keras' {type(made).__name__} would clip the part of "
+            "each replica: give none, and set training.clip_norm"
+        )
+    return made
+
+
+def described(
+    settings: TrainingSettings,
+    optimizer: keras.optimizers.Optimizer | MakeOptimizer | None,
+    callbacks: Sequence[keras.callbacks.Callback],
+    replicas: int,
+) -> dict[str, Any]:
+    """What the run folder records: nothing for the defaults, so that older runs can be resumed.
+
+    Raises:
+        UserError: see `made_optimizer`; or a callback is none.
+    """
+    found: dict[str, Any] = {}
+    for one in callbacks:
+        if not isinstance(one, keras.callbacks.Callback):
+            raise UserError(f"callbacks must hold Keras callbacks: got {one!r}")
+    if callbacks:
+        found["callbacks"] = [type(one).__name__ for one in callbacks]
+    if optimizer is not None:
+        made = made_optimizer(settings, optimizer, replicas)
+        found["optimizer"] = type(made).__name__
+        for name, value in made.get_config().items():
+            if name != "name":
+                found[f"optimizer.{name}"] = json.loads(json.dumps(value, default=float))
+    return found

@@ -1,0 +1,112 @@
+"""The callbacks for the end of every checkpoint period: the figures, and the saved run."""
+
+import math
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import keras
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import TrainingSettings
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.curves import Curves
+from keras_quasiattn.lab.training.run_folder import RunFolder
+from keras_quasiattn.lab.training.selection import is_over, selected_step
+
+
+class OnlyMeasured(keras.callbacks.Callback):
+    """Removes figures of training that the metrics do not measure, for all callbacks after it.
+
+    Args:
+        unmeasured: names of the metrics.
+    """
+
+    def __init__(self, unmeasured: Iterable[str]) -> None:
+        super().__init__()
+        self.unmeasured = tuple(unmeasured)
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Remove them in place: Keras gives the same dictionary to all callbacks."""
+        for name in self.unmeasured:
+            (logs or {}).pop(name, None)
+
+
+class PeriodEnd(keras.callbacks.Callback):
+    """Writes the history, then the checkpoint, then the curves at the end of each Keras epoch.
+
+    The checkpoint decides what is done: the next start drops rows of the history beyond it, since a
+    kill undid their period. So nothing is lost or duplicated, wherever between the writes the
+    process ends.
+
+    Args:
+        folder: the run folder.
+        checkpoints: the run's checkpoints.
+        start: the step that training starts or resumes from.
+        settings: the task's settings, with the steps per period, `select` and `patience`.
+        writes: whether this process writes the files; of several workers, only one does.
+
+    Raises:
+        UserError: the loss is no longer finite (the last checkpoint stays), or a file cannot be
+            written.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder,
+        checkpoints: Checkpoints,
+        start: int,
+        settings: TrainingSettings,
+        writes: bool = True,
+    ) -> None:
+        super().__init__()
+        self.folder = folder
+        self.checkpoints = checkpoints
+        self.settings = settings
+        self.writes = writes
+        self.rows = [row for row in folder.history() if row["step"] <= start]
+
+    def on_train_begin(self, logs: dict[str, Any] | None = None) -> None:
+        """Write the curves of the history so far."""
+        self.curves = Curves(self.folder.tensorboard, self.rows) if self.writes else None
+
+    def on_epoch_begin(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Start the period's timer."""
+        self.started = time.monotonic()
+        before = epoch * self.settings.checkpoint_every
+        self._last_batch = min(self.settings.steps - before, self.settings.checkpoint_every) - 1
+
+    # Not the end of a batch: Keras would wait for the values of every step.
+    def on_train_batch_begin(self, batch: int, logs: dict[str, Any] | None = None) -> None:
+        """End the last period with this batch if it is shorter than the others."""
+        if batch == self._last_batch and batch + 1 < self.settings.checkpoint_every:
+            self.model.stop_training = True
+
+    def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
+        """Save the period's figures and the training state."""
+        step = min((epoch + 1) * self.settings.checkpoint_every, self.settings.steps)
+        row: dict[str, Any] = {
+            "step": step,
+            **{name: float(value) for name, value in (logs or {}).items()},
+        }
+        if not math.isfinite(row["loss"]):
+            raise UserError(
+                f"the loss is {row['loss']} in the period up to step {step}: "
+                f"train in a new folder with a lower training.learning_rate or the policy float32"
+            )
+        row["learning_rate"] = float(self.model.optimizer.learning_rate)
+        row["seconds"] = round(time.monotonic() - self.started, 3)
+        self.rows.append(row)
+        if self.curves is not None:
+            self.folder.write_history(self.rows)
+            selected = selected_step(self.rows, self.settings)
+            since = epoch * self.settings.checkpoint_every
+            self.checkpoints.save(step, self.model, self.model.optimizer, selected, since)
+            self.curves.add(row)
+        if is_over(self.rows, self.settings):  # another callback may have stopped it already
+            self.model.stop_training = True
+
+    def on_train_end(self, logs: dict[str, Any] | None = None) -> None:
+        """Close the curves."""
+        if self.curves is not None:
+            self.curves.close()

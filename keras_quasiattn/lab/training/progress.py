@@ -1,0 +1,184 @@
+"""What a person sees while a run trains: periods, steps a second and the time that is left."""
+
+import contextlib
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, TextIO
+
+import keras
+
+from keras_quasiattn.lab.tasks.settings import TrainingSettings
+
+_SILENCE = 15.0  # seconds without a line until one says what takes so long
+_EVERY = {True: 0.5, False: 10.0}  # seconds between two reports on the steps; on a terminal, or not
+_CLEAR = "\r\x1b[K"
+
+
+class Progress:
+    """Lines on what happens, and a line now and then on what takes long.
+
+    On a terminal, the report on the steps is one line that changes in place.
+
+    Args:
+        shown: whether to write anything.
+        stream: where to; default standard output.
+        silence: seconds without a line until one says what takes so long; default 15.
+
+    ```python
+    with Progress(True) as progress, progress.busy("measuring"):
+        model.evaluate(data)
+    ```
+    """
+
+    def __init__(
+        self, shown: bool, stream: TextIO | None = None, silence: float | None = None
+    ) -> None:
+        self.shown = shown
+        self._silence = _SILENCE if silence is None else silence
+        self._stream = stream or sys.stdout
+        self.terminal = shown and self._stream.isatty()
+        self._lock = threading.Lock()
+        self._busy: list[tuple[str, float]] = []
+        self._in_place = False
+        self._last = time.monotonic()
+        self._over = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> "Progress":
+        if self.shown:
+            self._watcher.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._over.set()
+        if self._watcher.is_alive():
+            self._watcher.join()
+        if self._in_place:
+            self._write("\n", False)
+
+    def say(self, line: str) -> None:
+        """Write a line."""
+        self._write(f"{_CLEAR if self._in_place else ''}{line}\n", False)
+
+    def replace(self, line: str) -> None:
+        """Write a line that the next one replaces, on a terminal; elsewhere as `say`."""
+        if self.terminal:
+            self._write(f"{_CLEAR}{line}", True)
+        else:
+            self.say(line)
+
+    @contextlib.contextmanager
+    def busy(self, what: str) -> Iterator[None]:
+        """Name what the body does, for the line that is written if it takes long."""
+        self._busy.append((what, time.monotonic()))
+        try:
+            yield
+        finally:
+            self._busy.pop()
+
+    def _write(self, text: str, in_place: bool) -> None:
+        if not self.shown:
+            return
+        with self._lock:
+            self._stream.write(text)
+            self._stream.flush()
+            self._in_place = in_place
+            self._last = time.monotonic()
+
+    def _watch(self) -> None:
+        while not self._over.wait(min(self._silence / 5, 1.0)):
+            busy = self._busy[-1:]
+            for what, since in busy if time.monotonic() - self._last >= self._silence else ():
+                self.replace(f"{what}: {duration(time.monotonic() - since)} so far")
+
+
+class StepProgress(keras.callbacks.Callback):
+    """Reports on the steps of a run: the period, steps a second, and the time left.
+
+    Args:
+        progress: where to.
+        settings: the task's settings.
+        start: the step that training begins or continues from.
+    """
+
+    def __init__(self, progress: Progress, settings: TrainingSettings, start: int) -> None:
+        super().__init__()
+        self._progress = progress
+        self._settings = settings
+        self._start = start
+        self._most = "" if settings.patience is None else "at most "
+        # Time and step of the first report: what comes before the first step's end is compilation.
+        self._began: tuple[float, int] | None = None
+        self._busy = contextlib.ExitStack()
+
+    def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Say that the first step takes longer than the others."""
+        self._is_busy("compiling the first step")
+
+    def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Note where the period begins."""
+        self._period = epoch + 1
+        self._first = epoch * self._settings.checkpoint_every
+        self._period_began = time.monotonic()
+        self._reported = self._period_began
+
+    # Not the end of a batch: Keras would wait for the values of every step.
+    def on_train_batch_begin(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Report now and then."""
+        now, done = time.monotonic(), self._first + batch
+        if self._began is None:
+            if done == self._start:
+                return
+            self._began = (now, done)
+        self._is_busy(f"training, step {done:,}")
+        if now - self._reported >= _EVERY[self._progress.terminal]:
+            self._reported = now
+            self._progress.replace(f"{self._place(done)}{self._speed(now, done)}")
+
+    def on_test_begin(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Say that the validation takes time."""
+        self._trained = time.monotonic()
+        self._is_busy("validating")
+
+    def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
+        """Write the figures of the period."""
+        done = min(self._first + self._settings.checkpoint_every, self._settings.steps)
+        figures = ", ".join(f"{name} {value:.4g}" for name, value in (logs or {}).items())
+        now = time.monotonic()
+        self._progress.say(f"{self._place(done)}: {figures}{self._speed(now, done)}")
+        self._is_busy("training")
+
+    def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
+        """End the reports."""
+        self._busy.close()
+
+    def _is_busy(self, what: str) -> None:
+        self._busy.close()
+        self._busy.enter_context(self._progress.busy(what))
+
+    def _place(self, done: int) -> str:
+        periods, steps = self._settings.periods, self._settings.steps
+        most = self._most
+        return f"period {self._period} of {most}{periods}, step {done:,} of {most}{steps:,}"
+
+    def _speed(self, now: float, done: int) -> str:
+        """Steps a second, validation included, and the time left at this speed."""
+        if self._began is None or done <= self._began[1] or now <= self._began[0]:
+            return ""
+        rate = (done - self._began[1]) / (now - self._began[0])
+        left = duration((self._settings.steps - done) / rate)
+        return f"; {rate:.3g} steps a second, {self._most}{left} left"
+
+
+def duration(seconds: float) -> str:
+    """A duration in words.
+
+    >>> duration(7.4), duration(192), duration(7500)
+    ('7 s', '3 min 12 s', '2 h 5 min')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,358 @@
+"""The run folder: training writes it, and everything after training reads it."""
+
+import contextlib
+import json
+import shlex
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_quasiattn._version import __version__
+from keras_quasiattn.errors import FileError, UserError
+from keras_quasiattn.files import (
+    atomic_file,
+    is_stale,
+    is_temporary,
+    locked,
+    rewrite,
+    write_json,
+)
+from keras_quasiattn.lab import tasks
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training.config import CONFIG, FORMAT, flat, identity, read_config
+from keras_quasiattn.manifest import MANIFEST, check_hashes, hashes
+
+LOCK = ".lock"
+
+# The options that may change in a run that exists.
+LENGTH = ("training.steps", "training.passes")
+
+
+class RunFolder:
+    """A training run on disk, made by `create` or `open`.
+
+    ```
+    config.json       format, versions, task with all its options, precision, strategy, command line
+    history.jsonl     one row per checkpoint period: step, losses, metrics, learning rate, seconds
+    attention.jsonl   one row per period: histograms of the attention matrices, α, β, temperatures
+    checkpoints/      the last checkpoints, each with the whole training state
+    tensorboard/      the history as curves
+    manifest.json     hashes of the files that belong together
+    metrics.json      figures of the finished model, by split
+    vocabulary.txt …  what the task learned from its data and needs for its answers
+    model.keras       the finished model (averaged, not compiled); written last
+    ```
+
+    Every file except TensorBoard's is written atomically.
+
+    ```python
+    folder = RunFolder.open("runs/mlu", finished=True)
+    task = folder.task("data")
+    task.predict(folder.load_model(), [task.example])
+    ```
+    """
+
+    def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
+        self.path = path
+        self.config = config
+
+    @classmethod
+    def prepare_empty(cls, path: str | Path) -> None:
+        """Create the folder of a new run, or check that the existing folder is empty.
+
+        Raises:
+            UserError: the folder is not empty or cannot be written.
+        """
+        path = Path(path)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            names = (entry.name for entry in path.iterdir() if not is_temporary(entry))
+            found = sorted(name for name in names if name != LOCK)
+        except OSError as error:
+            raise FileError(f"cannot create the run folder {path}: {error.strerror}") from error
+        if CONFIG in found:
+            raise UserError(f"{path} already holds a run: name a new folder")
+        if found:
+            raise UserError(
+                f"{path} holds other files (such as {found[0]}) but no run: name a new folder"
+            )
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        task: Task,
+        *,
+        options: Mapping[str, Any],
+        command: Sequence[str] = (),
+    ) -> "RunFolder":
+        """Start a run in a new or empty folder.
+
+        Args:
+            path: the folder; missing parents are created.
+            task: the task that will be trained.
+            options: the trainer's options besides the task; JSON-serializable.
+            command: the command line that started the run, for the record.
+
+        Raises:
+            UserError: the folder is not empty or cannot be written.
+        """
+        path = Path(path)
+        cls.prepare_empty(path)
+        config = {
+            "format": FORMAT,
+            "versions": {
+                "keras_quasiattn": __version__,
+                "keras": keras.__version__,
+                "tensorflow": tf.__version__,
+            },
+            **identity(task, options),
+            "data": task.describe_data(),
+            "command": shlex.join(command),
+        }
+        write_json(path / CONFIG, config)
+        return cls(path, config)
+
+    @classmethod
+    def open(cls, path: str | Path, *, finished: bool = False) -> "RunFolder":
+        """Open the run in a folder.
+
+        Args:
+            path: the folder.
+            finished: whether the run must be finished, so that `load_model` works.
+
+        Raises:
+            UserError: the folder is missing, holds no run or a damaged one, has a newer format, or
+                is not finished although it must be.
+        """
+        path = Path(path)
+        folder = cls(path, read_config(path))
+        if finished:
+            folder.require_finished()
+        return folder
+
+    @classmethod
+    def exists(cls, path: str | Path) -> bool:
+        """Whether the folder holds a run."""
+        return (Path(path) / CONFIG).exists()
+
+    @property
+    def finished(self) -> bool:
+        """Whether the finished model has been written."""
+        return self.model_file.exists()
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What every record of figures must say about the run's data: `data`, or nothing."""
+        return {"data": self.config["data"]} if self.config.get("data") else {}
+
+    @property
+    def model_file(self) -> Path:
+        """Path of the finished model."""
+        return self.path / "model.keras"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Folder of the TensorBoard curves."""
+        return self.path / "tensorboard"
+
+    def require_finished(self) -> None:
+        """Check that the run is finished.
+
+        Raises:
+            UserError: it is not; the message says how many steps are done.
+        """
+        if not self.finished:
+            step = max((row["step"] for row in self.history()), default=0)
+            passes = self.length["training.passes"]
+            end = f"{passes} passes" if passes else self.steps or "unknown"
+            raise UserError(
+                f"{self.path} is not finished (step {step} of {end}): "
+                f"run the train command again to continue, or end it: quasiattn finish {self.path}"
+            )
+
+    def require_same(self, task: Task, options: Mapping[str, Any]) -> None:
+        """Check that the run was started with this task and these options, except for the steps.
+
+        Raises:
+            UserError: it was not; the message names every value that differs.
+        """
+        # A run that was started before an option existed has its default.
+        defaults = task.presets[task.preset].for_model(task.model).options()
+        begun = {**json.loads(json.dumps(defaults)), **flat(self.config)}
+        asked = flat(json.loads(json.dumps(identity(task, options))))
+        differences = [
+            f"{name} {begun.get(name)!r}, not {asked.get(name)!r}"
+            for name in sorted(begun.keys() | asked.keys())
+            if begun.get(name) != asked.get(name) and name not in LENGTH
+        ]
+        if differences:
+            raise UserError(
+                f"{self.path} was started with {'; '.join(differences)}: "
+                f"use the same options or a new folder"
+            )
+
+    @property
+    def steps(self) -> int | None:
+        """The number of updates that the run was last asked for."""
+        return self.config["task_config"]["options"].get("training.steps")
+
+    @property
+    def length(self) -> dict[str, int | None]:
+        """How long the run was last asked to be, in steps and passes."""
+        options = self.config["task_config"]["options"]
+        return {name: options.get(name) for name in LENGTH}
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Replace the config."""
+        write_json(self.path / CONFIG, config)
+        self.config = config
+
+    def task(self, data_dir: str | Path) -> Task:
+        """Rebuild the trained task from the config and the files that it saved.
+
+        Args:
+            data_dir: where the task's data are on this machine.
+
+        Raises:
+            UserError: this version does not know the task or one of its options, or a file is
+                damaged.
+        """
+        task = tasks.get(self.config["task"])
+        try:
+            made = task.from_config(self.config["task_config"], data_dir)
+        except (KeyError, TypeError) as error:
+            raise UserError(
+                f"{self.path / CONFIG} is damaged: its task entry is incomplete"
+            ) from error
+        if self.finished:
+            check_hashes(self.path / MANIFEST, self.path, without=[self.model_file.name])
+        made.read_assets(self.path)
+        return made
+
+    def write_assets(self, task: Task) -> None:
+        """Write the `assets()` of a prepared task (what it learned from its data), one file each.
+
+        Raises:
+            UserError: the run was started with other data, or the folder cannot be written.
+        """
+        for name, content in task.assets().items():
+            file = self.path / name
+            if not file.exists():
+                with atomic_file(file) as temporary:
+                    temporary.write_bytes(content)
+            elif file.read_bytes() != content:
+                raise UserError(
+                    f"{file} does not match the data in {task.data_dir}: "
+                    f"train in a new folder or restore the data that the run was started with"
+                )
+
+    def history(self) -> list[dict[str, Any]]:
+        """The history: one row per checkpoint period so far."""
+        file = self.path / "history.jsonl"
+        if not file.exists():
+            return []
+        try:
+            rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError, RecursionError):
+            raise UserError(f"{file} is damaged: its lines are not JSON") from None
+        for number, row in enumerate(rows, 1):
+            known = isinstance(row, dict) and isinstance(row.get("step"), int)
+            if not known or any(type(value) not in (int, float) for value in row.values()):
+                raise UserError(f"{file} is damaged: line {number} must hold numbers and a step")
+        return rows
+
+    def write_history(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the history by these rows."""
+        with atomic_file(self.path / "history.jsonl") as temporary:
+            temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def manifest(self) -> dict[str, str]:
+        """The hashes of the finished model and of what belongs to it; empty before."""
+        file = self.path / MANIFEST
+        return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+
+    def metrics(self) -> dict[str, dict[str, Any]]:
+        """Figures of the finished model, by split."""
+        file = self.path / "metrics.json"
+        if not file.exists():
+            return {}
+        try:
+            # The file is empty while another process is about to write it for the first time.
+            figures = json.loads(file.read_text(encoding="utf-8") or "{}")
+        except (OSError, ValueError, RecursionError):
+            raise UserError(f"{file} is damaged: it is not JSON") from None
+        if not isinstance(figures, dict) or not all(
+            isinstance(one, dict) for one in figures.values()
+        ):
+            raise UserError(f"{file} is damaged: expected an object of metrics for each split")
+        return figures
+
+    def write_metrics(self, split: str, figures: Mapping[str, Any]) -> None:
+        """Add or replace the figures of one split."""
+
+        def changed(_: str) -> str:
+            return json.dumps({**self.metrics(), split: dict(figures)}, indent=2) + "\n"
+
+        rewrite(self.path / "metrics.json", changed)
+
+    def load_model(self, task: Task | None = None) -> keras.Model:
+        """Load the finished model, not compiled.
+
+        Args:
+            task: the run's task, if `task()` has rebuilt it already.
+
+        Raises:
+            UserError: the run is not finished, or a file is damaged or not the one in the manifest.
+        """
+        self.require_finished()
+        task = task or self.task("")  # also registers the classes that the file names
+        check_hashes(self.path / MANIFEST, self.path)
+        try:
+            model = keras.saving.load_model(self.model_file, compile=False)
+        except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+            reason = str(error).splitlines()[0]
+            raise UserError(f"{self.model_file} does not load: {reason}") from error
+        task.check_model(model)
+        return model
+
+    def save_model(self, model: keras.Model, task: Task) -> None:
+        """Write the manifest and then the finished model, which marks the run as finished."""
+        with atomic_file(self.model_file) as temporary:
+            keras.saving.save_model(model, temporary)
+            files = {name: self.path / name for name in (CONFIG, *task.assets())}
+            write_json(self.path / MANIFEST, hashes({**files, self.model_file.name: temporary}))
+
+    @classmethod
+    @contextlib.contextmanager
+    def lock(cls, path: str | Path) -> Iterator[None]:
+        """Lock the folder while a process trains there, and remove what killed processes left.
+
+        The lock ends with the body, or with the process that holds it, even if that is killed.
+
+        Raises:
+            UserError: another process is training there, or the folder cannot be written.
+        """
+        path = Path(path)
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(locked(path / LOCK, wait=False))
+                for entry in (*path.glob("*"), *path.glob("checkpoints/*")):
+                    if is_stale(entry):
+                        entry.unlink()
+            except BlockingIOError:
+                raise UserError(
+                    f"another process is training in {path}: wait for it or stop it"
+                ) from None
+            except OSError as error:
+                raise FileError(f"cannot write {path}: {error.strerror}") from error
+            yield

@@ -1,0 +1,87 @@
+"""Which checkpoint becomes the finished model, and when training may stop early."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.lab.tasks import Task, TrainingSettings
+
+_SMALLEST = ("loss", "perplexity")
+Rows = Sequence[Mapping[str, Any]]
+
+
+def judged_by(settings: TrainingSettings) -> tuple[str, str]:
+    """The validation figure that ranks checkpoints and runs, and whether "min" or "max" wins.
+
+    With `select="last"` the figure is the loss.
+    """
+    name = "loss" if settings.select == "last" else settings.select
+    return name, "min" if name in _SMALLEST else "max"
+
+
+def check_selection(task: Task) -> None:
+    """Check that `training.select` names a figure that the history will contain.
+
+    Raises:
+        UserError: the task has no such figure.
+    """
+    figures = ["last", "loss", *(metric.name for metric in task.metrics())]
+    if task.options.training.select not in figures:
+        raise UserError.unknown("training.select", task.options.training.select, figures)
+
+
+def selected_step(rows: Rows, settings: TrainingSettings) -> int:
+    """The step of the checkpoint that would become the finished model after the history so far.
+
+    Of two equal figures the earlier one wins.
+
+    Args:
+        rows: the history so far, at least one row.
+        settings: `select` names a validation figure that every row has.
+
+    >>> rows = [
+    ...     {"step": 1, "val_loss": 2.0}, {"step": 2, "val_loss": 0.5}, {"step": 3, "val_loss": 0.5}
+    ... ]
+    >>> settings = TrainingSettings(
+    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1,
+    ...     select="loss",
+    ... )
+    >>> selected_step(rows, settings)
+    2
+    """
+    if settings.select == "last":
+        return rows[-1]["step"]
+    name, direction = judged_by(settings)
+    best = min if direction == "min" else max
+    return best(rows, key=lambda row: row[f"val_{name}"])["step"]
+
+
+def is_over(rows: Rows, settings: TrainingSettings) -> bool:
+    """Whether training ends with the last row: all steps are done, or patience ran out."""
+    if not rows:
+        return False
+    last = rows[-1]["step"]
+    if settings.patience is None:
+        return last >= settings.steps
+    waited = last - selected_step(rows, settings)
+    return last >= settings.steps or waited >= settings.patience * settings.checkpoint_every
+
+
+def early_end(rows: Rows, settings: TrainingSettings) -> str:
+    """A line that says why training ended before the last step, or nothing if it did not.
+
+    >>> rows = [{"step": 1, "val_loss": 0.5}, {"step": 2, "val_loss": 2.0}]
+    >>> settings = TrainingSettings(
+    ...     steps=9, batch_size=1, learning_rate=1.0, warmup_steps=0, checkpoint_every=1,
+    ...     select="loss", patience=1,
+    ... )
+    >>> early_end(rows, settings)
+    'Stopped: no better loss since update 1; update 2 of at most 9'
+    """
+    last = rows[-1]["step"] if rows else 0
+    if last >= settings.steps:
+        return ""
+    if not is_over(rows, settings):
+        return f"Stopped by a callback: update {last:,} of {settings.steps:,}"
+    best = f"no better {judged_by(settings)[0]} since update {selected_step(rows, settings):,}"
+    return f"Stopped: {best}; update {last:,} of at most {settings.steps:,}"

@@ -1,0 +1,268 @@
+"""Train a task in a run folder, from the start or from its last checkpoint."""
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from keras_quasiattn.errors import UserError
+from keras_quasiattn.files import no_empty_folder
+from keras_quasiattn.lab.data.batches import untuned
+from keras_quasiattn.lab.tasks import Task
+from keras_quasiattn.lab.training.attention_summaries import AttentionSummaries
+from keras_quasiattn.lab.training.checkpoints import Checkpoints
+from keras_quasiattn.lab.training.finishing import compile_for, is_final, reopen, save_finished
+from keras_quasiattn.lab.training.optimizers import MakeOptimizer, described, made_optimizer
+from keras_quasiattn.lab.training.period_end import OnlyMeasured, PeriodEnd
+from keras_quasiattn.lab.training.precision import dtype_policy
+from keras_quasiattn.lab.training.progress import Progress, StepProgress
+from keras_quasiattn.lab.training.replicas import (
+    ReplicaLossScaleOptimizer,
+    fit_among_workers,
+    offset_replica_seeds,
+)
+from keras_quasiattn.lab.training.run_folder import LOCK, RunFolder
+from keras_quasiattn.lab.training.selection import check_selection, early_end, is_over
+from keras_quasiattn.lab.training.strategy import make_strategy
+from keras_quasiattn.lab.training.workers import Workers
+
+_LOOKED_AT = 32  # examples on which the attention is measured
+
+
+def train(
+    task: Task,
+    path: str | Path,
+    *,
+    policy: str = "float32",
+    strategy: str = "one",
+    resume: bool = True,
+    progress: bool = True,
+    command: Sequence[str] = (),
+    callbacks: Sequence[keras.callbacks.Callback] = (),
+    optimizer: keras.optimizers.Optimizer | MakeOptimizer | None = None,
+) -> RunFolder:
+    """Train a task with `model.fit` and save the finished model in its run folder.
+
+    After an interruption of any kind, the same call resumes from the last checkpoint. On a CPU with
+    one replica, a resumed run ends with exactly the same weights, bit for bit, as an uninterrupted
+    one, provided TensorFlow uses the same number of threads (it changes the order of its sums). If
+    the run is already finished, nothing is trained. With another `training.steps`, not below the
+    last checkpoint, the run goes on to that number, and the schedule follows the new number.
+
+    The finished model has the weights of the checkpoint that `training.select` names, or the mean
+    of the trainable weights of the last checkpoints. Its loss and metrics on the validation data
+    are written to `metrics.json`.
+
+    Training sets Keras' global seed to the task's seed, and restores the global precision policy
+    when it ends.
+
+    Args:
+        task: the task to train.
+        path: the run folder: new, empty, or of a run that was started with the same arguments.
+        policy: "float32", "mixed_float16" or "mixed_bfloat16".
+        strategy: "one", "mirrored" or "multi-worker"; see `strategy.make_strategy`. With several
+            workers, each one makes this call with the same arguments and a run folder that all of
+            them can reach.
+        resume: whether to resume a run that the folder already holds; if False, the folder must be
+            new or empty.
+        progress: whether to say how far the run is: a line that changes in place on a terminal, and
+            elsewhere a line now and then.
+        command: the command line, which the run folder records.
+        callbacks: further Keras callbacks of the `fit`, called before those that write checkpoints.
+            A resumed run needs the same classes; what they remember is not in the checkpoints.
+        optimizer: a function that makes an optimizer from the learning rate schedule of the task's
+            settings, or an optimizer, of which only the configuration is used, its learning rate
+            included. The run folder records it. None means Adam with Tensor2Tensor's settings
+            (β₁ 0.9) with `training.beta_2`, `training.epsilon` and `training.clip_norm`.
+
+    Returns:
+        The folder of the finished run.
+
+    Raises:
+        UserError: the folder holds something else, was started with other arguments, cannot be
+            written or is in use by another process; the task's settings do not suit the strategy;
+            a callback or the optimizer is something else, or `training.clip_norm` is set beside an
+            optimizer; the loss is no longer finite; another worker was lost.
+
+    ```python
+    task = tasks.get("mlu")(preset="demo", model="coda", seed=1, data_dir="data")
+    folder = train(task, "runs/mlu-coda")
+    folder.load_model()
+    train(task, "runs/mlu-adamw", optimizer=lambda rate: keras.optimizers.AdamW(rate, beta_2=0.98))
+    ```
+    """
+    with dtype_policy(policy):
+        distribution = make_strategy(strategy, task.options.training)
+        replicas = distribution.num_replicas_in_sync
+        options = {
+            "policy": policy,
+            "strategy": strategy,
+            "replicas": replicas,
+            **described(task.options.training, optimizer, callbacks, replicas),
+        }
+        workers = Workers(distribution)
+
+        def begin() -> RunFolder:
+            if workers.is_chief:
+                held.enter_context(no_empty_folder(Path(path)))
+                held.enter_context(_training_lock(path, task))
+            if (resume or not workers.is_chief) and RunFolder.exists(path):
+                folder = RunFolder.open(path)
+                task.resume(folder.path)
+                folder.require_same(task, options)
+                if workers.is_chief and not is_final(folder, task):
+                    reopen(folder, task)
+                return folder
+            RunFolder.prepare_empty(path)
+            shown.say(f"{path}: preparing the data")
+            # The options of a run are final, so those that the data or the model reject must fail
+            # before the run is created.
+            with shown.busy("preparing the data"):
+                task.prepare()
+            for line in task.remarks() if shown.shown else ():
+                shown.say(line)
+            task.build_model()
+            check_selection(task)
+            return RunFolder.create(path, task, options=options, command=command)
+
+        with (
+            workers.lost_workers_as_user_error(),
+            Progress(progress and workers.is_chief) as shown,
+            contextlib.ExitStack() as held,
+        ):
+            folder = workers.chief_first(begin)
+            if folder.finished:
+                shown.say(f"{path} is finished: nothing to train")
+            else:
+                _fit(
+                    *(task, folder, distribution, workers, policy, shown),
+                    callbacks=callbacks,
+                    optimizer=optimizer,
+                )
+            workers.broadcast_from_chief(0)  # barrier: no worker leaves early
+    return folder
+
+
+def _training_lock(path: str | Path, task: Task) -> contextlib.AbstractContextManager[None]:
+    """Lock the run folder for training; a finished run is only cleaned up.
+
+    A process that was killed at the end of the run may have left its lock and temporary files.
+    """
+    if not RunFolder.exists(path):
+        RunFolder.prepare_empty(path)
+    elif is_final(RunFolder.open(path), task):
+        if (Path(path) / LOCK).exists():
+            # The folder may be read-only, and then stays as it is.
+            with contextlib.suppress(UserError), RunFolder.lock(path):
+                pass
+        return contextlib.nullcontext()
+    return RunFolder.lock(path)
+
+
+def _fit(
+    task: Task,
+    folder: RunFolder,
+    distribution: tf.distribute.Strategy,
+    workers: Workers,
+    policy: str,
+    shown: Progress,
+    *,
+    callbacks: Sequence[keras.callbacks.Callback],
+    optimizer: Any,
+) -> None:
+    """Resume from the last readable checkpoint, train and save the finished model."""
+
+    def prepare() -> None:
+        task.prepare()
+        folder.write_assets(task)
+
+    with shown.busy("preparing the data"):
+        workers.chief_first(prepare)
+    settings = task.training_settings
+    keras.utils.set_random_seed(task.seed)
+    with distribution.scope():
+        model = _compiled(task, policy, optimizer)
+    # At least two, so that the run survives a damaged checkpoint.
+    checkpoints = Checkpoints(folder.checkpoints, keep=max(settings.average_checkpoints, 2))
+    last, damaged = checkpoints.last_readable()
+    if last < settings.steps and last % settings.checkpoint_every:
+        # The end of a run that was shorter: its last period is trained again, as a whole.
+        last, damaged = checkpoints.last_readable(settings.checkpoint_every)
+    for file in damaged:
+        shown.say(f"{file} is damaged: continuing from the checkpoint before it")
+    start = workers.broadcast_from_chief(last)
+    if start:
+        checkpoints.restore(start, model, model.optimizer)
+        shown.say(f"{folder.path}: continuing from step {start} of {settings.steps}")
+    if distribution.num_replicas_in_sync > 1:
+        offset_replica_seeds(model, distribution)
+    if workers.several:
+        fit_among_workers(model)
+    period_end = PeriodEnd(folder, checkpoints, start, settings, writes=workers.is_chief)
+    if not is_over(period_end.rows, settings):
+        shown.say(
+            f"{folder.path}: at most {settings.steps:,} updates, validated every "
+            f"{settings.checkpoint_every:,}"
+        )
+        validation_data = untuned(task.validation_data())
+        unmeasured = [] if task.measures_training else [one.name for one in task.metrics()]
+        only_measured = OnlyMeasured(unmeasured)
+        # PeriodEnd comes after the others, so that the checkpoint has what they changed.
+        called: list[keras.callbacks.Callback] = [only_measured, *callbacks, period_end]
+        if shown.shown:
+            called.append(StepProgress(shown, settings, start))
+        if workers.is_chief:
+            examples = _middle_batch(validation_data)
+            every = settings.checkpoint_every
+            called.insert(
+                0,
+                AttentionSummaries(
+                    *(folder.path, examples),
+                    steps_per_epoch=every,
+                    steps=settings.steps,
+                    start=start,
+                ),
+            )
+        model.fit(
+            untuned(task.training_data(start)),
+            initial_epoch=start // settings.checkpoint_every,
+            epochs=settings.periods,
+            steps_per_epoch=settings.checkpoint_every,
+            validation_data=validation_data,
+            callbacks=called,
+            shuffle=False,
+            verbose=0,
+        )
+    if line := early_end(period_end.rows, settings):
+        shown.say(line)
+    workers.broadcast_from_chief(0)  # barrier: the last checkpoint is written
+    with shown.busy("measuring the finished model"):
+        save_finished(
+            *(task, model, checkpoints, period_end.rows, folder, shown), writes=period_end.writes
+        )
+
+
+def _compiled(task: Task, policy: str, optimizer: Any = None) -> keras.Model:
+    """Build and compile the model, and create all variables of its optimizer."""
+    settings = task.training_settings
+    model = task.build_model()
+    replicas = tf.distribute.get_strategy().num_replicas_in_sync
+    optimizer = made_optimizer(settings, optimizer, replicas)
+    if policy == "mixed_float16":
+        optimizer = ReplicaLossScaleOptimizer(optimizer)
+    # Under a strategy a step compiled by XLA cannot read another device's variables.
+    one_device = not tf.distribute.has_strategy()
+    jit_compile = settings.jit_compile and one_device
+    compile_for(task, model, optimizer=optimizer, jit_compile=jit_compile)
+    optimizer.build(model.trainable_variables)
+    return model
+
+
+def _middle_batch(data: tf.data.Dataset) -> Any:
+    """Take the inputs of some examples of medium length, since batches may be sorted by length."""
+    batches = max(int(data.cardinality()), 1)
+    inputs = next(iter(data.skip(batches // 2)))[0]
+    return keras.tree.map_structure(lambda x: x[:_LOOKED_AT], inputs)  # (≤ 32, ...)
