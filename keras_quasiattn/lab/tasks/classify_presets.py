@@ -207,8 +207,6 @@ PRESETS: dict[str, Preset] = {
             {"tokenizer": "words", "max_length": 512, **OWN_TABLE},
             _training(1500, 32, 100, passes=20, select="loss", patience=6),
             window=4,
-            # The paper's 1e-4 left most gates open in the few updates that thousands of rows take.
-            gates={"gate_cost": 2e-2},
             # A tenth of the steps to warm up, as the papers' presets have no time for.
             transformer={
                 "data.vocabulary_size": 8000,
