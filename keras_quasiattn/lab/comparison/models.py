@@ -73,7 +73,7 @@ def compare(
         notebook. Its costs are the median time of an update and of an answer to a batch of the test
         data, both in milliseconds, and the number of weights. Memory is not among them, as it is in
         `quasiattn compare`, which trains each attention in a process of its own. Here all models
-        share a process, which keeps the memory of earlier models on every backend, so that the
+        share a process, which keeps the memory of earlier models, so that the
         largest memory says more of the order of the models than of their attention; and the `build`
         of a notebook cannot be sent to another process.
 
