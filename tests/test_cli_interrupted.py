@@ -118,7 +118,7 @@ def test_folders_that_cannot_be_written(mlu_run: Path, mlu_data: Path, tmp_path:
 
 
 # The task of tests/training: its attention has dropout, and it has moving means.
-TOY = "from keras_quasiattn import tasks; tasks._TASKS['toy'] = 'toy_task:ToyTask'"
+TOY = "from keras_quasiattn.lab import tasks; tasks._TASKS['toy'] = 'toy_task:ToyTask'"
 SHORT = ["train", "toy", "--set=training.steps=12"]
 # Halts the training after an update, and says so by a file.
 HALT = """

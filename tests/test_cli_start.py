@@ -141,7 +141,7 @@ def test_import_that_fails_says_why(tmp_path: Path) -> None:
     (tmp_path / "keras_quasiattn/__init__.py").write_text(
         "import os\nos.write(2, b'a note\\n')\nos.no_such_name"
     )
-    for part in ("cli", "tasks", "training", "errors.py", "extras.py", "sizes.py", "_version.py"):
+    for part in ("lab", "errors.py", "extras.py", "sizes.py", "_version.py"):
         (tmp_path / "keras_quasiattn" / part).symlink_to(tiny_mlu.ROOT / "keras_quasiattn" / part)
     shutil.copy(tiny_mlu.ROOT / "quasiattn.py", tmp_path)
     command = [sys.executable, "-m", "quasiattn", "serve-check", "nothing"]

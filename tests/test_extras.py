@@ -84,7 +84,8 @@ NAMED = {
 }
 WORKS_ON_TENSORFLOW = ["import keras_quasiattn; keras_quasiattn.lab.training.RunFolder"]
 WORKS = [
-    "from keras_quasiattn import layers, metrics, models, ops, report, serving, training",
+    "from keras_quasiattn import layers, metrics, models, ops, report, serving",
+    "from keras_quasiattn.lab import training",
     SHOW,
     FIT,
 ]

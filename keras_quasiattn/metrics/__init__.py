@@ -12,6 +12,7 @@ from keras_quasiattn.metrics.decoded_texts import (
     program_accuracy,
     scores_by_question,
 )
+from keras_quasiattn.metrics.macro_f1 import MacroF1
 from keras_quasiattn.metrics.ranking import (
     MeanAveragePrecision,
     MeanReciprocalRank,
@@ -27,6 +28,7 @@ from keras_quasiattn.metrics.sequence_metrics import (
 from keras_quasiattn.metrics.span_metrics import SpanAccuracy, SpanF1
 
 __all__ = [
+    "MacroF1",
     "MeanAveragePrecision",
     "MeanReciprocalRank",
     "RankingMetric",

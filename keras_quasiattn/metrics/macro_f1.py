@@ -37,7 +37,7 @@ class MacroF1(keras.metrics.Metric):
         )
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        """Adds a batch."""
+        """Add a batch."""
         labels = ops.cast(y_true, "float32")
         answers = ops.one_hot(ops.argmax(y_pred, axis=-1), self.classes, dtype="float32")
         weights = ops.ones(ops.shape(labels)[:1]) if sample_weight is None else sample_weight
@@ -47,12 +47,12 @@ class MacroF1(keras.metrics.Metric):
         self.counts.assign_add(ops.sum(weights * labels, axis=0))
 
     def result(self) -> Any:
-        """Returns the mean F1 so far; 0 before the first batch."""
+        """Return the mean F1 so far; 0 before the first batch."""
         both = self.answered + self.counts
         f1 = ops.divide_no_nan(2.0 * self.right, both)
         found = ops.sum(ops.cast(both > 0, "float32"))
         return ops.divide_no_nan(ops.sum(f1), found)
 
     def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments."""
+        """Return the constructor arguments."""
         return {**super().get_config(), "classes": self.classes}

@@ -69,7 +69,7 @@ CHECKS = {
     ],
     "an end token within the prompt does not stop a row": [
         f"{PROMPTS}::test_an_end_in_a_prompt_ends_nothing_and_padding_anywhere_is_left_out",
-        f"{PROMPTS}::test_generate_keeps_a_prompt_whole_and_continues_it_as_a_full_pass_says",
+        f"{PROMPTS}::test_an_end_in_a_prompt_ends_nothing_and_padding_anywhere_is_left_out",
     ],
     "top-k draws only of the k likeliest tokens": [
         f"{SAMPLING}::test_tokens_have_the_probabilities_of_the_model"

@@ -19,7 +19,7 @@ from keras_quasiattn.models import CausalTransformer, swap_attention
 
 ROOT = Path(keras_quasiattn.__file__).parent
 # Optimizers of training runs, whose models are saved without them; they need the extra `tasks`.
-NEEDS_AN_EXTRA = "training"
+NEEDS_AN_EXTRA = "lab"
 BLOCK = """
 import keras
 

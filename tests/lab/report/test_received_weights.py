@@ -23,7 +23,7 @@ def test_a_transformer_was_shown_as_bare_tokens(model: str, texts_data: Path) ->
         assert told == answer and "weights" not in told
         return
     assert told["tokens"] == answer["tokens"] and len(told["weights"]) == len(answer["tokens"])
-    assert "(weights received in encoder_block_1/attention, mean of 2 heads)" in table
+    assert "(weights received in encoder_block_0/attention, mean of 2 heads)" in table
     assert "#" * 30 in table
     if model == "transformer":  # every row of a softmax sums to 1, and so does the mean of the rows
         assert sum(told["weights"]) == pytest.approx(1, abs=1e-5)

@@ -37,7 +37,8 @@ def finished(path: Path, task: Task) -> tuple[RunFolder, Task]:
 def pairs(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Task]:
     data = tiny_pairs.files(tmp_path_factory.mktemp("data"), "pairs")
     return finished(
-        tmp_path_factory.mktemp("pairs") / "run", tiny_pairs.make(data, "pairs", "decomposable")
+        tmp_path_factory.mktemp("pairs") / "run",
+        tiny_pairs.make(data, "pairs", "decomposable", data__unknown_ids=1),
     )
 
 
