@@ -20,7 +20,7 @@ class TensorFlowPath(click.Path):
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path, or a usage error."""
+        """Return the path, or a usage error."""
         try:
             os.fspath(value).encode()
         except UnicodeEncodeError:
@@ -53,7 +53,7 @@ COLUMNS = click.option(
 
 
 def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tuple[str, str]]:
-    """The (name, value) pairs of an option's NAME=VALUE arguments."""
+    """Return the (name, value) pairs of an option's NAME=VALUE arguments."""
     for text in texts:
         name, equals, value = text.partition("=")
         if not equals:
@@ -62,12 +62,12 @@ def assignments(option: str, texts: Iterable[str], example: str) -> Iterable[tup
 
 
 def columns_of(text: str) -> dict[str, str]:
-    """The names of the columns in the user's files, by those that a task gives them."""
+    """Return the names of the columns in the user's files, by those that a task gives them."""
     return dict(assignments("--columns", text.split(","), "text=review"))
 
 
 def lines_of(inputs: Iterable[str]) -> Iterable[str]:
-    """The inputs, with '-' replaced by the lines of standard input."""
+    """Return the inputs, with '-' replaced by the lines of standard input."""
     for text in inputs:
         if text == "-":
             # As Python decodes arguments: bytes that are not UTF-8 become surrogates.

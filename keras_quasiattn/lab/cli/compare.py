@@ -140,7 +140,7 @@ def compare(
 
 
 def _with_test_split(made: "Task") -> "Task":
-    """The task with a fifth of the user's texts held out for the end."""
+    """Return the task with a fifth of the user's texts held out for the end."""
     options = {**made.options.options(), "data.test_share": 0.2}
     return type(made).from_config({**made.config(), "options": options}, made.data_dir)
 

@@ -21,14 +21,14 @@ def names(known: Iterable[str]) -> Complete:
 def complete_task(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """The tasks."""
+    """Return the tasks."""
     return _beginning(begun, {name: tasks.describe(name).summary for name in tasks.available()})
 
 
 def complete_model(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """The models of the task that was typed."""
+    """Return the models of the task that was typed."""
     found = _typed_task(context)
     return _beginning(begun, {name: MODELS.get(name, "") for name in found.models} if found else {})
 
@@ -36,7 +36,7 @@ def complete_model(
 def complete_preset(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """The presets of the task that was typed."""
+    """Return the presets of the task that was typed."""
     found = _typed_task(context)
     presets = found.presets if found else {}
     return _beginning(begun, {name: preset.summary for name, preset in presets.items()})
@@ -45,7 +45,7 @@ def complete_preset(
 def complete_option(
     context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem]:
-    """The options that the task, preset and model that were typed have, as NAME=VALUE."""
+    """Return the options that the task, preset and model that were typed have, as NAME=VALUE."""
     found = _typed_task(context)
     if found is None:
         return []

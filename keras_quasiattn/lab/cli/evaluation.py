@@ -102,7 +102,10 @@ def evaluate(
 
 
 def _baselines(made: "Task", part: str, limit: int | None) -> Any:
-    """The baselines, which learn from the training data; on a file, these may not be at hand."""
+    """Return the baselines, which learn from the training data.
+
+    On a file, these may not be at hand.
+    """
     from keras_quasiattn.lab.tasks.batches import FILE
 
     if part != FILE:
@@ -118,7 +121,7 @@ def _baselines(made: "Task", part: str, limit: int | None) -> Any:
 
 
 def _intervals(reached: "Reached") -> dict[str, list[float]]:
-    """The 95% intervals by the names of the figures."""
+    """Return the 95% intervals by the names of the figures."""
     models = {"": reached.measured, **{f"{name}_": one for name, one in reached.baselines.items()}}
     found = {
         f"{prefix}{figure}": reached.interval(measured, figure)
@@ -129,7 +132,7 @@ def _intervals(reached: "Reached") -> dict[str, list[float]]:
 
 
 def _tables(reached: "Reached") -> str:
-    """The figures beside the baselines, the others, and those by class, for a terminal."""
+    """Return the figures beside the baselines, the others, and those by class, for a terminal."""
     from keras_quasiattn.lab.report.measured import beside_baselines, by_name, other_figures
 
     count = f"{reached.measured.examples:,} examples"

@@ -42,7 +42,7 @@ def load() -> None:
 
 
 def finished_run(run: Path, data_dir: Path = Path("data")) -> "tuple[RunFolder, Task]":
-    """The finished run in a folder, and its task.
+    """Return the finished run in a folder, and its task.
 
     Raises:
         UserError: there is none; a folder without a run is found out before anything slow begins.

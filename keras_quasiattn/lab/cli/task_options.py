@@ -140,7 +140,10 @@ def makes_task(
 
 
 def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Path | None:
-    """The user's file, or two joined by a comma as the data options take them; None without any."""
+    """Return the user's file, or two joined by a comma as the data options take them.
+
+    None without any.
+    """
     if source is None and target is None:
         return data
     if data is not None or source is None or target is None:
@@ -151,7 +154,7 @@ def _files_of(data: Path | None, source: Path | None, target: Path | None) -> Pa
 def _own_data_preset(
     task: str, preset: str | None, own: dict[str, str], settings: dict[str, Any]
 ) -> str:
-    """The preset for the user's own files, by data option."""
+    """Return the preset for the user's own files, by data option."""
     own_data = tasks.describe(task).own_data
     option, file = next(iter(own.items()))
     given = f"--{option.removeprefix('data.').replace('train', 'data')} {file!r}"

@@ -14,7 +14,9 @@ Found = Mapping[Key, Mapping[int, Record]]
 def chosen(
     table: Table, row: Row, found: Found, failed: Collection[Mapping[str, Any]] = ()
 ) -> dict[str, Any] | None:
-    """The combination whose mean over the recorded validation runs is best; the first of equals.
+    """Return the combination whose mean over the recorded validation runs is best.
+
+    The first of equals.
 
     Args:
         table: the table.

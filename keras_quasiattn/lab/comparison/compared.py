@@ -83,7 +83,7 @@ class Comparison:
     examples: Sequence[Any] = ()
 
     def __getitem__(self, name: str) -> Entry:
-        """The entry with this name."""
+        """Return the entry with this name."""
         return next(entry for entry in self.entries if entry.name == name)
 
     @property
@@ -93,7 +93,10 @@ class Comparison:
         return max(found, key=lambda one: self.sign * one.mean, default=None)
 
     def difference(self, entry: Entry) -> Difference | None:
-        """The difference to the baseline over the seeds that both have; None if there are none."""
+        """Return the difference to the baseline over the seeds that both have.
+
+        None if there are none.
+        """
         base = self[self.baseline]
         seeds = sorted(base.figures if entry.simple else base.figures.keys() & entry.figures.keys())
         if entry is base or not seeds or not entry.figures:
@@ -110,7 +113,7 @@ class Comparison:
         return differences.difference(ours, theirs, self.sign)
 
     def rows(self) -> list[list[str]]:
-        """The table as text: a row of headings, then a row for each entry."""
+        """Return the table as text: a row of headings, then a row for each entry."""
         costs = [name for name in COSTS if any(name in one.costs for one in self.entries)]
         rated = any(entry.rate for entry in self.entries)
         rows = [
@@ -139,7 +142,7 @@ class Comparison:
         return rows
 
     def table(self) -> str:
-        """The table for a terminal, with the notes below it."""
+        """Return the table for a terminal, with the notes below it."""
         rows = self.rows()
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [
@@ -149,13 +152,13 @@ class Comparison:
         return "\n".join([self.title, "", *lines, "", *self.told()])
 
     def markdown(self) -> str:
-        """The table in Markdown, with a heading and the notes."""
+        """Return the table in Markdown, with a heading and the notes."""
         head, *rows = [[cell.replace("|", "\\|") for cell in row] for row in self.rows()]
         lines = [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]
         return "\n".join([f"# {self.title}", "", *lines, "", *(f"- {one}" for one in self.told())])
 
     def told(self) -> list[str]:
-        """The notes, with what the intervals mean, as sentences."""
+        """Return the notes, with what the intervals mean, as sentences."""
         found = [one for one in map(self.difference, self.entries) if one is not None]
         notes = list(self.notes)
         if any(one.half is None for one in found):
@@ -169,7 +172,7 @@ class Comparison:
         return notes
 
     def to_html(self) -> str:
-        """The comparison as one HTML page, which needs no network and no other file.
+        """Return the comparison as one HTML page, which needs no network and no other file.
 
         Raises:
             UserError: jinja2 or Matplotlib is not installed (extra `report`).
@@ -185,7 +188,7 @@ class Comparison:
 
 
 def text_of(one: Difference | None) -> str:
-    """A difference with its interval as text; empty for none."""
+    """Return a difference with its interval as text; empty for none."""
     if one is None:
         return ""
     half = "" if one.half is None else f" ± {one.half:.3f}"

@@ -42,7 +42,7 @@ class Difference:
 
 
 def difference(model: np.ndarray, other: np.ndarray, sign: int = 1) -> Difference:
-    r"""The mean difference between two models, and its 95% interval.
+    r"""Return the mean difference between two models, and its 95% interval.
 
     With d of shape (S seeds, I items), the item scores of the model less those of the other one
     with the same seed and item, seeds and items are both random and crossed:
@@ -107,7 +107,7 @@ def difference(model: np.ndarray, other: np.ndarray, sign: int = 1) -> Differenc
 
 
 def _student(freedom: float) -> float:
-    """The .975 quantile of Student's t distribution."""
+    """Return the .975 quantile of Student's t distribution."""
     # Bisection on the distribution function; SciPy is no dependency of the package.
     low, high = 0.0, 20.0
     for _ in range(60):

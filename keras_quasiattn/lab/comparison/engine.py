@@ -18,7 +18,7 @@ _SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
 class Engine:
-    """Does the runs of plans.
+    """Do the runs of plans.
 
     Args:
         plans: the plans; all runs of one come before those of the next, as far as they are known.
@@ -97,7 +97,7 @@ class Engine:
             self._shown.replace(f"training {names}{self._left()}")
 
     def _left(self) -> str:
-        """The time left, from how fast the runs have been so far."""
+        """Return the time left, from how fast the runs have been so far."""
         ahead = self._seconds(self._waiting())
         for _, run in self._running.values():
             ahead += (1 - _share(run.path)) * self._seconds([run.row])
@@ -114,7 +114,7 @@ class Engine:
 
 
 def _share(path: Path) -> float:
-    """The share of a run's updates that are done, as its history says."""
+    """Return the share of a run's updates that are done, as its history says."""
     try:
         folder = RunFolder.open(path)
         last = folder.history()[-1]["step"]
@@ -124,7 +124,7 @@ def _share(path: Path) -> float:
 
 
 def usual_processes() -> int:
-    """How many trainings at once the cores and the memory of this machine allow."""
+    """Return how many trainings at once the cores and the memory of this machine allow."""
     sees = getattr(os, "sched_getaffinity", None)
     cores = len(sees(0)) if sees else os.cpu_count() or 1
     try:

@@ -72,7 +72,7 @@ class Row:
     against: str = ""
 
     def key(self, split: str) -> Key:
-        """What the records of the row's runs have in common.
+        """Return what the records of the row's runs have in common.
 
         Raises:
             UserError: the row has no model, or an option does not suit it.
@@ -91,7 +91,7 @@ class Row:
         return "-".join(words).replace("/", "-")
 
     def with_settings(self, settings: Mapping[str, Any]) -> "Row":
-        """The row with further options."""
+        """Return the row with further options."""
         return dataclasses.replace(self, settings={**self.settings, **settings})
 
 
@@ -133,7 +133,7 @@ class Table:
     note: str = ""
 
     def points(self) -> list[dict[str, Any]]:
-        """The combinations of the grid; one empty combination if there is no grid."""
+        """Return the combinations of the grid; one empty combination if there is no grid."""
         return [
             dict(zip(self.grid, values, strict=True))
             for values in itertools.product(*self.grid.values())
@@ -253,7 +253,10 @@ def _figure(where: str, given: Any) -> Figure:
 
 
 def _rows(where: str, given: Mapping[str, Any], first: Mapping[str, Any]) -> Iterator[Row]:
-    """The rows of a table; `first` is a combination of its grid, whose options must be known."""
+    """Return the rows of a table.
+
+    `first` is a combination of its grid, whose options must be known.
+    """
     listed = [*given.get("rows", []), *_of_attentions(given)]
     for one in listed:
         if not isinstance(one, dict) or not (one.get("name") or one.get("model")):
@@ -296,7 +299,7 @@ def _dotted(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_attentions(given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each attention of the table."""
+    """Return a row for each attention of the table."""
     if given.get("attentions") and "model" not in given:
         raise UserError("`attentions` need a `model`")
     options = given.get("attention_options", {})
@@ -328,5 +331,5 @@ def _check(where: str, given: Mapping[str, Any], known: Mapping[str, Any]) -> No
 
 
 def wants_vectors(row: Row) -> bool:
-    """Whether the row's runs start with word vectors, if there is a file of them."""
+    """Return whether the row's runs start with word vectors, if there is a file of them."""
     return reads_words(row.model) and VECTORS not in row.settings

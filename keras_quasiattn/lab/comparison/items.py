@@ -19,7 +19,7 @@ def write_items(file: Path, scores: np.ndarray) -> None:
 
 
 def read_items(files: Iterable[tuple[int, Path]]) -> dict[int, np.ndarray]:
-    """The scores of runs, by seed, of the files that exist.
+    """Return the scores of runs, by seed, of the files that exist.
 
     Raises:
         UserError: a file is damaged.

@@ -66,7 +66,7 @@ def do(job: Job) -> Any:
 
 
 def task_of(row: Row, seed: int, data_dir: Path) -> Task:
-    """The task of a row.
+    """Return the task of a row.
 
     Raises:
         UserError: an option does not suit the task.
@@ -96,7 +96,7 @@ def _run(job: Job) -> dict[str, Any]:
 
 
 def _baselines(job: Job) -> Mapping[str, Measured]:
-    """What simple methods reach on the same examples."""
+    """Return what simple methods reach on the same examples."""
     task = _task(job)
     task.prepare()
     return task.measure_baselines(job.split, job.limit)
@@ -166,14 +166,14 @@ class _Clock(keras.callbacks.Callback):
 
 
 def _resident_peak() -> float:
-    """The largest memory of this process so far, in MiB."""
+    """Return the largest memory of this process so far, in MiB."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # KiB on Linux
 
 
 def _examples(job: Job) -> list[Any]:
-    """The heat maps of the texts under a finished run; empty where the task has none."""
+    """Return the heat maps of the texts under a finished run; empty where the task has none."""
     from keras_quasiattn.lab.report.model_view import view_of_run
     from keras_quasiattn.lab.training import RunFolder
 

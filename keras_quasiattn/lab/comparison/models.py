@@ -146,7 +146,7 @@ def _said(error: Exception) -> str:
 
 
 class _Trial:
-    """Builds, fits and measures one model after another."""
+    """Build, fit and measure one model after another."""
 
     def __init__(
         self, build: Any, fit_data: Any, metric: Any, validation_data: Any, fit_options: Any
@@ -168,7 +168,7 @@ class _Trial:
         say: Callable[[str], None],
         larger_is_better: bool | None,
     ) -> float | None:
-        """The rate that is best on the validation data; None for the model's own."""
+        """Return the rate that is best on the validation data; None for the model's own."""
         if len(rates) < 2:
             return rates[0] if rates else None
         figures = []
@@ -180,7 +180,7 @@ class _Trial:
         return rates[int(np.argmax(figures))]
 
     def fitted(self, name: str, seed: int, rate: float | None) -> keras.Model:
-        """A trained model."""
+        """Return a trained model."""
         keras.utils.set_random_seed(seed)
         model = self._made(name)
         if not getattr(model, "compiled", False):
@@ -205,7 +205,7 @@ class _Trial:
         return model
 
     def measured(self, model: keras.Model, data: Any) -> tuple[float, np.ndarray | None]:
-        """The figure on some data, and the scores of its examples if the metric has some."""
+        """Return the figure on some data, and the scores of its examples if the metric has some."""
         metric = self._metric
         if metric is None:
             metric = "accuracy" if _has_accuracy(model) else "loss"
@@ -235,7 +235,7 @@ class _Trial:
 
 
 def _copy(model: keras.Model, attention: str) -> keras.Model:
-    """A copy of the model with this attention, and with the model's weights."""
+    """Return a copy of the model with this attention, and with the model's weights."""
     kinds = {
         type(one)
         for one in model._flatten_layers()  # Keras has no public way to list layers in layers
@@ -262,7 +262,7 @@ def _name(metric: Any) -> str:
 
 
 def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]:
-    """The accuracy that Keras means by "accuracy" for such outputs."""
+    """Return the accuracy that Keras means by "accuracy" for such outputs."""
     if output.shape[-1] == 1:
         return keras.metrics.binary_accuracy
     if y.shape == output.shape:
@@ -271,7 +271,7 @@ def _accuracy_of(y: np.ndarray, output: np.ndarray) -> Callable[[Any, Any], Any]
 
 
 def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarray:
-    """The score of each example: the mean over what else the metric keeps apart."""
+    """Return the score of each example: the mean over what else the metric keeps apart."""
     tensors = (keras.ops.convert_to_tensor(one) for one in (y, output))
     found = keras.ops.convert_to_numpy(metric(*tensors))
     if found.ndim == 0 or len(found) != len(output):
@@ -283,7 +283,7 @@ def _scores(metric: Callable[[Any, Any], Any], y: Any, output: Any) -> np.ndarra
 
 
 def _predicted(model: keras.Model, data: Any) -> Iterable[tuple[np.ndarray, np.ndarray]]:
-    """The targets and the outputs, batch by batch."""
+    """Return the targets and the outputs, batch by batch."""
     if isinstance(data, tuple):
         yield np.asarray(data[1]), model.predict(data[0], verbose=0)
         return
@@ -304,7 +304,7 @@ def _one_batch(data: Any, size: int = _DEFAULT_BATCH) -> Any:
 
 
 def _time(call: Callable[..., Any], *arguments: Any) -> float:
-    """The median time of a call, in milliseconds, without the first, which may compile."""
+    """Return the median time of a call, in milliseconds, without the first, which may compile."""
     times = []
     for _ in range(_TIMED):
         began = time.perf_counter()

@@ -92,7 +92,7 @@ def train_tables(
 
 
 def _times(records: Mapping[Path, Sequence[Record]]) -> dict[tuple[str, str, str], float]:
-    """The median time of recorded runs of a model on some data, in seconds."""
+    """Return the median time of recorded runs of a model on some data, in seconds."""
     found: dict[tuple[str, str, str], list[float]] = {}
     for rows in records.values():
         for row in rows:

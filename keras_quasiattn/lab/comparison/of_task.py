@@ -114,7 +114,7 @@ def compare_task(
 
 
 def _checked(task: Task, settings: Settings) -> list[str]:
-    """The attentions, softmax first."""
+    """Return the attentions, softmax first."""
     options = task.options.options()
     if "model.attention" not in options:
         raise UserError(
@@ -283,7 +283,7 @@ class _Work:
         ).run()
 
     def outcome(self) -> Comparison:
-        """The comparison, from the records."""
+        """Return the comparison, from the records."""
         entries = [self._entry(row) for row in self._plan.rows]
         figure = self._task.figure
         for name, figures in self._simple.items():
@@ -339,7 +339,7 @@ class _Work:
         return notes
 
     def _examples(self) -> list[Any]:
-        """One text under every attention: the matrices of a layer side by side."""
+        """Return one text under every attention: the matrices of a layer side by side."""
         try:
             text = self._task.texts(self._table.split, 1)[0]
         except UserError:

@@ -93,7 +93,7 @@ def _checked(file: Path, known: Mapping[str, type]) -> list[Record]:
 
 
 def outcome(table: Table, recorded: Recorded) -> list[Line]:
-    """A line for each row of the table, measured or not; those on the same data together."""
+    """Return a line for each row of the table, measured or not; those on the same data together."""
     import numpy as np
 
     from keras_quasiattn.lab.comparison.differences import difference
@@ -146,7 +146,7 @@ def _line(table: Table, row: Row, recorded: Recorded) -> Line:
 def _baselines(
     table: Table, row: Row, runs: Mapping[int, Record], figure: Figure, recorded: Recorded
 ) -> dict[str, float]:
-    """The figures of the baselines on the row's data: of its own runs, or of those beside them."""
+    """Return the figures of the baselines on the row's data."""
     beside = [
         record
         for record in recorded.baselines
@@ -176,7 +176,7 @@ def _spread(runs: Iterable[Record], figure: Figure) -> Spread | None:
 
 
 def grid(table: Table, row: Row, recorded: Recorded) -> list[tuple[dict[str, Any], Spread | None]]:
-    """What chose a row's combination: the validation figure of each, None where it has no run."""
+    """Return the validation figure of each combination of a row; None where it has no run."""
     figure = next(
         (one for one in table.figures.values() if one.name == table.choose), Figure(table.choose)
     )

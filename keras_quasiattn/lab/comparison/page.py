@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def html_of(comparison: "Comparison") -> str:
-    """The page: the table, differences with intervals, accuracy against cost, and one example."""
+    """Return the page: table, differences with intervals, accuracy against cost, an example."""
     drawn = [differences(comparison)]
     if any("step" in entry.costs for entry in comparison.entries):
         drawn.append(against_cost(comparison))
@@ -26,7 +26,7 @@ def html_of(comparison: "Comparison") -> str:
 
 
 def side_by_side(text: str, examples: Mapping[str, Example]) -> Example:
-    """One text under several attentions: of every layer, the weights of each attention.
+    """Return one text under several attentions: of every layer, the weights of each attention.
 
     Args:
         text: the text.
@@ -49,7 +49,7 @@ def side_by_side(text: str, examples: Mapping[str, Example]) -> Example:
 
 
 def fragment_of(comparison: "Comparison") -> str:
-    """The table as HTML, below the picture of the differences if Matplotlib is installed."""
+    """Return the table as HTML, below the picture of the differences if Matplotlib is installed."""
     head, *rows = comparison.rows()
     cells = "".join(f"<th>{html.escape(cell)}</th>" for cell in head)
     body = "".join(

@@ -59,7 +59,10 @@ class Plan:
         self._found = {key: dict(seeds) for key, seeds in by_key(records).items()}
 
     def next(self) -> Run | None:
-        """A run that is missing and whose row's options are known; None if there is none now."""
+        """Return a run that is missing and whose row's options are known.
+
+        None if there is none now.
+        """
         run = next(filter(self._is_missing, self._runs()), None)
         if run is not None:
             self._begun.add(run)
@@ -73,7 +76,7 @@ class Plan:
             self._found.setdefault(run.row.key(run.split), {})[run.seed] = record
 
     def chosen(self, row: Row) -> Point | None:
-        """The point of the grid that is best for a row; None while one is missing."""
+        """Return the point of the grid that is best for a row; None while one is missing."""
         full = self._with(row, {})
         trials = (
             (point, self._run(row, point, self.table.first_seed, "validation"))
@@ -83,7 +86,7 @@ class Plan:
         return chosen(self.table, full, self._found, failed)
 
     def records(self, row: Row) -> dict[int, Record]:
-        """The records of a row at its best, by seed; empty while they are missing."""
+        """Return the records of a row at its best, by seed; empty while they are missing."""
         point = self.chosen(row)
         if point is None:
             return {}
@@ -91,11 +94,11 @@ class Plan:
         return {seed: found[seed] for seed in self._seeds if seed in found}
 
     def run_of(self, row: Row, seed: int) -> Run:
-        """A run of a row at its best, which must be known."""
+        """Return a run of a row at its best, which must be known."""
         return self._run(row, self.chosen(row) or {}, seed, self.table.split)
 
     def errors(self, row: Row) -> dict[int, str]:
-        """Why runs of a row at its best failed, by seed."""
+        """Return why runs of a row at its best failed, by seed."""
         return {
             run.seed: why
             for run, why in self.failed.items()

@@ -29,14 +29,14 @@ _READ_WORDS = (
 
 
 def reads_words(model: str) -> bool:
-    """Whether a model can start with word vectors."""
+    """Return whether a model can start with word vectors."""
     return model.startswith(_READ_WORDS)
 
 
 def key_of_options(
     task: str, preset: str, model: str, split: str, options: Mapping[str, Any]
 ) -> Key:
-    """The key of runs with these options, all of them by dotted name.
+    """Return the key of runs with these options, all of them by dotted name.
 
     The path of the word vectors is no part of it.
     """
@@ -53,7 +53,7 @@ def key_of_options(
 
 
 def key_of(record: Record) -> Key:
-    """The key of the row that a record belongs to.
+    """Return the key of the row that a record belongs to.
 
     A record has all its options. So a run from before a preset was changed belongs to the row that
     names the options it had, and is not taken for a run of today's preset.
@@ -69,7 +69,7 @@ def key_of(record: Record) -> Key:
 
 
 def read_records(file: Path) -> list[Record]:
-    """The rows of a results file; none if there is no file.
+    """Return the rows of a results file; none if there is no file.
 
     Raises:
         UserError: the file cannot be read, or a line is not a record; the message names it.
@@ -97,7 +97,7 @@ def read_records(file: Path) -> list[Record]:
 
 
 def by_key(records: Iterable[Record]) -> dict[Key, dict[int, Record]]:
-    """The runs of every row, by seed; of two runs with the same seed, the later one."""
+    """Return the runs of every row, by seed; of two runs with the same seed, the later one."""
     found: dict[Key, dict[int, Record]] = {}
     for record in records:
         found.setdefault(key_of(record), {})[record["seed"]] = record

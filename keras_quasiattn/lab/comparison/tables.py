@@ -10,7 +10,7 @@ FEW: Final = "\\* fewer than three seeds, which rank nothing."
 
 
 def markdown(table: Table, lines: Sequence[Line]) -> str:
-    """The table in Markdown, without title and note."""
+    """Return the table in Markdown, without title and note."""
     cells = _cells(table, lines)
     rows = [cells[0], ["---"] * len(cells[0]), *cells[1:]]
     text = "\n".join(
@@ -20,7 +20,7 @@ def markdown(table: Table, lines: Sequence[Line]) -> str:
 
 
 def terminal(table: Table, recorded: Recorded) -> str:
-    """The table for a terminal: title, note, columns, and what chose from the grid."""
+    """Return the table for a terminal: title, note, columns, and what chose from the grid."""
     lines = outcome(table, recorded)
     return "\n".join(
         part
@@ -37,7 +37,7 @@ def terminal(table: Table, recorded: Recorded) -> str:
 
 
 def few(lines: Sequence[Line]) -> bool:
-    """Whether a line has runs, and too few to rank anything."""
+    """Return whether a line has runs, and too few to rank anything."""
     return any(0 < len(line.runs) < ENOUGH for line in lines)
 
 
@@ -97,7 +97,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _chosen(table: Table, recorded: Recorded) -> Iterator[str]:
-    """What validation data say of the grid, if there is one; a mark at what was chosen."""
+    """Return what validation data say of the grid, if there is one; a mark at what was chosen."""
     if not table.grid:
         return
     yield f"chosen by {table.choose} of validation data:"

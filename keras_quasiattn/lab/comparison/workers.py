@@ -135,7 +135,7 @@ def _environment(variables: dict[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _output_to(log: Path) -> Iterator[None]:
-    """A process that starts in the body writes to the file, also what its imports say."""
+    """Return a process that starts in the body writes to the file, also what its imports say."""
     kept = [os.dup(stream) for stream in (1, 2)]
     try:
         with open(log, "a") as file:

@@ -17,7 +17,7 @@ _PATHS = {f"data.{split}" for split in SPLITS}
 
 @dataclasses.dataclass(frozen=True)
 class RunGroup:
-    """Runs of one model on one data set with the same options and versions; only seeds differ.
+    """Run of one model on one data set with the same options and versions; only seeds differ.
 
     Args:
         source: the task and the preset.

@@ -37,12 +37,12 @@ def __getattr__(name: str) -> Any:
 
 
 def available() -> tuple[str, ...]:
-    """The names of all tasks, in alphabetical order."""
+    """Return the names of all tasks, in alphabetical order."""
     return tuple(sorted(_TASKS))
 
 
 def describe(name: str) -> "Entry | type[Task]":
-    """The `summary`, `models`, `presets` and `own_data` of a task, without importing Keras.
+    """Return the `summary`, `models`, `presets` and `own_data` of a task, without importing Keras.
 
     Raises:
         UserError: there is no such task; the message lists the known names.
@@ -51,7 +51,7 @@ def describe(name: str) -> "Entry | type[Task]":
 
 
 def get(name: str) -> "type[Task]":
-    """The task class with this name.
+    """Return the task class with this name.
 
     Raises:
         UserError: there is no such task; the message lists the known names.

@@ -43,7 +43,7 @@ def rights(examples: Any, probabilities: np.ndarray) -> np.ndarray:
 
 
 def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np.ndarray:
-    """The class probabilities of a logistic regression on the TF-IDF weights of the words.
+    """Return the class probabilities of a logistic regression on the TF-IDF weights of the words.
 
     Args:
         train: the training texts, at least one; of more than 30,000, evenly spaced ones are used.
@@ -59,7 +59,7 @@ def bag_of_words(train: LabelledTexts, texts: LabelledTexts, classes: int) -> np
 
 
 def bag_of_pairs(train: TextPairs, pairs: TextPairs, classes: int) -> np.ndarray:
-    """The same for pairs of texts.
+    """Return the same for pairs of texts.
 
     The features are, with a and b the TF-IDF weights of the words of the texts: a, b, |a − b|, a·b,
     the cosine, and the shares of the words, and of the neighbouring words, that both texts have.
@@ -83,7 +83,7 @@ def _some(train: Any) -> Any:
 
 
 def _tf_idf(texts: Sequence[bytes]) -> Any:
-    """A function from texts to the TF-IDF weights of their words, as they occur in these texts."""
+    """Return a function from texts to TF-IDF weights, with the counts of these texts."""
     text = require("sklearn.feature_extraction.text", "tasks")
     made = text.TfidfVectorizer(sublinear_tf=True, token_pattern=_WORD, decode_error="replace")
     return made.fit([*texts, b"text"]).transform  # scikit-learn refuses texts without any word

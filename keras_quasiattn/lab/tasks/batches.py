@@ -18,7 +18,7 @@ FILE = "file"  # the split that `Task.use_file` makes
 def chosen_examples(
     load: Callable[[], LabelledTextSet[Any]], split: str, limit: int | None, file: Any = None
 ) -> Any:
-    """The first `limit` examples of a split, or all of them.
+    """Return the first `limit` examples of a split, or all of them.
 
     Args:
         load: gives the data; not called for the split "file".
@@ -46,7 +46,10 @@ def chosen_examples(
 
 
 def weights_of(examples: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
-    """The `weight` of a batch's examples, the third part of what `fit` takes; none in training."""
+    """Return the `weight` of a batch's examples, the third part of what `fit` takes.
+
+    None in training.
+    """
     return [examples["weight"]] if "weight" in examples else []
 
 
@@ -58,13 +61,16 @@ def as_bytes(texts: Sequence[str]) -> np.ndarray:
 
 
 def as_texts(texts: Iterable[bytes]) -> list[str]:
-    """The inverse of `as_bytes`; tabs, which would split a text, and line breaks become spaces."""
+    """Return the inverse of `as_bytes`.
+
+    Tabs, which would split a text, and line breaks become spaces.
+    """
     decoded = (text.decode("utf-8", "surrogateescape") for text in texts)
     return [text.replace("\t", " ").replace("\n", " ") for text in decoded]
 
 
 def joined(*columns: np.ndarray) -> list[str]:
-    """The texts of each row of some columns (N,), joined by tabs."""
+    """Return the texts of each row of some columns (N,), joined by tabs."""
     return list(map("\t".join, zip(*map(as_texts, columns), strict=True)))
 
 
@@ -79,7 +85,9 @@ def in_batches(
     columns: Sequence[np.ndarray],
     lengths: Sequence[np.ndarray],
 ) -> list[dict[str, np.ndarray]]:
-    """The answers of a function of strings, row by row; rows of similar length share a batch.
+    """Return the answers of a function of strings, row by row.
+
+    Rows of similar length share a batch.
 
     Args:
         answer: takes one string tensor (B,) per column; returns tensors whose first axis is B.
@@ -99,7 +107,7 @@ def in_batches(
 
 
 def plain(value: Any) -> Any:
-    """An answer's value as a number, a string, or lists of them."""
+    """Return an answer's value as a number, a string, or lists of them."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, np.ndarray) and value.dtype == object:

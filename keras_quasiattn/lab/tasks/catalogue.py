@@ -16,7 +16,7 @@ class Described(Protocol):
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models."""
+        """Return the names of the models."""
 
     @property
     def presets(self) -> Mapping[str, Preset]:
@@ -24,7 +24,7 @@ class Described(Protocol):
 
 
 def usual_model(task: Described, preset: str) -> str:
-    """The model where none is named: the preset's, or the task's first."""
+    """Return the model where none is named: the preset's, or the task's first."""
     usual = task.presets[preset].usual_model if preset in task.presets else ""
     return usual or task.models[0]
 
@@ -38,7 +38,7 @@ def chosen_options(
     seed: int,
     overrides: Mapping[str, Any],
 ) -> Preset:
-    """The options of a task for this preset and model, with the overrides applied.
+    """Return the options of a task for this preset and model, with the overrides applied.
 
     Raises:
         UserError: as for `Task`.
@@ -81,7 +81,7 @@ class Entry:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Names of the models; the first is the command line's default."""
+        """Name of the models; the first is the command line's default."""
         return self._module.MODELS
 
     @property

@@ -9,7 +9,7 @@ from keras import ops
 
 
 def balanced_weights(counts: np.ndarray) -> np.ndarray:
-    """The weight of each class, N/(classes·count): every class weighs the same in all.
+    """Return the weight of each class, N/(classes·count): every class weighs the same in all.
 
     The mean over the N rows is 1, so that the learning rate means what it does without weights. A
     class without rows has weight 0, and does not count among the classes.
@@ -41,7 +41,7 @@ class ClassWeighted(keras.losses.Loss):
         self.loss, self.weights, self.labels_of = loss, weights, labels_of
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
-        """Returns the weighted loss of each example, (B,)."""
+        """Return the weighted loss of each example, (B,)."""
         losses = self.loss.call(y_true, y_pred)
         weights = ops.convert_to_tensor(self.weights, dtype=losses.dtype)
         return losses * ops.take(weights, self.labels_of(y_true), axis=0)

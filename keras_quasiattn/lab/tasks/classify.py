@@ -103,7 +103,10 @@ class Classify(VocabularyTask):
         )
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training texts, reshuffled every epoch; texts of similar length share a batch."""
+        """Return the training texts, reshuffled every epoch.
+
+        Texts of similar length share a batch.
+        """
         texts = self._data.splits["train"]
         return training_batches(
             self._dataset(texts).skip,
@@ -139,7 +142,7 @@ class Classify(VocabularyTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """The figures of `classification_figures`; where counted, attention FLOPs.
+        """Return the figures of `classification_figures`; where counted, attention FLOPs.
 
         With gates also the share of open ones, and what the open words carry, see `faithfulness`.
         """
@@ -169,7 +172,7 @@ class Classify(VocabularyTask):
         return Measured(figures, rights(chosen, probabilities), judged)
 
     def _probabilities(self, answer_ids: Any, texts: list[list[str]]) -> np.ndarray:
-        """The class probabilities of texts that are given as tokens."""
+        """Return the class probabilities of texts that are given as tokens."""
         tokens = tf.ragged.constant(texts, tf.string, ragged_rank=1)
         return answer_ids(self.tokenizer.pad(tokens)[1])["probabilities"].numpy()
 
@@ -193,15 +196,15 @@ class Classify(VocabularyTask):
         """Accept any text."""
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first `limit` texts of a split."""
+        """Return the first `limit` texts of a split."""
         return as_texts(self._chosen(split, limit).texts)
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
-        """The token ids of the texts, with the tokens."""
+        """Return the token ids of the texts, with the tokens."""
         return self._tokenized({"text": as_bytes(texts)})
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Maps `text` to `label`, `classes`, `probabilities`, `tokens`, any weights and gates."""
+        """Map `text` to `label`, `classes`, `probabilities`, `tokens`, any weights and gates."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._answer_function(answer_ids),
@@ -239,7 +242,7 @@ class Classify(VocabularyTask):
 
 
 def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One text's answer as plain values, without padding."""
+    """Return one text's answer as plain values, without padding."""
     length = int(np.sum(row["tokens"] != b""))
     return {
         name: plain(value[:length] if name in ("tokens", "weights", "gates") else value)

@@ -36,7 +36,7 @@ class _Texts(Source):
         return self._made(data_dir, _suffix(options)).is_prepared()
 
     def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
-        """The splits of the data set."""
+        """Return the splits of the data set."""
         builder = self.prepared(data_dir, _suffix(options))
         return texts_from_tfds(builder, self.text_keys, self.label_key, tuple(self.splits.values()))
 
@@ -57,7 +57,7 @@ class _Generated(_Texts):
         return True
 
     def texts(self, options: Mapping[str, Any], data_dir: Path) -> LabelledTextSet[LabelledTexts]:
-        """The generated splits."""
+        """Return the generated splits."""
         return self.generate()
 
 
@@ -83,7 +83,7 @@ OWN_EXAMPLE = "any text"
 def load_texts(
     preset: str, options: Mapping[str, Any], data_dir: Path
 ) -> tuple[LabelledTextSet, str]:
-    """The texts of a preset, with a validation split, and a note that describes them.
+    """Return the texts of a preset, with a validation split, and a note that describes them.
 
     Args:
         preset: a name in `SOURCES`; any other name means the user's own files.

@@ -81,7 +81,7 @@ def _preset(
     words: Mapping[str, Any] | None = None,
     transformer: Mapping[str, Any] | None = None,
 ) -> Preset:
-    """A preset with options for all models.
+    """Return a preset with options for all models.
 
     Args:
         window: positions on each side of the window of local attention; half the paper's window.

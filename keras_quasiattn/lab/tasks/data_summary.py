@@ -56,7 +56,7 @@ def summarize(
 
 
 def _keys(examples: Any) -> list[Key]:
-    """The texts of each row, which are the same where only spaces differ."""
+    """Return the texts of each row, which are the same where only spaces differ."""
     columns = [[b" ".join(text.split()) for text in one] for one in examples.columns.values()]
     return list(zip(*columns, strict=True))
 
@@ -100,7 +100,7 @@ def _contradictions(keys: Sequence[Key], labels: np.ndarray, names: Sequence[str
 def _lengths(
     name: str, texts: np.ndarray, count: Count, limit: tuple[str, int] | None
 ) -> tuple[str, list[str]]:
-    """The line on the lengths of a column, and warnings."""
+    """Return the line on the lengths of a column, and warnings."""
     longest = max(range(len(texts)), key=lambda row: len(texts[row]))
     chosen = texts[:: -(-len(texts) // _LOOKED_AT)]
     lengths, most = count(chosen), int(count(texts[longest : longest + 1])[0])

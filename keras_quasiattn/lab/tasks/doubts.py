@@ -12,7 +12,7 @@ _OPEN = 0.75
 def behind_simple_methods(
     figures: Mapping[str, Any], baselines: Mapping[str, Measured], figure: str, measured_on: str
 ) -> list[str]:
-    """A warning for every simple method that the model is not ahead of.
+    """Return a warning for every simple method that the model is not ahead of.
 
     Args:
         figures: what the model reached.
@@ -46,7 +46,7 @@ rows or a longer training may help, or the bag of words is the better model']
 
 
 def open_gates(figures: Mapping[str, Any], cost: str) -> list[str]:
-    """A warning if more than three quarters of the gates are open.
+    """Return a warning if more than three quarters of the gates are open.
 
     Args:
         figures: what the model reached; the densities of gates are named so.

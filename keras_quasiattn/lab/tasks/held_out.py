@@ -25,7 +25,7 @@ OWN_TABLE: Mapping[str, Any] = {**OWN_DATA, "columns": {}}
 def hold_out(
     whole: "LabelledTextSet[_Texts]", options: Mapping[str, Any]
 ) -> tuple["LabelledTextSet[_Texts]", list[str]]:
-    """The set with a validation split, and notes on how the split was made.
+    """Return the set with a validation split, and notes on how the split was made.
 
     With `test_share`, a set without a test split gets one in the same way, before that.
 

@@ -47,7 +47,7 @@ class Measured(NamedTuple):
 
 
 def flat_figures(baselines: Mapping[str, Measured]) -> dict[str, float]:
-    """The figures of simple methods in one dictionary, such as `bag_of_words_accuracy`."""
+    """Return the figures of simple methods in one dictionary, such as `bag_of_words_accuracy`."""
     return {
         f"{name}_{figure}": value
         for name, measured in baselines.items()

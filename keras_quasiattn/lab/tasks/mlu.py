@@ -100,12 +100,12 @@ class Mlu(Task):
                 )
 
     def missing_data(self) -> str:
-        """Whether the questions would have to be generated."""
+        """Return whether the questions would have to be generated."""
         prepared = self._builder().is_prepared()
         return "" if prepared else f"{self.data_dir} does not have the questions of this run"
 
     def build_model(self) -> keras.Model:
-        """A Transformer over bytes."""
+        """Return a Transformer over bytes."""
         model, attention = attention_of(self.options.model)
         try:
             return Transformer(
@@ -127,7 +127,7 @@ class Mlu(Task):
         return [SequenceAccuracy()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training questions, reshuffled every epoch."""
+        """Return the training questions, reshuffled every epoch."""
         return training_batches(
             split_reader(self._builder(), "train"),
             batch_size=self.options.training.batch_size,
@@ -138,7 +138,7 @@ class Mlu(Task):
         )
 
     def validation_data(self) -> tf.data.Dataset:
-        """The first `data.validation_examples` validation questions, in whole batches only."""
+        """Return the first `data.validation_examples` validation questions, in whole batches."""
         size = self.options.training.batch_size
         examples = self._examples("validation")
         batches = min(self.options.data["validation_examples"], int(examples.cardinality())) // size
@@ -149,7 +149,7 @@ class Mlu(Task):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """The share of questions whose decoded answer is right, and the number of questions.
+        """Return the share of questions whose decoded answer is right, and the number of questions.
 
         `by_kind` has the same share for each kind of question: an operator, and one variable or
         two. Models master one kind after the other.
@@ -184,7 +184,7 @@ class Mlu(Task):
         return Measured(figures, right.astype(np.float64), judged)
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """The answer to each question, with its log-probability."""
+        """Return the answer to each question, with its log-probability."""
         for text in inputs:
             self.check_input(text)
         answer = self._answer_function(self._ids_function(model))
@@ -206,7 +206,7 @@ class Mlu(Task):
         ]
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first `limit` questions of a split."""
+        """Return the first `limit` questions of a split."""
         if split not in SPLITS:
             raise UserError.unknown("split", split, SPLITS)
         return [
@@ -215,7 +215,7 @@ class Mlu(Task):
         ]
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
-        """The bytes of the questions, and of their right answers as decoder input."""
+        """Return the bytes of the questions, and of their right answers as decoder input."""
         sides = {
             "source": list(texts),
             "target": [str(self.grammar.evaluate(text)) for text in texts],
@@ -236,7 +236,7 @@ class Mlu(Task):
         self.grammar.parse(text)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Takes `text`; returns `answer` and `log_probability`. Too long texts are truncated.
+        """Take `text`; return `answer` and `log_probability`. Too long texts are truncated.
 
         The ids are those of `ByteTokenizer`, including the end of the sequence; other numbers count
         as padding.

@@ -82,7 +82,7 @@ _OWN: Mapping[str, tuple[str, str, Callable[..., PairSet]]] = {
 
 
 def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
-    """The pairs of a preset of `pairs`, with a validation split, and a note that describes them.
+    """Return the pairs of a preset of `pairs`, with a validation split, and a note on them.
 
     Args:
         preset: a name in `SOURCES`, "own" or "click_log".
@@ -99,7 +99,7 @@ def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
 
 
 def load_ranked(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
-    """The questions and candidates of a preset of `rank`; otherwise like `load_pairs`."""
+    """Return the questions and candidates of a preset of `rank`; otherwise like `load_pairs`."""
     if preset in RANKED_SOURCES:
         return _from_tfds(RANKED_SOURCES[preset], options, data_dir)
     files = _files(own_files(options), _RANKED_COLUMNS)
@@ -107,20 +107,20 @@ def load_ranked(preset: str, options: Mapping[str, Any], data_dir: Path) -> tupl
 
 
 def example_of(preset: str) -> str:
-    """An example input like the preset's data."""
+    """Return an example input like the preset's data."""
     source = SOURCES.get(preset)
     return _OWN[preset][0] if source is None else source.example
 
 
 def ranked_example_of(preset: str) -> str:
-    """An example question and candidates like the preset's data."""
+    """Return an example question and candidates like the preset's data."""
     return RANKED_SOURCES[preset].example if preset in RANKED_SOURCES else _ANSWERS
 
 
 def pairs_of_file(
     preset: str, given: str, classes: Sequence[str], names: Mapping[str, str] | None
 ) -> TextPairs:
-    """The pairs of one file in the form of the user's training data, by the classes of a model."""
+    """Return the pairs of a file in the form of the user's training data, with these classes."""
     if preset in _OWN and _OWN[preset][2] is not pairs_from_files:
         _, columns, read = _OWN[preset]
         return read(_files({FILE: given}, columns), names).splits[FILE]
@@ -128,7 +128,7 @@ def pairs_of_file(
 
 
 def ranked_pairs_of_file(given: str, names: Mapping[str, str] | None) -> TextPairs:
-    """The questions and candidates of one file in the form of the user's training data."""
+    """Return the questions and candidates of one file in the form of the user's training data."""
     files = _files({FILE: given}, _RANKED_COLUMNS)
     return ranked_pairs_from_files(files, names).splits[FILE]
 

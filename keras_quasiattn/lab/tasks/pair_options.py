@@ -108,7 +108,10 @@ WITH_VECTORS: Mapping[str, Mapping[str, Any]] = {
 
 
 def by_model(**changed: Any) -> dict[str, dict[str, Any]]:
-    """The options of each model; `changed` replaces the values of the options that a model has."""
+    """Return the options of each model.
+
+    `changed` replaces the values of the options that a model has.
+    """
     return {
         model: {name: changed.get(name, value) for name, value in options.items()}
         for model, options in MODEL_OPTIONS.items()

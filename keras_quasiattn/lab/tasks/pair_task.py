@@ -88,10 +88,13 @@ class PairTask(VocabularyTask):
 
     @abc.abstractmethod
     def _target(self, examples: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """The target of a batch; a `row` of −1 tells ranking metrics to skip the example."""
+        """Return the target of a batch; a `row` of −1 tells ranking metrics to skip the example."""
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training pairs, reshuffled every epoch; pairs of similar length share a batch."""
+        """Return the training pairs, reshuffled every epoch.
+
+        Pairs of similar length share a batch.
+        """
         pairs = self._data.splits["train"]
         return training_batches(
             self._dataset(pairs, np.full(len(pairs), -1)).skip,
@@ -132,12 +135,15 @@ class PairTask(VocabularyTask):
         return ids, self._target(examples), *weights_of(examples)
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first `limit` pairs of a split, the two texts of each joined by a tab."""
+        """Return the first `limit` pairs of a split, the two texts of each joined by a tab."""
         chosen = self._chosen(split, limit)
         return joined(chosen.first, chosen.second)
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
-        """The token ids of the pairs, with the tokens; of several candidates only the first."""
+        """Return the token ids of the pairs, with the tokens.
+
+        Of several candidates only the first.
+        """
         pairs = [split_input(text, ("first", "second"), more=True) for text in texts]
         return self._tokenized(
             {
@@ -147,7 +153,7 @@ class PairTask(VocabularyTask):
         )
 
     def _logits(self, model: keras.Model, pairs: TextPairs) -> np.ndarray:
-        """The logits (pairs, classes), computed in batches of similar length."""
+        """Return the logits (pairs, classes), computed in batches of similar length."""
 
         @tf.function(input_signature=[tf.TensorSpec((None,), tf.string)] * 2)
         def answer(first: tf.Tensor, second: tf.Tensor) -> dict[str, tf.Tensor]:

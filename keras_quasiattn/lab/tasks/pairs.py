@@ -66,7 +66,7 @@ class Pairs(PairTask):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """The figures of `classification_figures`."""
+        """Return the figures of `classification_figures`."""
         chosen = self._chosen(split, limit)
         probabilities = tf.nn.softmax(tf.constant(self._logits(model, chosen), tf.float64)).numpy()
         figures = classification_figures(chosen.labels, probabilities, self._classes)
@@ -97,7 +97,7 @@ class Pairs(PairTask):
         split_input(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Takes `first`, `second`; returns `label`, `classes`, `probabilities`, weights, tokens."""
+        """Take `first`, `second`; return `label`, `classes`, `probabilities`, weights, tokens."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._answer_function(answer_ids),
@@ -143,7 +143,10 @@ class Pairs(PairTask):
 
 
 def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
-    """One pair's answer as plain values, unpadded; rows of weights are of the attending tokens."""
+    """Return one pair's answer as plain values, unpadded.
+
+    Rows of weights are of the attending tokens.
+    """
     rows = {side: int(np.sum(row[f"{side}_tokens"] != b"")) for side in _SIDES}
     answer = {}
     for name, value in row.items():

@@ -46,7 +46,7 @@ OWN_EXAMPLE = "any text"
 def load_parallel(
     preset: str, options: Mapping[str, Any], data_dir: Path
 ) -> tuple[ParallelTextSet, str]:
-    """The sentences of a preset, with a validation split, and a note that describes them.
+    """Return the sentences of a preset, with a validation split, and a note that describes them.
 
     Args:
         preset: a name in `SOURCES`; any other name means the user's own files.
@@ -72,7 +72,7 @@ def load_parallel(
 
 
 def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
-    """The (source, target) files of each split, from options that join the two with a comma."""
+    """Return the (source, target) files of each split; options join the two with a comma."""
     return {
         split: sides_of(f"data.{split}", options[split])
         for split in SPLITS
@@ -81,7 +81,7 @@ def _files(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def sides_of(option: str, given: str) -> tuple[str, str]:
-    """The source and the target file that an option joins with a comma.
+    """Return the source and the target file that an option joins with a comma.
 
     Raises:
         UserError: they are not two.

@@ -51,7 +51,7 @@ class Preset:
     usual_model: str = ""
 
     def for_model(self, model: str) -> "Preset":
-        """The preset with the options of one of the task's models."""
+        """Return the preset with the options of one of the task's models."""
         special = self.by_model.get(model, {})
         options = {name: value for name, value in special.items() if "." not in name}
         vectors = {name: changed for name, changed in self.with_vectors.items() if name == model}
@@ -81,7 +81,7 @@ class Preset:
         return "vectors" in self.data and "embedding_dim" in self.model
 
     def used_options(self) -> dict[str, Any]:
-        """The options that have an effect on this model: all but vectors that it cannot take."""
+        """Return the options that affect this model: all but vectors that it cannot take."""
         return {
             name: value
             for name, value in self.options().items()
@@ -89,13 +89,13 @@ class Preset:
         }
 
     def __getitem__(self, option: str) -> Any:
-        """The value of an option, or of an entry of one, by its dotted name."""
+        """Return the value of an option, or of an entry of one, by its dotted name."""
         section, name, *entry = option.split(".", 2)
         value = self.options()[f"{section}.{name}"]
         return value[entry[0]] if entry else value
 
     def with_overrides(self, overrides: Mapping[str, Any]) -> "Preset":
-        """A copy with other values for some options.
+        """Return a copy with other values for some options.
 
         Args:
             overrides: values by dotted option name. A string is parsed unless the option is itself
@@ -142,7 +142,10 @@ class Preset:
 
 
 def _converted(option: str, value: Any, kind: Any) -> Any:
-    """The value as an instance of the option's type; raises UserError if it is of another type."""
+    """Return the value as an instance of the option's type.
+
+    Raise UserError if it is of another type.
+    """
     if typing.get_origin(kind) is typing.Literal:
         if value not in typing.get_args(kind):
             raise UserError.unknown(option, str(value), typing.get_args(kind))

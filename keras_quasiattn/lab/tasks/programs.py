@@ -66,7 +66,7 @@ class Programs(SequenceTask):
         return GeneratedAlgoLisp(config=config, data_dir=self.data_dir)
 
     def missing_data(self) -> str:
-        """Whether the problems would have to be generated."""
+        """Return whether the problems would have to be generated."""
         if "train" in self.options.data or self._builder().is_prepared():
             return ""
         return f"{self.data_dir} does not have the problems of this run"

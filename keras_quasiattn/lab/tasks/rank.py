@@ -112,14 +112,14 @@ class Rank(PairTask):
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> dict[str, Measured]:
-        """The same figures of a regression on bags of words."""
+        """Return the same figures of a regression on bags of words."""
         chosen = self._chosen(split, limit)
         probabilities = bag_of_pairs(self._data.splits["train"], chosen, 2)
         logits = np.log(probabilities + np.finfo(np.float32).tiny)
         return {"bag_of_words": self._ranked(chosen, logits)}
 
     def _ranked(self, chosen: Any, logits: np.ndarray) -> Measured:
-        """The ranking metrics of the logits (pairs, 2), and each question's average precision."""
+        """Return the ranking metrics of logits (pairs, 2), and each question's precision."""
         # (pairs, 3)
         targets = np.stack([chosen.labels, chosen.groups, np.arange(len(chosen))], axis=1)
         figures = {}
@@ -135,7 +135,7 @@ class Rank(PairTask):
         return Measured(figures, precisions)
 
     def _judged(self, chosen: Any, scores: np.ndarray) -> list[Judged]:
-        """The questions that count, candidates best first: is the best one right?"""
+        """Return the questions that count, candidates best first: is the best one right?"""
         found = []
         for question in np.unique(chosen.groups):
             rows = np.flatnonzero(chosen.groups == question)
@@ -171,7 +171,7 @@ class Rank(PairTask):
         split_input(text, _NAMES, more=True)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Takes `question` and `candidates`; returns `ranked`, their `scores` and their `places`.
+        """Take `question` and `candidates`; return `ranked`, their `scores` and their `places`.
 
         `question` is (B,), the others are (B, C); `places` are the positions in `candidates`. Fill
         rows with fewer candidates with empty strings, or with texts without ids: these score 0 and
@@ -198,7 +198,7 @@ class Rank(PairTask):
         )
 
     def _order_function(self, model: keras.Model) -> Any:
-        """Scores and places (B, C), best first, for ids (B, S) and (B, C, T); missing ones last."""
+        """Score and places (B, C), best first, for ids (B, S) and (B, C, T); missing ones last."""
 
         @tf.function(input_signature=_ORDER_SIGNATURE)
         def order(

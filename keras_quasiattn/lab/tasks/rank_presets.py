@@ -24,7 +24,7 @@ MODELS = tuple(name for name in MODEL_OPTIONS if name != "mixture")
 def _preset(
     summary: str, periods: int, every: int, data: Mapping[str, Any] | None = None, **model: Any
 ) -> Preset:
-    """A preset that measures the validation MAP every `every` steps, about once per epoch."""
+    """Return a preset that measures the validation MAP every `every` updates, about a pass."""
     options = by_model(**model)
     training = TrainingSettings(
         steps=periods * every,

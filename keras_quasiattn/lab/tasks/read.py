@@ -190,7 +190,7 @@ class Read(VocabularyTask):
         return self._inputs(passage, question), target, *weights
 
     def _question_words(self, questions: tf.Tensor) -> tf.Tensor:
-        """The first `data.question_length` words (B, Q), padded with ""; Q is at least 1."""
+        """Return the first `data.question_length` words (B, Q), padded with ""; Q is at least 1."""
         words = split_words(self.tokenizer, questions).cut(self.options.data["question_length"])
         rows = Windows(tf.range(tf.size(questions)), tf.zeros_like(words.counts()))
         multiple = self.options.data["length_multiple"]
@@ -204,12 +204,12 @@ class Read(VocabularyTask):
         return reader_inputs(self.tokenizer, passage, question, kinds)
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first `limit` questions of a split, each joined to its passage by a tab."""
+        """Return the first `limit` questions of a split, each joined to its passage by a tab."""
         chosen = self._chosen(split, limit)
         return joined(chosen.questions, chosen.passages)
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
-        """The words of each question and its first passage, truncated to one window."""
+        """Return the words of each question and its first passage, truncated to one window."""
         pairs = [split_input(text, _NAMES, more=True) for text in texts]
         columns = [
             tf.constant(as_bytes([pair[side] for pair in pairs]).tolist()) for side in (0, 1)
@@ -281,7 +281,7 @@ class Read(VocabularyTask):
             )
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Takes `question`, `passages`; returns `answer`, `score`, `passage`, `start`, `end`."""
+        """Take `question`, `passages`; return `answer`, `score`, `passage`, `start`, `end`."""
 
         def columns(text: str) -> list[Any]:
             question, *passages = split_input(text, _NAMES, more=True)
@@ -344,7 +344,7 @@ class Read(VocabularyTask):
 
 
 def _of_characters(answer: Any) -> Any:
-    """The same function for Unicode code points instead of strings, padded with 0."""
+    """Return the same function for Unicode code points instead of strings, padded with 0."""
 
     def text_of(ids: tf.Tensor) -> tf.Tensor:
         rows = tf.RaggedTensor.from_tensor(tf.reshape(ids, (-1, tf.shape(ids)[-1])), padding=0)

@@ -44,7 +44,7 @@ SOURCES: Mapping[str, Source] = {
 def load_questions(
     preset: str, options: Mapping[str, Any], data_dir: Path
 ) -> tuple[ReadingSet, str]:
-    """The questions of a preset of `read`, with a validation split, and a note that describes them.
+    """Return the questions of a preset of `read`, with a validation split, and a note on them.
 
     Args:
         preset: a name in `SOURCES`, or "own".

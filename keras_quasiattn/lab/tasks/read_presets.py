@@ -68,7 +68,7 @@ def _preset(
     batch_size: int = 32,
     **model: Any,
 ) -> Preset:
-    """A preset that measures the validation F1 every `every` steps and keeps the best."""
+    """Return a preset that measures the validation F1 every `every` steps and keeps the best."""
     training = TrainingSettings(
         steps=periods * every,
         checkpoint_every=every,

@@ -22,7 +22,7 @@ class Words(NamedTuple):
     ends: tf.RaggedTensor
 
     def cut(self, length: int) -> "Words":
-        """The first `length` words of every text."""
+        """Return the first `length` words of every text."""
         return Words(*(part[:, :length] for part in self))
 
     def counts(self) -> tf.Tensor:
@@ -38,7 +38,7 @@ class Windows(NamedTuple):
 
 
 def split_words(tokenizer: SpanTokenizer, texts: tf.Tensor) -> Words:
-    """The words of texts (n,)."""
+    """Return the words of texts (n,)."""
     return Words(*tokenizer.split_with_offsets(texts))
 
 
@@ -63,14 +63,14 @@ def all_windows(counts: tf.Tensor, size: int, stride: int) -> Windows:
 
 
 def middle_windows(counts: tf.Tensor, first: tf.Tensor, last: tf.Tensor, size: int) -> Windows:
-    """One window of `size` words per text (n,), with words `first` to `last` near its middle."""
+    """Return a window of `size` words per text (n,), with words `first` to `last` in its middle."""
     wanted = first - tf.maximum(size - (last - first + 1), 0) // 2
     starts = tf.clip_by_value(wanted, 0, tf.maximum(counts - size, 0))
     return Windows(tf.range(tf.size(counts)), starts)
 
 
 def words_in(words: Words, windows: Windows, size: tf.Tensor) -> tf.Tensor:
-    """The words of every window: strings (W, size), padded with ""."""
+    """Return the words of every window: strings (W, size), padded with ""."""
     places = windows.starts[:, tf.newaxis] + tf.range(size)  # (W, size)
     real = places < tf.gather(words.counts(), windows.rows)[:, tf.newaxis]
     begins = tf.gather(tf.cast(words.tokens.row_splits, tf.int32), windows.rows)[:, tf.newaxis]
@@ -82,7 +82,7 @@ def words_in(words: Words, windows: Windows, size: tf.Tensor) -> tf.Tensor:
 def reader_inputs(
     tokenizer: SpanTokenizer, passage: tf.Tensor, question: tf.Tensor, kinds: tuple[str, ...]
 ) -> dict[str, tf.Tensor]:
-    """The inputs of a reader model.
+    """Return the inputs of a reader model.
 
     Args:
         tokenizer: maps the words to ids.
@@ -112,7 +112,9 @@ def read_windows(
     size: int,
     of: tf.Tensor,
 ) -> tf.Tensor:
-    """The logits (W, P, 2) of all windows, 32 windows per call; P is the longest one's word count.
+    """Return the logits (W, P, 2) of all windows, 32 windows per call.
+
+    P is the longest one's word count.
 
     Args:
         read: maps the words (w, P) of some windows and their questions' indices (w,) to logits
@@ -160,7 +162,7 @@ class Spans(NamedTuple):
 def best_of_windows(
     logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor, longest: int
 ) -> Spans:
-    """The best span of each question over all of its windows, whose logits must be comparable.
+    """Return the best span of each question over its windows, whose logits are comparable.
 
     Args:
         logits: (W, P, 2), the logits of starts and ends.
@@ -183,7 +185,7 @@ def best_of_windows(
 
 
 def _log_sum(logits: tf.Tensor, question: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """(B,): log Σ exp over all positions in all windows of each question."""
+    """Return (B,): log Σ exp over all positions in all windows of each question."""
     most = tf.math.unsorted_segment_max(tf.reduce_max(logits, axis=1), question, count)
     # (W,), relative to the maximum of the question.
     sums = tf.reduce_sum(tf.exp(logits - tf.gather(most, question)[:, tf.newaxis]), axis=1)

@@ -120,7 +120,7 @@ _MODEL = {
 
 
 def _documented(text: str) -> dict[str, str]:
-    """The arguments that a docstring's section "Args:" explains, each up to its first period."""
+    """Return the arguments that a docstring explains, each up to its first period."""
     section = text.partition("\nArgs:\n")[2].partition("\n\n")[0]
     joined = re.sub(r"\n {8,}", " ", section)
     entries = re.findall(r"^ +(\w+): (.*?)\.?$", joined, re.MULTILINE)

@@ -48,7 +48,7 @@ def sequence_preset(
     seq2seq: Mapping[str, Any] | None = None,
     decoding: Mapping[str, Any] | None = None,
 ) -> Preset:
-    """A preset of a sequence task.
+    """Return a preset of a sequence task.
 
     Args:
         summary: one line that says what the preset is for.

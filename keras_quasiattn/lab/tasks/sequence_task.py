@@ -71,7 +71,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _load(self) -> tuple[ParallelTextSet, str]:
-        """The data, and a note, perhaps empty, on which part it is and what was held out."""
+        """Return the data, and a note, perhaps empty, on which part it is and what was held out."""
 
     @functools.cached_property
     def _loaded(self) -> tuple[ParallelTextSet, str]:
@@ -98,7 +98,7 @@ class SequenceTask(Task):
                 )
 
     def describe_data(self) -> dict[str, str]:
-        """The data's version, which part of which set it is, and how many pairs were too long."""
+        """Return the data's version, its part of the set, and how many pairs were too long."""
         (whole, note), train = self._loaded, self._data.splits["train"]
         long = len(whole.splits["train"]) - len(train)
         limit = self.options.data["max_length"]
@@ -110,14 +110,14 @@ class SequenceTask(Task):
         return {"version": whole.version, **({"note": joined} if joined else {})}
 
     def remarks(self) -> list[str]:
-        """A summary of the user's own data."""
+        """Return a summary of the user's own data."""
         if "train" not in self.options.data:
             return []
         note = self.describe_data().get("note", "")
         return summarize(self._loaded[0], note, lambda texts: counted(self._count, texts), {})
 
     def assets(self) -> dict[str, bytes]:
-        """The SentencePiece model."""
+        """Return the SentencePiece model."""
         return {_PIECES: self._pieces}
 
     def read_assets(self, folder: Path) -> None:
@@ -135,7 +135,7 @@ class SequenceTask(Task):
             return SentencePieceTokenizer(self._pieces)
 
     def build_model(self) -> keras.Model:
-        """The model for these options."""
+        """Return the model for these options."""
         options, attention = attention_of(self.options.model)
         arguments = {name: value for name, value in options.items() if name not in DECODING_OPTIONS}
         size = self.tokenizer.vocabulary_size
@@ -158,7 +158,10 @@ class SequenceTask(Task):
         return [SequenceAccuracy(), SequencePerplexity()]
 
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """The training pairs, reshuffled every epoch; pairs of similar length share a batch."""
+        """Return the training pairs, reshuffled every epoch.
+
+        Pairs of similar length share a batch.
+        """
         return token_batches(**self._batches("train"), seed=self.seed, first_step=first_step)
 
     def validation_data(self) -> tf.data.Dataset:
@@ -166,7 +169,7 @@ class SequenceTask(Task):
         return evaluation_token_batches(**self._batches("validation"))
 
     def _batches(self, split: str) -> dict[str, Any]:
-        """The arguments of `data.token_batches` for a split."""
+        """Return the arguments of `data.token_batches` for a split."""
         pairs, data = self._data.splits[split], self.options.data
         return {
             **self._encoded(pairs),
@@ -206,7 +209,7 @@ class SequenceTask(Task):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """The task's metrics, exact-match share, and target perplexity per piece and per word."""
+        """Return the task's metrics, exact-match share, and perplexity per piece and per word."""
         chosen = chosen_examples(lambda: self._data, split, limit, self._file)
         rows = self._answers(model, chosen.source)
         answers = [row["answer"] for row in rows]
@@ -226,7 +229,7 @@ class SequenceTask(Task):
 
     @abc.abstractmethod
     def _figures(self, answers: Sequence[bytes], examples: Any) -> dict[str, float | str]:
-        """The task's own metrics of its answers."""
+        """Return the task's own metrics of its answers."""
 
     def _measured(self, model: keras.Model, pairs: ParallelTexts) -> SequencePerplexity:
         metric = SequencePerplexity()
@@ -243,7 +246,7 @@ class SequenceTask(Task):
         return metric
 
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """The answer to each text, its log-probability, and the score that ranked it first."""
+        """Return the answer to each text, its log-probability, and the score that ranked it."""
         for text in inputs:
             self.check_input(text)
         return [
@@ -257,7 +260,7 @@ class SequenceTask(Task):
         ]
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """The answers of `predict`, with the pieces and cross-attention weights (answer, text)."""
+        """Return the answers of `predict`, with pieces and attention weights (answer, text)."""
         if self.model == "seq2seq":
             raise UserError("model seq2seq has no attention to show")
         search = tf.function(functools.partial(self._search, model), reduce_retracing=True)
@@ -290,7 +293,7 @@ class SequenceTask(Task):
             raise UserError(f"the text {shown} has {tokens} tokens; data.max_length allows {limit}")
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Takes `text`, truncated if too long; returns `answer`, `log_probability` and `score`."""
+        """Take `text`, truncated if too long; return `answer`, `log_probability` and `score`."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._text_function(answer_ids),
@@ -338,11 +341,11 @@ class SequenceTask(Task):
         return answer
 
     def _source(self, text: tf.Tensor) -> tf.Tensor:
-        """The ids (B, S) of texts (B,), including the end of each."""
+        """Return the ids (B, S) of texts (B,), including the end of each."""
         return self.tokenizer.tokenize(text, self.options.data["max_length"])
 
     def _search(self, model: keras.Model, source: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""
+        """Return the answer ids (B, T) for source ids (B, S), and their log-probabilities (B,)."""
         options = self.options.model
         limits = _real(source) + options["extra_tokens"]
         length = tf.reduce_max(limits)
@@ -352,5 +355,5 @@ class SequenceTask(Task):
 
 
 def _real(ids: tf.Tensor) -> tf.Tensor:
-    """(B,): the number of non-padding tokens in each row."""
+    """Return (B,): the number of non-padding tokens in each row."""
     return tf.math.count_nonzero(ids, axis=1, dtype=tf.int32)

@@ -35,15 +35,15 @@ class Source:
     note: str = ""
 
     def prepared(self, data_dir: Path, config_suffix: str = "") -> tfds.core.DatasetBuilder:
-        """The builder, after writing its data to `data_dir`."""
+        """Return the builder, after writing its data to `data_dir`."""
         return prepare(lambda: self._made(data_dir, config_suffix), data_dir)
 
     def is_prepared(self, data_dir: Path, options: Mapping[str, Any]) -> bool:
-        """Whether `data_dir` has the data, so that nothing needs to be downloaded or written."""
+        """Return whether `data_dir` has the data, and nothing is to be downloaded or written."""
         return self._made(data_dir).is_prepared()
 
     def pending_download(self, data_dir: Path) -> str:
-        """What `prepared` would download to `data_dir`; empty for nothing."""
+        """Return what `prepared` would download to `data_dir`; empty for nothing."""
         # Builders of this package read files that the user provides.
         return pending_download(self._made(data_dir)) if isinstance(self.builder, str) else ""
 
@@ -61,7 +61,7 @@ class Source:
 
 
 def own_files(options: Mapping[str, Any]) -> dict[str, str]:
-    """The user's files by split, from a task's data options.
+    """Return the user's files by split, from a task's data options.
 
     Raises:
         UserError: there is no training file.

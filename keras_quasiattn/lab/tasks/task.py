@@ -116,7 +116,7 @@ class Task(abc.ABC):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], data_dir: str | Path) -> "Task":
-        """The task that this `config()` describes."""
+        """Return the task that this `config()` describes."""
         return cls(
             preset=config["preset"],
             model=config["model"],
@@ -139,12 +139,15 @@ class Task(abc.ABC):
         """
 
     def pending_download(self) -> str:
-        """What `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)"; or nothing."""
+        """Return what `prepare` would download, such as "trec (0.3 MiB from cogcomp.org)".
+
+        Or nothing.
+        """
         source = self.sources.get(self.preset)
         return source.pending_download(self.data_dir) if source else ""
 
     def missing_data(self) -> str:
-        """What `prepare` would have to download or generate, as a line; or nothing."""
+        """Return what `prepare` would have to download or generate, as a line; or nothing."""
         source = self.sources.get(self.preset)
         if source is None or source.is_prepared(self.data_dir, self.options.data):
             return ""
@@ -167,7 +170,7 @@ class Task(abc.ABC):
         return training if training.passes is None else training.over(self.batches_per_pass())
 
     def batches_per_pass(self) -> int:
-        """The number of training batches in a pass over the prepared data.
+        """Return the number of training batches in a pass over the prepared data.
 
         Raises:
             UserError: the task does not count passes; the default always raises it.
@@ -201,14 +204,14 @@ class Task(abc.ABC):
         return told
 
     def describe_data(self) -> dict[str, str]:
-        """The `version` of the prepared data, and a `note` if it is not the whole published set.
+        """Return the `version` of the data, and a `note` if it is not the whole published set.
 
         Runs and recorded results include both. The default is empty, for generated data.
         """
         return {}
 
     def assets(self) -> dict[str, bytes]:
-        """What the task learned from its data and needs for answering: file contents by file name.
+        """Return the file contents, by name, that the task learned and needs to answer.
 
         A run stores them, and `read_assets` restores them without the data. The default has none.
         """
@@ -240,7 +243,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def build_model(self) -> keras.Model:
-        """A new model, built but not compiled; Keras' global seed sets its initial weights.
+        """Return a new model, built but not compiled; Keras' global seed sets its initial weights.
 
         Raises:
             UserError: the model options do not fit together.
@@ -256,15 +259,15 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def loss(self) -> keras.losses.Loss:
-        """The training loss."""
+        """Return the training loss."""
 
     @abc.abstractmethod
     def metrics(self) -> list[keras.metrics.Metric]:
-        """The metrics that training and validation report besides the loss."""
+        """Return the metrics that training and validation report besides the loss."""
 
     @abc.abstractmethod
     def training_data(self, first_step: int) -> tf.data.Dataset:
-        """An infinite stream of batches of `options.training.batch_size`, as `fit` takes them.
+        """Return an infinite stream of batches of `options.training.batch_size`, for `fit`.
 
         The stream depends only on the options and the seed. It yields exactly the batches that an
         uninterrupted stream yields from `first_step` on. Every iterator over it yields the same
@@ -277,7 +280,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def validation_data(self) -> tf.data.Dataset:
-        """A finite set of batches, without any training example.
+        """Return a finite set of batches, without any training example.
 
         Replicas must be able to share every batch evenly; otherwise they weight it wrongly. What
         only fills a batch has weight 0; see `data.fill_last_batch`.
@@ -302,7 +305,7 @@ class Task(abc.ABC):
     def measure(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Measured:
-        """The task's own metrics, from answers decoded as in `predict`, without teacher forcing.
+        """Return the task's metrics, from answers decoded as in `predict`.
 
         Args:
             model: a trained model of this task.
@@ -316,32 +319,32 @@ class Task(abc.ABC):
     def evaluate(
         self, model: keras.Model, split: str = "test", limit: int | None = None
     ) -> Mapping[str, Any]:
-        """The figures of `measure`."""
+        """Return the figures of `measure`."""
         return self.measure(model, split, limit).figures
 
     def measure_baselines(
         self, split: str = "test", limit: int | None = None
     ) -> Mapping[str, Measured]:
-        """What simple methods without attention reach on the same examples, in seconds, by name.
+        """Return what simple methods without attention reach on the same examples, by name.
 
         The arguments and errors are those of `measure`. The default has none.
         """
         return {}
 
     def baselines(self, split: str = "test", limit: int | None = None) -> dict[str, float]:
-        """The figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
+        """Return the figures of `measure_baselines`, such as `bag_of_words_accuracy`."""
         return flat_figures(self.measure_baselines(split, limit))
 
     @abc.abstractmethod
     def predict(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """One answer per input, with its log-probability or other values.
+        """Return one answer per input, with its log-probability or other values.
 
         Raises:
             UserError: `check_input` refuses an input.
         """
 
     def explain(self, model: keras.Model, inputs: Sequence[str]) -> list[dict[str, Any]]:
-        """The answers of `predict`, with the attention weights if `predict` leaves them out.
+        """Return the answers of `predict`, with the attention weights if `predict` leaves them out.
 
         Raises:
             UserError: `check_input` refuses an input, or the model has no attention.
@@ -357,7 +360,7 @@ class Task(abc.ABC):
         """
 
     def texts(self, split: str, limit: int) -> list[str]:
-        """The first `limit` inputs of a split, as `predict` and `tokenize` take them.
+        """Return the first `limit` inputs of a split, as `predict` and `tokenize` take them.
 
         Raises:
             UserError: the split is unknown or the data is missing; the default always raises it.
@@ -365,7 +368,7 @@ class Task(abc.ABC):
         raise UserError(f"task {self.name} has no texts to list")
 
     def tokenize(self, texts: Sequence[str]) -> TokenizedTexts:
-        """The inputs as the model receives them, with the token at each position.
+        """Return the inputs as the model receives them, with the token at each position.
 
         Raises:
             UserError: `check_input` refuses an input; the default always raises it.

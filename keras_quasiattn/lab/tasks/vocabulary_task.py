@@ -89,7 +89,7 @@ class VocabularyTask(Task):
 
     @abc.abstractmethod
     def _load(self) -> tuple[LabelledTextSet[Any], str]:
-        """The data, and a note, perhaps empty, on which part it is and what was held out."""
+        """Return the data, and a note, perhaps empty, on which part it is and what was held out."""
 
     @functools.cached_property
     def _loaded(self) -> tuple[LabelledTextSet[Any], str]:
@@ -150,7 +150,10 @@ class VocabularyTask(Task):
         return min(self.options.training.batch_size, len(self._data.splits["train"]))
 
     def batches_per_pass(self) -> int:
-        """The number of training batches in a pass; the rest of the examples are left over."""
+        """Return the number of training batches in a pass.
+
+        The rest of the examples are left over.
+        """
         return len(self._data.splits["train"]) // self._batch_size
 
     def remarks(self) -> list[str]:
@@ -176,16 +179,16 @@ class VocabularyTask(Task):
         return dict.fromkeys(self._data.splits["train"].columns, "data.max_length")
 
     def _whole_lengths(self, texts: np.ndarray) -> np.ndarray:
-        """The number of tokens of each text, however long."""
+        """Return the number of tokens of each text, however long."""
         return counted(lambda some: self.tokenizer.split(some).row_lengths(), texts)
 
     def describe_data(self) -> dict[str, str]:
-        """The data's version, and which part of which set it is."""
+        """Return the data's version, and which part of which set it is."""
         data, note = self._loaded
         return {"version": data.version, **({"note": note} if note else {})}
 
     def assets(self) -> dict[str, bytes]:
-        """The vocabulary, the class names and the version of the text processing."""
+        """Return the vocabulary, the class names and the version of the text processing."""
         version = f"{json.dumps({'version': self._text_version})}\n".encode()
         return {
             _VOCABULARY: vocabulary_text(self._vocabulary).encode(),
@@ -242,7 +245,7 @@ class VocabularyTask(Task):
             )
 
     def build_model(self) -> keras.Model:
-        """The model; its embedding starts with the word vectors, if there are any."""
+        """Return the model; its embedding starts with the word vectors, if there are any."""
         try:
             model = self._make_model(self.tokenizer.vocabulary_size, len(self._classes))
         except ValueError as error:
@@ -254,7 +257,7 @@ class VocabularyTask(Task):
         return model
 
     def _table(self) -> np.ndarray | None:
-        """The first values of the embedding (ids, width); None leaves Keras' own."""
+        """Return the first values of the embedding (ids, width); None leaves Keras' own."""
         if not self._vectors:
             return None
         width, ids = self.options.model["embedding_dim"], self.tokenizer.vocabulary_size
@@ -275,7 +278,7 @@ class VocabularyTask(Task):
 
     @abc.abstractmethod
     def _make_model(self, vocabulary_size: int, num_classes: int) -> keras.Model:
-        """The model for these options.
+        """Return the model for these options.
 
         Raises:
             ValueError: the options do not fit together.
@@ -288,7 +291,7 @@ class VocabularyTask(Task):
         return self._weighted(loss, lambda target: tf.argmax(target, axis=-1))
 
     def _weighted(self, loss: keras.losses.Loss, labels_of: Any) -> keras.losses.Loss:
-        """The loss with the weights of the classes, if the options ask for them.
+        """Return the loss with the weights of the classes, if the options ask for them.
 
         `labels_of` makes class numbers (B,) of targets.
         """
@@ -299,32 +302,32 @@ class VocabularyTask(Task):
         return ClassWeighted(loss, balanced_weights(counts), labels_of)
 
     def metrics(self) -> list[keras.metrics.Metric]:
-        """The share of examples with the right class, and the macro-F1."""
+        """Return the share of examples with the right class, and the macro-F1."""
         return [
             keras.metrics.CategoricalAccuracy(name="accuracy"),
             MacroF1(len(self._classes), name="macro_f1"),
         ]
 
     def _tokens(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The tokens that the model reads of each text: strings (B,) to ragged (B, tokens)."""
+        """Return the tokens that the model reads: strings (B,) to ragged (B, tokens)."""
         return self.tokenizer.split(texts)[:, : self.options.data["max_length"]]
 
     def _ids(self, texts: tf.Tensor) -> tf.Tensor:
-        """The padded ids (B, length) of the texts' tokens."""
+        """Return the padded ids (B, length) of the texts' tokens."""
         return self.tokenizer.pad(self._tokens(texts), self.options.data["length_multiple"])[1]
 
     def _token_ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """The ids of the texts' tokens without padding, ragged (B, ids)."""
+        """Return the ids of the texts' tokens without padding, ragged (B, ids)."""
         return self.tokenizer.ids(self._tokens(texts))
 
     def _readable_ids(self, ids: tf.Tensor) -> tf.Tensor:
-        """A caller's ids (..., length) as the model reads them: truncated, invalid ones unknown."""
+        """Return ids (..., length) as the model reads them: truncated, invalid ones unknown."""
         tokenizer = self.tokenizer
         known = (ids >= 0) & (ids < tokenizer.vocabulary_size)
         return tf.where(known, ids, tokenizer.unknown_id)[..., : self.options.data["max_length"]]
 
     def _tokenized(self, columns: Mapping[str, np.ndarray]) -> TokenizedTexts:
-        """The ids and tokens of one column of texts per side."""
+        """Return the ids and tokens of one column of texts per side."""
         tokens, ids = {}, {}
         for side, column in columns.items():
             tokens[side] = self._tokens(tf.constant(column.tolist(), tf.string))
@@ -332,7 +335,7 @@ class VocabularyTask(Task):
         return TokenizedTexts(ids, {side: plain_tokens(rows) for side, rows in tokens.items()})
 
     def _lengths(self, texts: np.ndarray) -> np.ndarray:
-        """The number of tokens that the model reads of each text."""
+        """Return the number of tokens that the model reads of each text."""
         return counted(self._count, texts)
 
     @functools.cached_property
@@ -344,12 +347,12 @@ class VocabularyTask(Task):
         return count
 
     def _chosen(self, split: str, limit: int | None) -> Any:
-        """The first `limit` examples of a split, or all of them."""
+        """Return the first `limit` examples of a split, or all of them."""
         return chosen_examples(lambda: self._data, split, limit, self._file)
 
 
 def _version(file: Path) -> int:
-    """The version of the text processing that a run recorded."""
+    """Return the version of the text processing that a run recorded."""
     try:
         version = json.loads(file.read_bytes())["version"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

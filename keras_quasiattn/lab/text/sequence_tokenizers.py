@@ -74,7 +74,7 @@ class _SequenceTokenizer(abc.ABC):
 
 
 class ByteTokenizer(_SequenceTokenizer):
-    """Turns strings into the ids of their bytes, and back without loss, whatever the bytes are.
+    """Turn strings into the ids of their bytes, and back without loss, whatever the bytes are.
 
     id = byte + 2, with 0 for padding and 1 for the end of the sequence: Tensor2Tensor's byte
     vocabulary. There is no table and no asset, so the tokenizer runs inside a `tf.function` or a
@@ -117,7 +117,7 @@ class ByteTokenizer(_SequenceTokenizer):
 
 
 class SentencePieceTokenizer(_SequenceTokenizer):
-    """Turns strings into ids of learned pieces and back: `detokenize(tokenize(x)) == normalize(x)`.
+    """Turn strings into ids of learned pieces and back: `detokenize(tokenize(x)) == normalize(x)`.
 
     A translation must come back as text inside the graph. SentencePiece allows that: its pieces
     include the blanks, so joining them restores case and the spaces around punctuation. (WordPiece,

@@ -20,7 +20,7 @@ SPAN_CLEANINGS: Final = ("pieces", "cased_pieces")
 
 
 class VocabularyTokenizer(abc.ABC):
-    """Maps strings to vocabulary ids inside the graph: 0 is padding, 1 unknown, the rest tokens.
+    """Map strings to vocabulary ids inside the graph: 0 is padding, 1 unknown, the rest tokens.
 
     The mask of real positions is `ids != VocabularyTokenizer.pad_id`.
 
@@ -157,7 +157,7 @@ class WordTokenizer(VocabularyTokenizer):
 
 
 class SpanTokenizer(VocabularyTokenizer):
-    """Splits a string into runs of letters and digits and single other characters, with positions.
+    """Split a string into runs of letters and digits and single other characters, with positions.
 
     The words are those of the cleaning of the same name. The string itself is not changed, so the
     positions refer to it.

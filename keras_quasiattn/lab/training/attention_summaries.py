@@ -24,7 +24,7 @@ FILE = "attention.jsonl"
 
 
 class AttentionSummaries(keras.callbacks.Callback):
-    """Records, before training and after every epoch, how a model attends to one fixed batch.
+    """Record, before training and after every epoch, how a model attends to one fixed batch.
 
     TensorBoard gets, under `folder/tensorboard/attention`, a histogram of every matrix (tanh(E),
     the gate, M, softmax weights) and the shares of its entries near −1, 0 and 1; the density and

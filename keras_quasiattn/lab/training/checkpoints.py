@@ -33,7 +33,7 @@ class Checkpoints:
         self.keep = keep
 
     def steps(self) -> list[int]:
-        """The steps that have a checkpoint, in ascending order."""
+        """Return the steps that have a checkpoint, in ascending order."""
         matches = (_NAME.fullmatch(entry.name) for entry in self.folder.glob("*"))
         return sorted(int(match[1]) for match in matches if match)
 
@@ -96,7 +96,7 @@ class Checkpoints:
             raise UserError(f"{file} is damaged: train again in a new folder") from error
 
     def last_readable(self, every: int = 1) -> tuple[int, list[Path]]:
-        """The last step with a readable checkpoint (or 0), and the damaged files after it.
+        """Return the last step with a readable checkpoint (or 0), and the damaged files after it.
 
         Args:
             every: look at multiples of this step only.

@@ -17,7 +17,7 @@ CONFIG: Final = "config.json"
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """The config of the run in a folder, read without Keras.
+    """Return the config of the run in a folder, read without Keras.
 
     Raises:
         UserError: the folder is missing, holds no run or a damaged one, or has a newer format.
@@ -48,12 +48,12 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def identity(task: "Task", options: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of the config that must be the same at every start of a run."""
+    """Return the part of the config that must be the same at every start of a run."""
     return {"task": task.name, "task_config": task.config(), "options": dict(options)}
 
 
 def is_complete(config: Mapping[str, Any]) -> bool:
-    """Whether a config that was read from a file has the entries that `RunFolder.create` writes."""
+    """Return whether a config from a file has the entries that `RunFolder.create` writes."""
     task_config, options = config.get("task_config"), config.get("options")
     return (
         all(isinstance(config.get(name), str) for name in ("task", "command"))

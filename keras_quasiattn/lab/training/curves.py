@@ -12,7 +12,7 @@ from keras_quasiattn.errors import UserError
 
 
 class Curves:
-    """Writes the history for TensorBoard by step, with training and validation as two runs.
+    """Write the history for TensorBoard by step, with training and validation as two runs.
 
     Starts over with the rows so far, so that after a kill no row is missing or duplicated.
 

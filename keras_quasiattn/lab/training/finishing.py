@@ -124,7 +124,7 @@ def save_finished(
 
 
 def is_final(folder: RunFolder, task: Task) -> bool:
-    """Whether nothing is to be trained: the run is finished after the steps that are asked for."""
+    """Return whether nothing is to be trained, because the run is finished."""
     same = folder.steps is None or folder.length == _asked(task)
     return folder.finished and _ENDED not in folder.config and same
 

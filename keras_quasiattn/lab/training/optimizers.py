@@ -21,7 +21,7 @@ def made_optimizer(
     optimizer: keras.optimizers.Optimizer | MakeOptimizer | None,
     replicas: int,
 ) -> keras.optimizers.Optimizer:
-    """A new optimizer, without variables for a model yet.
+    """Return a new optimizer, without variables for a model yet.
 
     Args:
         settings: the task's training settings.
@@ -75,7 +75,7 @@ def described(
     callbacks: Sequence[keras.callbacks.Callback],
     replicas: int,
 ) -> dict[str, Any]:
-    """What the run folder records: nothing for the defaults, so that older runs can be resumed.
+    """Return what the run folder records; nothing for defaults, so that older runs resume.
 
     Raises:
         UserError: see `made_optimizer`; or a callback is none.

@@ -16,7 +16,7 @@ from keras_quasiattn.lab.training.selection import is_over, selected_step
 
 
 class OnlyMeasured(keras.callbacks.Callback):
-    """Removes figures of training that the metrics do not measure, for all callbacks after it.
+    """Remove figures of training that the metrics do not measure, for all callbacks after it.
 
     Args:
         unmeasured: names of the metrics.
@@ -33,7 +33,7 @@ class OnlyMeasured(keras.callbacks.Callback):
 
 
 class PeriodEnd(keras.callbacks.Callback):
-    """Writes the history, then the checkpoint, then the curves at the end of each Keras epoch.
+    """Write the history, then the checkpoint, then the curves at the end of each Keras epoch.
 
     The checkpoint decides what is done: the next start drops rows of the history beyond it, since a
     kill undid their period. So nothing is lost or duplicated, wherever between the writes the

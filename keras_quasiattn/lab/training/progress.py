@@ -173,7 +173,7 @@ class StepProgress(keras.callbacks.Callback):
 
 
 def duration(seconds: float) -> str:
-    """A duration in words.
+    """Return a duration in words.
 
     >>> duration(7.4), duration(192), duration(7500)
     ('7 s', '3 min 12 s', '2 h 5 min')

@@ -21,7 +21,7 @@ class ReplicaLossScaleOptimizer(keras.optimizers.LossScaleOptimizer):
     """
 
     def check_finite(self, grads: list[Any]) -> Any:
-        """Whether all gradients on all replicas are finite."""
+        """Return whether all gradients on all replicas are finite."""
         finite = super().check_finite(grads)
         context = tf.distribute.get_replica_context()
         if context is None or context.num_replicas_in_sync == 1:
@@ -51,7 +51,7 @@ class ReplicaAdam(keras.optimizers.Adam):
 
 
 class _WorkerSteps(keras.Model):
-    """Replaces the parts of `fit` that fail in a cluster of workers (keras-team/keras#20585)."""
+    """Replace the parts of `fit` that fail in a cluster of workers (keras-team/keras#20585)."""
 
     def _maybe_symbolic_build(
         self, iterator: Iterable[Any] | None = None, data_batch: Any = None

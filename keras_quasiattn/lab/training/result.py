@@ -64,7 +64,7 @@ def result_row(folder: RunFolder, split: str, figures: Mapping[str, Any]) -> dic
 
 
 def _processor() -> str:
-    """The model of this machine's processor, as far as the system tells."""
+    """Return the model of this machine's processor, as far as the system tells."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -73,7 +73,10 @@ def _processor() -> str:
 
 
 def source_commit() -> str | None:
-    """The commit of the package's source, with "+" for changes; None outside a Git checkout."""
+    """Return the commit of the package's source, with "+" for changes.
+
+    None outside a Git checkout.
+    """
     source = Path(__file__).parents[1]
 
     def git(*words: str) -> str:

@@ -137,7 +137,7 @@ class RunFolder:
 
     @classmethod
     def exists(cls, path: str | Path) -> bool:
-        """Whether the folder holds a run."""
+        """Return whether the folder holds a run."""
         return (Path(path) / CONFIG).exists()
 
     @property
@@ -257,7 +257,7 @@ class RunFolder:
                 )
 
     def history(self) -> list[dict[str, Any]]:
-        """The history: one row per checkpoint period so far."""
+        """Return the history: one row per checkpoint period so far."""
         file = self.path / "history.jsonl"
         if not file.exists():
             return []
@@ -277,7 +277,7 @@ class RunFolder:
             temporary.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
     def manifest(self) -> dict[str, str]:
-        """The hashes of the finished model and of what belongs to it; empty before."""
+        """Return the hashes of the finished model and of what belongs to it; empty before."""
         file = self.path / MANIFEST
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 

@@ -53,11 +53,11 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
 
     @classmethod
     def from_settings(cls, settings: TrainingSettings) -> "WarmupSchedule":
-        """The schedule that a task's settings describe."""
+        """Return the schedule that a task's settings describe."""
         return cls(settings.learning_rate, settings.warmup_steps, settings.schedule, settings.steps)
 
     def __call__(self, step: Any) -> Any:
-        """The rate of the next update after `step` updates."""
+        """Return the rate of the next update after `step` updates."""
         number = ops.cast(step, "float32") + 1.0
         warmup = float(max(self.warmup_steps, 1))
         rate = self.peak * ops.minimum(1.0, number / warmup)
@@ -71,7 +71,7 @@ class WarmupSchedule(keras.optimizers.schedules.LearningRateSchedule):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """The constructor's arguments."""
+        """Return the constructor's arguments."""
         return {
             "peak": self.peak,
             "warmup_steps": self.warmup_steps,

@@ -11,7 +11,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def judged_by(settings: TrainingSettings) -> tuple[str, str]:
-    """The validation figure that ranks checkpoints and runs, and whether "min" or "max" wins.
+    """Return the validation figure that ranks checkpoints, and whether "min" or "max" wins.
 
     With `select="last"` the figure is the loss.
     """
@@ -31,7 +31,7 @@ def check_selection(task: Task) -> None:
 
 
 def selected_step(rows: Rows, settings: TrainingSettings) -> int:
-    """The step of the checkpoint that would become the finished model after the history so far.
+    """Return the step of the checkpoint that would become the finished model so far.
 
     Of two equal figures the earlier one wins.
 
@@ -57,7 +57,7 @@ def selected_step(rows: Rows, settings: TrainingSettings) -> int:
 
 
 def is_over(rows: Rows, settings: TrainingSettings) -> bool:
-    """Whether training ends with the last row: all steps are done, or patience ran out."""
+    """Return whether training ends with the last row: all steps are done, or patience ran out."""
     if not rows:
         return False
     last = rows[-1]["step"]
@@ -68,7 +68,7 @@ def is_over(rows: Rows, settings: TrainingSettings) -> bool:
 
 
 def early_end(rows: Rows, settings: TrainingSettings) -> str:
-    """A line that says why training ended before the last step, or nothing if it did not.
+    """Return a line that says why training ended before the last step, or nothing if it did not.
 
     >>> rows = [{"step": 1, "val_loss": 0.5}, {"step": 2, "val_loss": 2.0}]
     >>> settings = TrainingSettings(

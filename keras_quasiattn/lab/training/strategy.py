@@ -57,7 +57,7 @@ def _mirrored() -> tf.distribute.Strategy:
 
 
 def _multi_worker() -> tf.distribute.Strategy:
-    """The strategy of all processes that TF_CONFIG lists, this one included."""
+    """Return the strategy of all processes that TF_CONFIG lists, this one included."""
     given = os.environ.get("TF_CONFIG", "")
     try:
         config = json.loads(given)

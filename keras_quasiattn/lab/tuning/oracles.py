@@ -21,7 +21,7 @@ _ORACLES = {
 
 
 class _AtomicOracle(keras_tuner.Oracle):
-    """Writes its files atomically, and leaves running trials with their tuners."""
+    """Write its files atomically, and leaves running trials with their tuners."""
 
     trials: dict[str, Any]
     _retry_queue: list[str]

@@ -138,7 +138,7 @@ def search(
 
 
 class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
-    """Trains one run per trial, or one per fold."""
+    """Train one run per trial, or one per fold."""
 
     def __init__(
         self,

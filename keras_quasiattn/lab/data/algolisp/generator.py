@@ -209,7 +209,7 @@ class _Unusable(Exception):
 
 
 class _Writer:
-    """Writes one problem by expanding slots from the outside in; names start as `@` and a number.
+    """Write one problem by expanding slots from the outside in; names start as `@` and a number.
 
     "the square of a plus b" reads as the square of a sum, because what follows a name is read
     together with it. So a longer phrase that would begin a text first gets a name ("let c be the
