@@ -18,7 +18,7 @@ _SAID_EVERY = {True: 1.0, False: 20.0}  # seconds; on a terminal, or not
 
 
 class Engine:
-    """Do the runs of plans.
+    """Run the runs that plans lack.
 
     Args:
         plans: the plans; all runs of one come before those of the next, as far as they are known.

@@ -12,7 +12,7 @@ _OWN = ("own", "data.train")
 
 
 class Described(Protocol):
-    """What chooses the options of a task: its entry, its class, or a task itself."""
+    """A task, its class or its entry in the catalogue: what has options to choose."""
 
     @property
     def models(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class Entry:
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Name of the models; the first is the command line's default."""
+        """Return the names of the models; the first is the command line's default."""
         return self._module.MODELS
 
     @property

@@ -198,7 +198,7 @@ class Rank(PairTask):
         )
 
     def _order_function(self, model: keras.Model) -> Any:
-        """Score and places (B, C), best first, for ids (B, S) and (B, C, T); missing ones last."""
+        """Return scores and places (B, C), best first, for ids (B, S) and (B, C, T); missing ones last."""
 
         @tf.function(input_signature=_ORDER_SIGNATURE)
         def order(
