@@ -59,14 +59,14 @@ def register_attention(name: str) -> Callable[[Any], Any]:
 
 @dataclasses.dataclass
 class Attention:
-    """The options of an attention, and how it computes. Subclasses are dataclasses.
+    """Base class of attentions: their options and their computation. Subclasses are dataclasses.
 
     They check their options in `__post_init__` and override `attend`. An attention whose weights
     follow from one matrix of scores is a `ScoreAttention`, which is shorter.
 
     Attributes:
-        counts_pairs: whether it counts pairs, so that pairs of masked queries must be hidden
-            although no weight depends on them.
+        counts_pairs: whether it computes statistics over pairs, such as a cost, so that pairs of
+            masked queries must be hidden although no weight depends on them.
         rows_are_independent: whether the weights of a query depend on no other query, so that
             `attend` may be called for a tile of queries at a time.
         needs_one_projection: whether both sequences need the same projection, because features are

@@ -87,7 +87,7 @@ def _tiled(
     count = tile_count(length, rows)
 
     def by_tile(x: Tensor) -> Tensor:
-        """(..., T, n) → (count, ..., rows, n)."""
+        """Split x into tiles: (..., T, n) → (count, ..., rows, n)."""
         x = pad_axis(x, len(x.shape) - 2, count * rows)
         *leading, _, last = ops.shape(x)
         x = ops.reshape(x, (*leading, count, rows, last))

@@ -123,13 +123,13 @@ class Forgetting(ScoreAttention):
 @register_attention("forgetting")
 @keras.saving.register_keras_serializable(package="keras_quasiattn")
 class MultiHeadForgetting(MultiHeadQuasiAttention):
-    """`keras.layers.MultiHeadAttention` in which keys may make a head forget those before them.
+    """`keras.layers.MultiHeadAttention` in which a key can make a head forget earlier keys.
 
     f_s = sigmoid(uᵀ·k_s + b);  D_ts = Σ log f_r over the keys r after s that query t sees;
     weights = softmax(q·kᵀ/√H + D) over the visible keys;  output = (weights·v)·W_o
 
     With a causal mask, D_ts covers the positions after s up to the query, as in the paper. Without
-    one, each key is lowered by all that follow it, so the layer is of use mainly in decoders and
+    one, each key is lowered by all that follow it, so the layer is mainly useful in decoders and
     language models; it tells positions apart without position embeddings. In the paper the gates
     come from the layer's input by a linear function and a sigmoid; here, from the projected key
     (rotated, if there is a `rotary_base`), so that a cache of keys is enough to compute them.

@@ -293,7 +293,7 @@ class Gates(QuantizedParts, keras.layers.Layer):
         return hard_gates(ops.sigmoid(logits), threshold, mask)
 
     def _update_cost_and_metrics(self, gates: Tensor, mask: Tensor | None) -> None:
-        """Add the cost to the loss and updates the metrics."""
+        """Add the cost to the loss and update the metrics."""
         visible = ops.ones_like(gates, dtype="bool")
         if mask is not None:
             visible = ops.logical_and(visible, mask)

@@ -87,7 +87,7 @@ def dot_products(query: Tensor, key: Tensor, scale: float = 1.0) -> Tensor:
 
 
 def project(x: Tensor, kernel: Tensor) -> Tensor:
-    """x·kernel: (..., D) and (D, U) → (..., U), or (..., D) and (D,) → (...); both of one dtype.
+    """Multiply x by a kernel of its dtype: (..., D) and (D, U) → (..., U), or (D,) → (...).
 
     >>> import numpy as np
     >>> np.asarray(project(np.array([[2.0, 3.0]]), np.array([1.0, 10.0]))).tolist()

@@ -50,7 +50,7 @@ def with_one_real_position(mask: Tensor) -> Tensor:
 
 
 def bidirectional(recurrent: keras.layers.Layer, **options: Any) -> keras.layers.Bidirectional:
-    """Wrap a recurrent layer in Keras' `Bidirectional`, safely also while a model is loaded.
+    """Wrap a recurrent layer in Keras' `Bidirectional`, even while a model is being loaded.
 
     Keras copies `recurrent` through its configuration. While it loads a model, it takes everything
     serialized at one memory address for one object. If `recurrent` were freed, the next layer

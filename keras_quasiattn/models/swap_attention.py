@@ -137,7 +137,7 @@ def _layers(model: keras.Model) -> Iterator[keras.Layer]:
 
 
 def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
-    """Return the names of all layers, including layers in layers, that hold such attention."""
+    """Return the names of all layers, including nested ones, that contain an attention to swap."""
     return {
         holder_name(one)
         for layer in layers

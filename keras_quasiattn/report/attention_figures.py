@@ -40,7 +40,7 @@ class AttentionFigures:
         self._counted = tf.function(self._count)
 
     def measure(self) -> dict[str, dict[str, list[float]]]:
-        """Measure now; empty for a model without attention.
+        """Measure the attention; return empty dictionaries for a model without attention.
 
         Returns:
             `matrices`: for each "layer/matrix", the counts of `BINS` equally wide bins over

@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; an error becomes one line on standard error and a nonzero exit code.
 
     Args:
-        arguments: the arguments after the program's name; by default those of the process.
+        arguments: the arguments after the program's name. Defaults to `sys.argv[1:]`.
 
     Raises:
         SystemExit: always, with the exit code.

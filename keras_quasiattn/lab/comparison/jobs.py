@@ -173,7 +173,7 @@ def _resident_peak() -> float:
 
 
 def _examples(job: Job) -> list[Any]:
-    """Return the heat maps of the texts under a finished run; empty where the task has none."""
+    """Return a finished run's heat maps of the job's texts; none if the task has none."""
     from keras_quasiattn.lab.report.model_view import view_of_run
     from keras_quasiattn.lab.training import RunFolder
 

@@ -156,7 +156,7 @@ class _Trial:
         self.figure = ""
 
     def sign(self, larger_is_better: bool | None) -> int:
-        """1 if a larger figure is better, −1 if a smaller one is."""
+        """Return 1 if larger figures are better, −1 if smaller ones are."""
         if larger_is_better is None:
             larger_is_better = not any(word in self.figure for word in _SMALLEST)
         return 1 if larger_is_better else -1

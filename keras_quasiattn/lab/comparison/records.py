@@ -55,8 +55,7 @@ def key_of_options(
 def key_of(record: Record) -> Key:
     """Return the key of the row that a record belongs to.
 
-    A record has all its options. So a run from before a preset was changed belongs to the row that
-    names the options it had, and is not taken for a run of today's preset.
+    Records store all their options, so a run made before a preset changed keeps its row.
     """
     names = ("task", "preset", "model", "split", "options")
     key = key_of_options(*(record[name] for name in names))

@@ -99,7 +99,7 @@ def load_pairs(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple
 
 
 def load_ranked(preset: str, options: Mapping[str, Any], data_dir: Path) -> tuple[PairSet, str]:
-    """Return the questions and candidates of a preset of `rank`; otherwise like `load_pairs`."""
+    """Return the questions and candidates of a `rank` preset; see `load_pairs`."""
     if preset in RANKED_SOURCES:
         return _from_tfds(RANKED_SOURCES[preset], options, data_dir)
     files = _files(own_files(options), _RANKED_COLUMNS)
@@ -107,7 +107,7 @@ def load_ranked(preset: str, options: Mapping[str, Any], data_dir: Path) -> tupl
 
 
 def example_of(preset: str) -> str:
-    """Return an example input like the preset's data."""
+    """Return an example input for the preset."""
     source = SOURCES.get(preset)
     return _OWN[preset][0] if source is None else source.example
 

@@ -97,7 +97,7 @@ class Pairs(PairTask):
         split_input(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Take `first`, `second`; return `label`, `classes`, `probabilities`, weights, tokens."""
+        """Return the signature from `first`, `second` to `label`, `classes`, `probabilities`, weights, tokens."""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._answer_function(answer_ids),

@@ -1,4 +1,4 @@
-"""Ranking of a question's candidates: answer sentences, replies."""
+"""The task that ranks candidate answers or replies to a question."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -80,7 +80,7 @@ class Rank(PairTask):
         )
 
     def loss(self) -> keras.losses.Loss:
-        """Cross-entropy of right or wrong, weighted as `training.class_weights` says."""
+        """Return the cross-entropy of right or wrong, weighted by `training.class_weights`."""
         loss = RankingCrossentropy(label_smoothing=self.options.training.label_smoothing)
         return self._weighted(loss, lambda target: tf.cast(target[:, 0], tf.int32))
 
@@ -198,7 +198,7 @@ class Rank(PairTask):
         )
 
     def _order_function(self, model: keras.Model) -> Any:
-        """Return scores and places (B, C), best first, for ids (B, S) and (B, C, T); missing ones last."""
+        """Return scores and places (B, C), best first, for ids (B, S) and (B, C, T)."""
 
         @tf.function(input_signature=_ORDER_SIGNATURE)
         def order(

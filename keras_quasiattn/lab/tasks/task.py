@@ -377,4 +377,4 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """How to call an exported model: with strings, which the graph tokenizes, or with ids."""
+        """Return the signature of an exported model: strings, which the graph tokenizes, or ids."""

@@ -257,7 +257,7 @@ class VocabularyTask(Task):
         return model
 
     def _table(self) -> np.ndarray | None:
-        """Return the first values of the embedding (ids, width); None leaves Keras' own."""
+        """Return the initial embedding matrix (ids, width), or None for Keras' default."""
         if not self._vectors:
             return None
         width, ids = self.options.model["embedding_dim"], self.tokenizer.vocabulary_size

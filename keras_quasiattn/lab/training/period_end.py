@@ -27,7 +27,7 @@ class OnlyMeasured(keras.callbacks.Callback):
         self.unmeasured = tuple(unmeasured)
 
     def on_epoch_end(self, epoch: int, logs: dict[str, Any] | None = None) -> None:
-        """Remove them in place: Keras gives the same dictionary to all callbacks."""
+        """Remove the unmeasured metrics from `logs`, which all callbacks share."""
         for name in self.unmeasured:
             (logs or {}).pop(name, None)
 

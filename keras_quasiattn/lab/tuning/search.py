@@ -185,7 +185,7 @@ class _Tuner(keras_tuner.engine.base_tuner.BaseTuner):
         return {name: figure}
 
     def _run_and_update_trial(self, trial: Any, *arguments: Any, **options: Any) -> None:
-        """Run a trial and write its score; stop the search at an error of anything but its options.
+        """Run a trial and write its score; stop the search on an error its options did not cause.
 
         KerasTuner would go on without the trial, even if the disk is full.
 
