@@ -29,7 +29,7 @@ def differential_attention(
     return_scores: bool = False,
     **options: Any,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the difference of two softmax attentions, computed from the two halves of the features.
+    """Return the difference of two softmax attentions of the two halves of the features.
 
     W = softmax(Q₁·K₁ᵀ/√D₁ + bias) − λ · softmax(Q₂·K₂ᵀ/√D₂ + bias);  output = W · value
 

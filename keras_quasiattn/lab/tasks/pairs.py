@@ -97,7 +97,7 @@ class Pairs(PairTask):
         split_input(text, _SIDES)
 
     def serving_signature(self, model: keras.Model) -> ServingSignature:
-        """Return the signature from `first`, `second` to `label`, `classes`, `probabilities`, weights, tokens."""
+        """Return the signature from `first`, `second` to `label`, `classes`, `probabilities`, …"""
         answer_ids = self._ids_function(model)
         return ServingSignature(
             function=self._answer_function(answer_ids),
