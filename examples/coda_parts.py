@@ -18,6 +18,7 @@ from typing import Any
 import keras
 import small_arithmetic
 
+from keras_quasiattn.lab.tasks.attention_options import attention_of
 from keras_quasiattn.lab.tasks.mlu import Mlu
 from keras_quasiattn.lab.text import ByteTokenizer
 from keras_quasiattn.lab.training import train
@@ -47,7 +48,7 @@ class ProjectionsOfN(MultiHeadCoDA):
     """CoDA with α = β = 1 whose N compares other projections than E does; without dropout."""
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        """Makes the usual projections and two more."""
+        """Make the usual projections and two more."""
         super().build(query_shape, value_shape, key_shape)
         heads = (self.num_heads, self.key_dim)
         self.query_of_n = self.make_projection("query_of_n", query_shape, heads)
@@ -87,7 +88,7 @@ class Gains(MultiHeadCoDA):
     """CoDA with a learned factor for the output of each head, from 1 on."""
 
     def build(self, query_shape: Any, value_shape: Any, key_shape: Any = None) -> None:
-        """Makes the projections and the factors."""
+        """Make the projections and the factors."""
         super().build(query_shape, value_shape, key_shape)
         self.gain = self.add_weight(shape=(self.num_heads, 1, 1), initializer="ones", name="gain")
 
@@ -113,8 +114,7 @@ class MluWithPart(Mlu):
 
     def build_model(self) -> keras.Model:
         """The task's Transformer, of the same size."""
-        options = self.options.model.items()
-        sizes = {name: value for name, value in options if not name.startswith("coda_")}
+        sizes, _ = attention_of(self.options.model)
         heads = sizes.pop("num_heads")
         # Without biases, as where a block makes the layer itself from a name.
         layer = PARTS[self.part](heads, key_dim=sizes["hidden_dim"] // heads, use_bias=False)
