@@ -1,5 +1,6 @@
 """`benchmarks/accelerator.py`: what it plans and says; all of it on the CPU, no TensorFlow."""
 
+import argparse
 import concurrent.futures
 import itertools
 import json
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 
 from benchmarks import accelerator
-from benchmarks.on_device import agreement, timing
+from benchmarks.on_device import agreement, timing, worker
 from keras_quasiattn.attention.base import ATTENTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -174,6 +175,25 @@ def test_a_process_that_dies_is_a_row_and_another_goes_on(tmp_path):
         ("c", "ok"),
     ]
     assert "ended with 9" in rows[1]["message"] and rows[1]["kind"] == "process"
+
+
+def test_checks_leave_time_for_the_times(monkeypatch):
+    now = [1000.0]
+
+    def finish():
+        now[0] += 1
+        raise LookupError("nothing to compare with")
+
+    monkeypatch.setattr(worker.time, "time", lambda: now[0])
+    monkeypatch.setattr(worker.agreement, "started", lambda *given: finish)
+    monkeypatch.setattr(worker, "say", lambda **line: None)
+    device = argparse.Namespace(set_fast_products=lambda fast: None)
+    given = argparse.Namespace(until=1000.0 + 500, done=None, dry_run=True, references=None)
+    cases = agreement.cases(agreement.TINY)
+    left = worker.Worker(device, given).checks(cases, 1000.0 + 20)
+    # What has begun at the end of the share is finished, and nothing more.
+    assert len(cases) - len(left) <= 20 + worker.AT_ONCE
+    assert left == cases[len(cases) - len(left) :]
 
 
 def test_a_process_that_hangs_is_stopped_at_its_time():

@@ -16,7 +16,7 @@ import keras
 
 from benchmarks.on_device import agreement, timing
 
-CHECKS_SHARE = 0.45  # of the time, after which the checks that are left come last
+CHECKS_SHARE = 0.35  # of the time, after which the checks that are left come last
 AT_ONCE = 12  # checks that are traced before the first must be compiled
 REPEATS = 15
 GROUP_SECONDS = 20.0
@@ -59,7 +59,8 @@ class Worker:
         waiting = collections.deque(cases)
         running: collections.deque[tuple[agreement.Case, Any, str]] = collections.deque()
         while running or (waiting and time.time() < until):
-            while waiting and len(running) < (1 if self.careful else AT_ONCE):
+            at_once = 1 if self.careful else AT_ONCE
+            while waiting and len(running) < at_once and time.time() < until:
                 case = waiting.popleft()
                 if not self.has_time_for("agreement", case.unit):
                     continue

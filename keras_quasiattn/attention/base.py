@@ -289,7 +289,8 @@ def for_any_length(
         # XLA would compile both ways, and a graph that only answers is also for other runtimes.
         may_be_large = in_training_call() and runs_op_by_op()
     else:  # JAX may trace with names instead of numbers
-        may_be_large = all(isinstance(n, int) for n in sizes) and math.prod(sizes) > by_rows.LARGE
+        may_be_large = all(isinstance(n, int) for n in sizes)
+        may_be_large = may_be_large and math.prod(sizes) > by_rows.large(query)
     return functools.partial(by_rows.attend_by_rows, attend) if may_be_large else attend
 
 

@@ -11,16 +11,21 @@ from typing import Any
 
 from keras import ops
 
-from keras_quasiattn.core.backend import map_tiles
+from keras_quasiattn.core.backend import map_tiles, on_accelerator
 from keras_quasiattn.core.masks import combine_masks
 from keras_quasiattn.core.tiling import at_least_one, pad_axis, tile_count
 
 Tensor = Any
-# Matrices of fewer weights, of all heads and examples together, are computed whole: that is faster,
-# and takes at most 128 MiB for each.
-LARGE = 2**25
-# Weights of a tile, of all heads and examples together.
-TILE = 3 * 2**20
+# Weights of all heads and examples together. Up to LARGE, the matrix is computed whole: that is
+# faster, and takes at most 128 MiB, or 1 GiB on an accelerator. A tile of TILE fits the caches of a
+# CPU; on an accelerator, small tiles only wait for the next kernel.
+LARGE, LARGE_ON_ACCELERATOR = 2**25, 2**28
+TILE, TILE_ON_ACCELERATOR = 3 * 2**20, 3 * 2**24
+
+
+def large(x: Tensor) -> int:
+    """Return how many weights the device of `x` computes whole."""
+    return LARGE_ON_ACCELERATOR if on_accelerator(x) else LARGE
 
 
 def attend_by_rows(
@@ -65,7 +70,7 @@ def attend_by_rows(
 
     # As floats: the number of pairs may overflow 32-bit integers.
     pairs = math.prod(ops.cast(size, "float32") for size in sizes)
-    return ops.cond(pairs > LARGE, lambda: _tiled(attend, *call), whole)
+    return ops.cond(pairs > large(query), lambda: _tiled(attend, *call), whole)
 
 
 def _tiled(
@@ -81,7 +86,8 @@ def _tiled(
 ) -> Tensor:
     *lead, length, _ = ops.shape(query)
     source = ops.shape(key)[-2]
-    most = at_least_one(TILE // at_least_one(math.prod((*lead, source))))
+    tile = TILE_ON_ACCELERATOR if on_accelerator(query) else TILE
+    most = at_least_one(tile // at_least_one(math.prod((*lead, source))))
     known = isinstance(most, int) and isinstance(length, int)
     rows = at_least_one(min(most, length) if known else ops.minimum(most, length))
     count = tile_count(length, rows)

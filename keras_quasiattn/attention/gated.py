@@ -12,7 +12,7 @@ from keras import ops
 from keras_quasiattn.attention.base import ScoreAttention, for_any_length, register_attention
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.arguments import check_positive_integer
-from keras_quasiattn.core.backend import tanh
+from keras_quasiattn.core.backend import highest, tanh
 from keras_quasiattn.core.masks import (
     as_boolean_mask,
     causal_mask,
@@ -24,7 +24,12 @@ from keras_quasiattn.core.quantized_parts import QuantizedParts
 from keras_quasiattn.core.randomness import gumbel_noise, uniform_noise
 from keras_quasiattn.core.recording import record
 from keras_quasiattn.core.score_bias import hide_where_infinite
-from keras_quasiattn.core.tensors import as_dtype, check_choice, compute_dtype, per_position
+from keras_quasiattn.core.tensors import (
+    as_dtype,
+    check_choice,
+    compute_dtype,
+    per_position,
+)
 
 Tensor = Any
 
@@ -161,9 +166,8 @@ def hard_gates(
     if mask is not None:
         gates = ops.logical_and(gates, mask)
         probability = ops.where(mask, probability, ops.cast(-1, dtype))
-    # `initial` defines the maximum of an empty row (T = 0).
-    highest = ops.max(probability, axis=-1, keepdims=True, initial=-1.0)  # (..., 1)
-    best = ops.logical_and(ops.equal(probability, highest), ops.greater_equal(probability, 0))
+    best = ops.equal(probability, highest(probability, -1.0))
+    best = ops.logical_and(best, ops.greater_equal(probability, 0))
     # (..., T), True at the first of the best positions.
     first = ops.logical_and(best, ops.equal(ops.cumsum(ops.cast(best, "int32"), axis=-1), 1))
     gates = ops.where(ops.any(gates, axis=-1, keepdims=True), gates, first)

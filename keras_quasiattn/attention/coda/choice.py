@@ -109,8 +109,8 @@ def _obstacle(factors_along_keys: bool, has_bias: bool) -> str | None:
         return f"cannot add a `bias`; its loops compute E of `query` and `key` alone. {_OTHERS}"
     if not runs_op_by_op():
         return f"cannot be compiled by XLA (`jit_compile=True`). {_OTHERS}"
-    from keras_quasiattn.core.backend.tensorflow import has_accelerator
+    from keras_quasiattn.core.backend import on_accelerator
 
-    if has_accelerator():
+    if on_accelerator(None):
         return f"runs only where TensorFlow sees no GPU or TPU. {_OTHERS}"
     return None

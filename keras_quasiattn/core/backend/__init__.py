@@ -5,6 +5,7 @@
 - `arctan(x)`, `cos(x)`, `sin(x)`, `tanh(x)`, `maximum(x, y)`: elementwise, in the precision of
   their input.
 - `cumsum(x)`: sums of the entries up to each, along the last axis, in the precision of its input.
+- `highest(x, least)`: the maximum of `least` and of x over its last axis, kept; x may be empty.
 - `in_turn(calls, inputs)`: the outputs of each call. If the backend would run calls at once, they
   run one at a time, forward and backward, so that one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: of (B, T, F) and (B, S, F), by a kernel of
@@ -15,6 +16,7 @@
   after the other, stacked; `tiles` have an axis of `count` in front. The backward pass computes
   each tile again.
 - `may_branch(x)`: whether a branch that the content of `x` decides is cheaper than both ways.
+- `on_accelerator(x)`: whether `x` is, or will be, on a GPU or TPU.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
@@ -34,6 +36,7 @@ add_rows = _backend.add_rows
 arctan = _backend.arctan
 cos = _backend.cos
 cumsum = _backend.cumsum
+highest = _backend.highest
 in_turn = _backend.in_turn
 # Tiles compute these themselves on TensorFlow and JAX.
 l1_distances = getattr(_backend, "l1_distances", None)
@@ -43,6 +46,7 @@ loop = _backend.loop
 map_tiles = _backend.map_tiles
 may_branch = _backend.may_branch
 maximum = _backend.maximum
+on_accelerator = _backend.on_accelerator
 needs_static_shapes = _backend.needs_static_shapes
 runs_op_by_op = _backend.runs_op_by_op
 segment_max = _backend.segment_max

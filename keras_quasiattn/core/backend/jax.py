@@ -37,9 +37,19 @@ def absolute(x: Tensor) -> Tensor:
     return x * stop_gradient(sign(x))
 
 
+def highest(x: Tensor, least: float) -> Tensor:
+    """Return the maximum of `least` and x (..., n) over the last axis, as (..., 1)."""
+    return ops.max(x, axis=-1, keepdims=True, initial=least)
+
+
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
     """Return the sum total + Σ_n x[n]."""
     return total + x.sum(axis=0)
+
+
+def on_accelerator(x: Tensor) -> bool:
+    """Return whether JAX computes on a GPU or TPU unless told otherwise: a traced `x` is nowhere."""
+    return default_backend() != "cpu"
 
 
 def runs_op_by_op() -> bool:
@@ -49,7 +59,7 @@ def runs_op_by_op() -> bool:
 
 def known_content(x: Tensor) -> np.ndarray | None:
     """Return the array of a tensor on the CPU that is not traced."""
-    return None if isinstance(x, Tracer) or default_backend() != "cpu" else np.asarray(x)
+    return None if isinstance(x, Tracer) or on_accelerator(x) else np.asarray(x)
 
 
 def may_branch(x: Tensor) -> bool:

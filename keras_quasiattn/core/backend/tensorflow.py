@@ -36,7 +36,7 @@ def runs_op_by_op() -> bool:
 
 def known_content(x: Tensor) -> np.ndarray | None:
     """Return the array of an eager tensor on the CPU."""
-    return x.numpy() if tf.is_tensor(x) and hasattr(x, "numpy") and not has_accelerator() else None
+    return x.numpy() if tf.is_tensor(x) and hasattr(x, "numpy") and not on_accelerator(x) else None
 
 
 def may_branch(x: Tensor) -> bool:
@@ -78,9 +78,14 @@ def _in_step_of_keras() -> bool:
     return bool(functions) and functions <= _STEPS_OF_KERAS
 
 
-def has_accelerator() -> bool:
-    """Return whether TensorFlow has a GPU or TPU on which it may place operations."""
+def on_accelerator(x: Tensor) -> bool:
+    """Return whether TensorFlow has a GPU or TPU, on which it then places operations."""
     return any(tf.config.list_physical_devices(kind) for kind in ("GPU", "TPU"))
+
+
+def highest(x: Tensor, least: float) -> Tensor:
+    """Return the maximum of `least` and x (..., n) over the last axis, as (..., 1)."""
+    return ops.max(x, axis=-1, keepdims=True, initial=least)
 
 
 def add_rows(total: Tensor, x: Tensor) -> Tensor:

@@ -22,6 +22,14 @@ arctan, cos, loop, sin, tanh = ops.arctan, ops.cos, ops.fori_loop, ops.sin, ops.
 Tensor = Any
 
 
+def highest(x: Tensor, least: float) -> Tensor:
+    """Return the maximum of `least` and x (..., n) over the last axis, as (..., 1).
+
+    `keras.ops.max(x, initial=least)` compares with a tensor on the CPU, wherever `x` is.
+    """
+    return torch.nn.functional.pad(x, (0, 1), value=least).amax(-1, keepdim=True)
+
+
 def add_rows(total: Tensor, x: Tensor) -> Tensor:
     """Return the sum total + Σ_n x[n]."""
     return total + x.sum(dim=0)
@@ -50,6 +58,12 @@ def l1_gradients(x: Tensor, y: Tensor, upstream: Tensor) -> tuple[Tensor, Tensor
 
     other = upstream.transpose(1, 2).contiguous()
     return gradient(x, y, upstream.contiguous()), gradient(y, x, other)
+
+
+def on_accelerator(x: Tensor) -> bool:
+    """Return whether `x` is on a GPU; a symbolic `x` is nowhere."""
+    device = getattr(x, "device", None)
+    return device is not None and device.type not in ("cpu", "meta")
 
 
 def runs_op_by_op() -> bool:
