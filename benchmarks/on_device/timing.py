@@ -212,13 +212,20 @@ def measured(group: Group, device: Any, repeats: int, seconds: float) -> list[Ro
         except Exception as error:
             _fail(row, message_of(error))
     end = time.perf_counter() + seconds
+    # All are compiled before the first runs: compilers try kernels on the device, and may record
+    # what another thread does there.
+    compiled: list[tuple[Row, Any]] = []
     for row, finish in begun:
+        try:
+            compiled.append((row, finish()))
+        except Exception as error:
+            _fail(row, message_of(error))
+    for row, call in compiled:
         if time.perf_counter() > end:
             row |= {"status": "skipped", "message": "no time was left in its group"}
             continue
         try:
-            call = finish()
-            call(1)  # compiles
+            call(1)  # PyTorch compiles now
             row["mib"] = device.memory(call)
             started = device.clock()
             call(1)

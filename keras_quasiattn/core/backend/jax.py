@@ -48,7 +48,7 @@ def add_rows(total: Tensor, x: Tensor) -> Tensor:
 
 
 def on_accelerator(x: Tensor) -> bool:
-    """Return whether JAX computes on a GPU or TPU unless told otherwise: a traced `x` is nowhere."""
+    """Return whether JAX computes on a GPU or TPU by default; a traced `x` is nowhere."""
     return default_backend() != "cpu"
 
 
