@@ -5,12 +5,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import keras
 from keras import ops
 
 from keras_quasiattn.attention.base import in_training_call
 from keras_quasiattn.core import recording
-from keras_quasiattn.core.backend import runs_op_by_op
+from keras_quasiattn.core.backend import keeps_loops, obstacle_to_loops, runs_op_by_op
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.core.tiling import sizes_are_symbolic
 
@@ -58,7 +57,7 @@ def compute_by_choice(
     along_keys = any(
         tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta)
     )
-    obstacle = _obstacle(along_keys, has_bias)
+    obstacle = _obstacle(query, along_keys, has_bias)
     if implementation == "compiled" and obstacle:
         raise ValueError(f"`implementation='compiled'` {obstacle}")
     if implementation != "auto":
@@ -68,7 +67,7 @@ def compute_by_choice(
     if 1 in (query.shape[-2], key.shape[-2]) or sizes_are_symbolic(query, key):
         return compute("reference")
 
-    for_many = "blockwise" if obstacle or not _may_call_python() else "compiled"
+    for_many = "blockwise" if obstacle or not keeps_loops(in_training_call()) else "compiled"
     # The leading axes whose pairs count: all or none.
     counted = slice(-2) if for_many == "compiled" else slice(0)
     limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
@@ -88,29 +87,13 @@ def compute_by_choice(
     )
 
 
-def _may_call_python() -> bool:
-    from keras_quasiattn.core.backend.tensorflow import may_call_python
-
-    return may_call_python(in_training_call())
-
-
-def _obstacle(factors_along_keys: bool, has_bias: bool) -> str | None:
+def _obstacle(query: Tensor, factors_along_keys: bool, has_bias: bool) -> str | None:
     """Return why compiled loops cannot run here, to complete an error message; None if they can."""
-    if keras.backend.backend() != "tensorflow":
-        return (
-            "works with the TensorFlow backend only. "
-            f"Received: backend {keras.backend.backend()!r}. {_OTHERS}"
-        )
     if not _INSTALLED:
         return "needs Numba: pip install 'keras-quasiattn[compiled]'."
     if factors_along_keys:
         return f"needs `alpha` and `beta` with last dimension 1 (the same for all keys). {_OTHERS}"
     if has_bias:
         return f"cannot add a `bias`; its loops compute E of `query` and `key` alone. {_OTHERS}"
-    if not runs_op_by_op():
-        return f"cannot be compiled by XLA (`jit_compile=True`). {_OTHERS}"
-    from keras_quasiattn.core.backend.tensorflow import has_accelerator
-
-    if has_accelerator():
-        return f"runs only where TensorFlow sees no GPU or TPU. {_OTHERS}"
-    return None
+    obstacle = obstacle_to_loops(query)
+    return f"{obstacle}. {_OTHERS}" if obstacle else None
