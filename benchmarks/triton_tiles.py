@@ -1,9 +1,9 @@
 """CoDA's Triton kernels on a GPU: milliseconds by the sizes of programs and tiles.
 
-    KERAS_BACKEND=torch python -m benchmarks.triton_tiles --output benchmarks/results/triton_tiles.json
+    KERAS_BACKEND=torch python -m benchmarks.triton_tiles --output triton_tiles.json
 
-32 heads of 2048 positions with 64 features: the sums, the gradients of queries and of keys, and both
-passes. "tf32x3" is what products of float32 are computed with unless PyTorch is told otherwise.
+32 heads of 2048 positions with 64 features: the sums, the gradients of queries and of keys, and
+both passes. "tf32x3" is how products of float32 are computed unless PyTorch is told otherwise.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import torch
 from benchmarks import report
 from benchmarks.measure import machine, write_json
 from keras_quasiattn.attention.coda.compiled import triton
-from keras_quasiattn.attention.coda.compiled.passes import Settings
+from keras_quasiattn.attention.coda.compiled.call import Settings
 
 HEADS, LENGTH, FEATURES = 32, 2048, 64
 SETTINGS = Settings("tanh", "sigmoid", 2, False, 0.0, True)

@@ -14,6 +14,10 @@ from keras_quasiattn.attention.coda import choice
 compiled = pytest.mark.skipif(
     "compiled" not in CODA_IMPLEMENTATIONS, reason="needs the extra `compiled`"
 )
+tensorflow_loops = pytest.mark.skipif(
+    "compiled" not in CODA_IMPLEMENTATIONS or keras.backend.backend() != "tensorflow",
+    reason="needs TensorFlow and the extra `compiled`",
+)
 LENGTH = 70  # above the few pairs for which "auto" takes the definition
 
 
@@ -46,6 +50,28 @@ def test_many_pairs_never_take_the_definition():
 def test_compiled_loops_take_short_sequences_of_large_batches():
     expected = "compiled" if "compiled" in CODA_IMPLEMENTATIONS else "reference"
     assert chosen(9, 16) == chosen(32, 32) == expected
+
+
+@pytest.mark.skipif(keras.backend.backend() != "jax", reason="only JAX compiles what it runs")
+def test_on_a_gpu_xla_takes_the_definition_up_to_large_matrices(monkeypatch):
+    monkeypatch.setattr(choice, "on_accelerator", lambda x: True)
+    monkeypatch.setattr(
+        choice, "obstacle_to_loops", lambda x: "runs only where JAX computes on CPUs"
+    )
+    assert chosen(2000, 2000) == "reference"  # 64 batches: 2.6e8 pairs
+    assert chosen(2100, 2100) == "blockwise"
+
+
+@pytest.mark.skipif(keras.backend.backend() != "torch", reason="Triton's kernels are for PyTorch")
+def test_on_a_gpu_pytorch_takes_the_kernels_where_triton_is(monkeypatch):
+    monkeypatch.setattr(choice, "on_accelerator", lambda x: True)
+    monkeypatch.setattr(choice, "_INSTALLED", {"triton"})
+    assert (chosen(33, 32), chosen(9, 16, training=False)) == ("compiled", "compiled")
+    monkeypatch.setattr(choice, "_INSTALLED", {"numba"})
+    assert chosen(33, 32) == "blockwise"
+    x = normals(2, LENGTH, 5)
+    with pytest.raises(ValueError, match="implementation='compiled'.* needs Triton on a GPU"):
+        ops.coda_attention(x, x, x, implementation="compiled")
 
 
 @functools.cache
@@ -119,7 +145,7 @@ def test_compiled_loops_have_no_scores_and_say_so():
             run(implementation="compiled", return_scores=True)
 
 
-@compiled
+@tensorflow_loops
 @pytest.mark.parametrize(
     "training,jit,expected", [(True, False, True), (None, False, False), (True, True, False)]
 )
@@ -138,7 +164,7 @@ def test_graphs_call_compiled_loops_in_plain_training_calls_only(training, jit, 
     assert ("PyFunc" in kinds(run)) is expected
 
 
-@compiled
+@tensorflow_loops
 def test_asking_for_compiled_loops_under_xla_is_an_error_that_says_so():
     import tensorflow as tf
 
@@ -150,7 +176,7 @@ def test_asking_for_compiled_loops_under_xla_is_an_error_that_says_so():
         run()
 
 
-@compiled
+@tensorflow_loops
 def test_graphs_that_other_machines_run_hold_no_compiled_loops(monkeypatch):
     import tensorflow as tf
 
@@ -187,7 +213,7 @@ def model_with_long_inputs():
     return keras.Model(inputs, layers.MultiHeadCoDA(2, 2)(inputs, inputs)), normals(4, LENGTH, 8)
 
 
-@compiled
+@tensorflow_loops
 def test_fit_evaluate_and_predict_use_compiled_loops_but_xla_does_not(passes):
     model, data = model_with_long_inputs()
     model.compile("sgd", "mse")
@@ -239,7 +265,7 @@ def _loaded(model, data, folder):
     _export(keras.saving.load_model(f"{folder}.keras"), data, folder)
 
 
-@compiled
+@tensorflow_loops
 @pytest.mark.parametrize(
     "export",
     [
@@ -258,7 +284,7 @@ def test_no_export_holds_compiled_loops_though_predict_uses_them(export, passes,
     assert len(passes) == before + 1
 
 
-@compiled
+@tensorflow_loops
 def test_a_function_within_predict_holds_no_compiled_loops(passes, tmp_path):
     import tensorflow as tf
 
@@ -280,7 +306,7 @@ def test_a_function_within_predict_holds_no_compiled_loops(passes, tmp_path):
     model.export(tmp_path / "served", verbose=False)  # reuses what `predict` traced
 
 
-@compiled
+@tensorflow_loops
 def test_saving_compiled_loops_is_an_error_that_names_them(tmp_path):
     import tensorflow as tf
 

@@ -59,15 +59,14 @@ def check(device, options, given, hidden):
     import torch
 
     from keras_quasiattn.attention.coda.compiled import triton
-    from keras_quasiattn.attention.coda.compiled.passes import Passes, Settings
+    from keras_quasiattn.attention.coda.compiled.call import Call, Settings
 
-    settings = Settings(*options)
-    exact = Passes(settings, {**given, **hidden})
-    outputs = exact.forward()
+    settings, names = Settings(*options), tuple(given)
+    exact, every = Call(settings, names, tuple(hidden)), [*given.values(), *hidden.values()]
+    outputs = exact.forward(every)
     random = np.random.default_rng(2)
     upstreams = [random.normal(size=output.shape) for output in outputs]
-    names = tuple(given)
-    expected = [*outputs, *exact.backward(tuple(upstreams), names)]
+    expected = [*outputs, *exact.backward(upstreams, every)]
 
     def tensor(x):
         low = x.astype("float32") if x.dtype == np.float64 else x
@@ -145,7 +144,7 @@ def test_what_is_hidden_has_no_effect(device):
     import torch
 
     from keras_quasiattn.attention.coda.compiled import triton
-    from keras_quasiattn.attention.coda.compiled.passes import Settings
+    from keras_quasiattn.attention.coda.compiled.call import Settings
 
     results = []
     for one in (given, clean):

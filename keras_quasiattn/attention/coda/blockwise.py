@@ -83,7 +83,7 @@ def blockwise_sums(
     masks = _masks(mask, row_mask, key_mask, lead, target, source, pairs.is_causal)
     sums = tiled_sums
     if compiled:
-        from keras_quasiattn.attention.coda.compiled.tensorflow import compiled_sums as sums
+        from keras_quasiattn.attention.coda.compiled.sums import compiled_sums as sums
     keys = dropout_keys(pairs.dropout_seed, leading_size(lead)) if pairs.dropout else None
     rule = WeightRule.of(pairs.composition)
     weights = TiledWeights(rule, masks, pairs.dropout, keys, bias_lead)

@@ -5,12 +5,17 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import keras
 from keras import ops
 
+from keras_quasiattn.attention import by_rows
 from keras_quasiattn.attention.base import in_training_call
 from keras_quasiattn.core import recording
-from keras_quasiattn.core.backend import runs_op_by_op
+from keras_quasiattn.core.backend import (
+    keeps_loops,
+    obstacle_to_loops,
+    on_accelerator,
+    runs_op_by_op,
+)
 from keras_quasiattn.core.tensors import check_choice
 from keras_quasiattn.core.tiling import sizes_are_symbolic
 
@@ -23,7 +28,8 @@ CODA_IMPLEMENTATIONS = ("auto", "reference", "blockwise", "compiled")
 # pairs of all batches and heads, because calling the compiled loops takes about a millisecond.
 _PAIRS_OF_ONE = 32 * 32
 _PAIRS_OF_ALL = 8192
-_INSTALLED = importlib.util.find_spec("numba") is not None
+# What compiles for CPUs, and for GPUs.
+_INSTALLED = {name for name in ("numba", "triton") if importlib.util.find_spec(name)}
 _OTHERS = "Use 'auto' or 'blockwise'."
 
 
@@ -58,7 +64,7 @@ def compute_by_choice(
     along_keys = any(
         tuple(getattr(factor, "shape", ()))[-1:] not in ((), (1,)) for factor in (alpha, beta)
     )
-    obstacle = _obstacle(along_keys, has_bias)
+    obstacle = _obstacle(query, along_keys, has_bias)
     if implementation == "compiled" and obstacle:
         raise ValueError(f"`implementation='compiled'` {obstacle}")
     if implementation != "auto":
@@ -68,10 +74,13 @@ def compute_by_choice(
     if 1 in (query.shape[-2], key.shape[-2]) or sizes_are_symbolic(query, key):
         return compute("reference")
 
-    for_many = "blockwise" if obstacle or not _may_call_python() else "compiled"
-    # The leading axes whose pairs count: all or none.
-    counted = slice(-2) if for_many == "compiled" else slice(0)
-    limit = _PAIRS_OF_ALL if for_many == "compiled" else _PAIRS_OF_ONE
+    for_many = "blockwise" if obstacle or not keeps_loops(in_training_call()) else "compiled"
+    # The leading axes whose pairs count, all or none, and how many pairs "reference" computes.
+    counted, limit = slice(0), _PAIRS_OF_ONE
+    if for_many == "compiled":
+        counted, limit = slice(-2), _PAIRS_OF_ALL
+    elif on_accelerator(query) and not runs_op_by_op():
+        counted, limit = slice(-2), by_rows.LARGE_ON_ACCELERATOR
 
     def pairs(query_shape: Any, key_shape: Any) -> Any:
         return math.prod((query_shape[-2], key_shape[-2], *query_shape[counted]))
@@ -88,29 +97,17 @@ def compute_by_choice(
     )
 
 
-def _may_call_python() -> bool:
-    from keras_quasiattn.core.backend.tensorflow import may_call_python
-
-    return may_call_python(in_training_call())
-
-
-def _obstacle(factors_along_keys: bool, has_bias: bool) -> str | None:
+def _obstacle(query: Tensor, factors_along_keys: bool, has_bias: bool) -> str | None:
     """Return why compiled loops cannot run here, to complete an error message; None if they can."""
-    if keras.backend.backend() != "tensorflow":
-        return (
-            "works with the TensorFlow backend only. "
-            f"Received: backend {keras.backend.backend()!r}. {_OTHERS}"
-        )
-    if not _INSTALLED:
-        return "needs Numba: pip install 'keras-quasiattn[compiled]'."
     if factors_along_keys:
         return f"needs `alpha` and `beta` with last dimension 1 (the same for all keys). {_OTHERS}"
     if has_bias:
         return f"cannot add a `bias`; its loops compute E of `query` and `key` alone. {_OTHERS}"
-    if not runs_op_by_op():
-        return f"cannot be compiled by XLA (`jit_compile=True`). {_OTHERS}"
-    from keras_quasiattn.core.backend import on_accelerator
-
-    if on_accelerator(None):
-        return f"runs only where TensorFlow sees no GPU or TPU. {_OTHERS}"
+    obstacle = obstacle_to_loops(query)
+    if obstacle:
+        return f"{obstacle}. {_OTHERS}"
+    if on_accelerator(query) and "triton" not in _INSTALLED:
+        return "needs Triton on a GPU: pip install triton."
+    if not on_accelerator(query) and "numba" not in _INSTALLED:
+        return "needs Numba: pip install 'keras-quasiattn[compiled]'."
     return None

@@ -10,6 +10,8 @@
   run one at a time, forward and backward, so that one call's tensors are in memory.
 - `l1_distances(x, y)`, `l1_gradients(x, y, upstream)`: of (B, T, F) and (B, S, F), by a kernel of
   the backend; None where it has none.
+- `keeps_loops(training)`: whether what is called now may hold loops compiled for this process; a
+  graph that may be exported, or run elsewhere, must not.
 - `known_content(x)`: `x` as an array, or None while it is traced, or on another device.
 - `loop(lower, upper, body, start)`: `keras.ops.fori_loop` with steps that run one after the other.
 - `map_tiles(function, count, tiles, shared)`: function(index, **tile, **shared) for each index, one
@@ -17,6 +19,8 @@
   each tile again.
 - `may_branch(x)`: whether a branch that the content of `x` decides is cheaper than both ways.
 - `on_accelerator(x)`: whether `x` is, or will be, on a GPU or TPU.
+- `obstacle_to_loops(x)`: why such loops cannot compute from `x` here, to complete "… cannot be
+  exported"; None if they can.
 - `runs_op_by_op()`: whether every operation is a separate kernel call, not fused by a compiler.
   It decides how tiles are computed; results do not depend on it, up to rounding.
 - `segment_sum(data, segment_ids, num_segments)`, `segment_max`: over rows with ascending ids. The
@@ -41,6 +45,7 @@ in_turn = _backend.in_turn
 # Tiles compute these themselves on TensorFlow and JAX.
 l1_distances = getattr(_backend, "l1_distances", None)
 l1_gradients = getattr(_backend, "l1_gradients", None)
+keeps_loops = _backend.keeps_loops
 known_content = _backend.known_content
 loop = _backend.loop
 map_tiles = _backend.map_tiles
@@ -48,6 +53,7 @@ may_branch = _backend.may_branch
 maximum = _backend.maximum
 on_accelerator = _backend.on_accelerator
 needs_static_shapes = _backend.needs_static_shapes
+obstacle_to_loops = _backend.obstacle_to_loops
 runs_op_by_op = _backend.runs_op_by_op
 segment_max = _backend.segment_max
 segment_sum = _backend.segment_sum

@@ -57,6 +57,16 @@ def runs_op_by_op() -> bool:
     return False
 
 
+def obstacle_to_loops(x: Tensor) -> str | None:
+    """Say what keeps loops from running."""
+    return "does not work with the JAX backend"
+
+
+def keeps_loops(training: bool) -> bool:
+    """True: a program that is lowered for another platform or exported takes tensors instead."""
+    return True
+
+
 def known_content(x: Tensor) -> np.ndarray | None:
     """Return the array of a tensor on the CPU that is not traced."""
     return None if isinstance(x, Tracer) or on_accelerator(x) else np.asarray(x)

@@ -52,8 +52,17 @@ _STEPS_OF_KERAS = {
 }
 
 
-def may_call_python(training: bool) -> bool:
-    """Return whether operations may call Python: eagerly, in training steps, and in steps of Keras.
+def obstacle_to_loops(x: Tensor) -> str | None:
+    """Say what keeps loops from running: XLA, and devices on which TensorFlow places operations."""
+    if not runs_op_by_op():
+        return "cannot be compiled by XLA (`jit_compile=True`)"
+    if on_accelerator(x):
+        return "runs only where TensorFlow sees no GPU or TPU"
+    return None
+
+
+def keeps_loops(training: bool) -> bool:
+    """Return True eagerly, in training steps, and in steps of Keras.
 
     These graphs are neither exported nor sent to another machine, unless the distribution strategy
     has other machines; any other graph may be.

@@ -71,6 +71,24 @@ def runs_op_by_op() -> bool:
     return True
 
 
+def obstacle_to_loops(x: Tensor) -> str | None:
+    """Say what keeps compiled code from running: a device, and a graph for other programs."""
+    # Keras infers shapes from tensors without a name for their device, or on "meta".
+    device = getattr(x, "device", None)
+    if device is not None and device.type not in ("cpu", "cuda", "meta"):
+        return f"runs on CPUs and NVIDIA GPUs only. Received: a tensor on {str(device)!r}"
+    if on_accelerator(x) and x.dtype == torch.float64:
+        return "computes in float32 on a GPU. Received: a tensor of float64"
+    if torch.compiler.is_exporting() or torch.jit.is_tracing():
+        return "cannot be exported"
+    return None
+
+
+def keeps_loops(training: bool) -> bool:
+    """True: a graph by `torch.compile` stays in the process."""
+    return True
+
+
 def known_content(x: Tensor) -> np.ndarray | None:
     """Return the array of a tensor on the CPU that is not traced."""
     if not may_branch(x):

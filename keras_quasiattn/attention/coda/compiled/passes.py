@@ -1,17 +1,16 @@
 """Runs the compiled passes on all cores."""
 
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from keras_quasiattn.attention.coda.compiled import attention
 from keras_quasiattn.attention.coda.compiled.blocks import BLOCK_ROWS, Problem
+from keras_quasiattn.attention.coda.compiled.call import Settings
 from keras_quasiattn.attention.coda.compiled.elementwise import FUNCTION_CODES
+from keras_quasiattn.attention.coda.compiled.threads import Spread
 from keras_quasiattn.attention.coda.compiled.vectors import LANES
 
 Array = np.ndarray
@@ -22,48 +21,6 @@ _ALIGNMENT = 64  # bytes
 _LOOPS: Any = attention  # compiled functions are untyped
 GIVEN = Problem._fields[:10]  # the arrays with gradients
 _OF_COLUMNS = ("key", "distance_key", "value")
-
-
-class Settings(NamedTuple):
-    """The options of a layer, the same in every call.
-
-    Args:
-        similarity: a name in `FUNCTION_CODES`, or None if M does not depend on E.
-        gate: the same for N.
-        scale: factor of M.
-        is_causal: row t attends to columns 0 … t only.
-        dropout: fraction of M to drop.
-        compares_same: N compares the same arrays as E, "query" and "key".
-    """
-
-    similarity: str | None
-    gate: str | None
-    scale: int
-    is_causal: bool
-    dropout: float
-    compares_same: bool = False
-
-
-@cache
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-@cache
-def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=_cores(), thread_name_prefix="quasiattn")
-
-
-def _on_all_cores(loop: Callable[..., None], problem: Problem, *arguments: Any) -> None:
-    """Run `loop` once per core, each on a share of the pieces; compiled code releases the GIL."""
-    pieces = problem.value.shape[0] * problem.chunks
-    count = max(1, min(_cores(), pieces))
-    others = [
-        _workers().submit(loop, problem, first, count, *arguments) for first in range(1, count)
-    ]
-    loop(problem, 0, count, *arguments)
-    for other in others:
-        other.result()
 
 
 def _whole(length: int, size: int) -> int:
@@ -80,10 +37,12 @@ class Passes:
             others up to "distance_offset"; boolean "key_mask" (B, 1, S or more), "row_mask"
             (B, T, 1), and "full_mask" (masks, T, S or more) with integers "full_index" (B,);
             integers "dropout_keys" (B,).
+        spread: runs shares of the loops on several threads.
     """
 
-    def __init__(self, settings: Settings, arrays: dict[str, Array]) -> None:
+    def __init__(self, settings: Settings, arrays: dict[str, Array], spread: Spread) -> None:
         value = arrays["value"]
+        self.spread = spread
         self.arrays, self.dtype, self.batch = arrays, value.dtype.type, value.shape[0]
         self.target, self.source = arrays["beta"].shape[1], value.shape[1]
         blocks = max(1, -(-self.source // _COLUMNS))
@@ -133,34 +92,64 @@ class Passes:
         }
 
     def _result_shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of results for the array `name`: one sum per chunk for columns."""
         length, features = self.problem._asdict()[name].shape[1:]
         return self.batch * (self.chunks if name in _OF_COLUMNS else 1), length, features
 
-    def _whole_sum(self, x: Array, name: str) -> Array:
-        """Results `x` for the array `name`, summed over chunks."""
-        if name not in _OF_COLUMNS or self.chunks == 1:
-            return x
-        # (B · chunks, S, features) → (B, S, features)
-        return x.reshape(self.batch, self.chunks, *x.shape[1:]).sum(1)
+    def _run(self, loop: Callable[..., None], *arguments: Any) -> None:
+        def share(first: int, count: int) -> None:
+            loop(self.problem, first, count, *arguments)
 
-    def forward(self) -> list[Array]:
-        """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given."""
-        features = [self.problem.value.shape[2], self.problem.other_value.shape[2]]
+        self.spread(share, self.problem.value.shape[0] * self.chunks)
+
+    def forward(self, out: Sequence[Array] | None = None) -> Sequence[Array]:
+        """Return M · value (B, T, V), and Mᵀ · other_value (B, S, W) if it is given.
+
+        With `out`, they are written there.
+        """
+        width = self.problem.other_value.shape[2]
         shapes: list[tuple[int, ...]] = [
-            (self.batch, self.target, features[0]),
-            (self.batch * self.chunks, self.source, features[1]),
+            (self.batch, self.target, self.problem.value.shape[2]),
+            (self.batch * self.chunks, self.source, width),
         ]
-        out, out_other = _empty(shapes, self.dtype)
-        _on_all_cores(_LOOPS.forward, self.problem, out, out_other)
-        return [out, self._whole_sum(out_other, "value")] if features[1] else [out]
+        found = self._results(shapes, dict(enumerate(out or ())))
+        self._run(_LOOPS.forward, *found)
+        return self._finished(found[: 2 if width else 1], out)
 
-    def backward(self, upstreams: tuple[Array, ...], names: tuple[str, ...]) -> list[Array]:
-        """Return the gradients of `names`, from the gradients of the results of `forward`."""
+    def backward(
+        self,
+        upstreams: Sequence[Array],
+        names: tuple[str, ...],
+        out: Sequence[Array] | None = None,
+    ) -> Sequence[Array]:
+        """Return the gradients of `names`, from the gradients of the results of `forward`.
+
+        With `out`, they are written there.
+        """
         g, g_other = (*upstreams, self._nothing("value"))[:2]
-        gradients = tuple(_empty([self._result_shape(name) for name in GIVEN], self.dtype))
-        _on_all_cores(_LOOPS.backward, self.problem, _read_only(g), _read_only(g_other), gradients)
-        found = dict(zip(GIVEN, gradients, strict=True))
-        return [self._whole_sum(found[name], name) for name in names]
+        given = {GIVEN.index(name): x for name, x in zip(names, out or (), strict=False)}
+        found = self._results([self._result_shape(name) for name in GIVEN], given)
+        self._run(_LOOPS.backward, _read_only(g), _read_only(g_other), tuple(found))
+        return self._finished([found[GIVEN.index(name)] for name in names], out)
+
+    def _results(self, shapes: list[tuple[int, ...]], given: dict[int, Array]) -> list[Array]:
+        """Return arrays of `shapes` for results: those given for a place if they fit, or new."""
+        fitting = {place: x for place, x in given.items() if x.shape == shapes[place]}
+        missing = [place for place in range(len(shapes)) if place not in fitting]
+        new = _empty([shapes[place] for place in missing], self.dtype)
+        made = fitting | dict(zip(missing, new, strict=True))
+        return [made[place] for place in range(len(shapes))]
+
+    def _finished(self, found: list[Array], out: Sequence[Array] | None) -> Sequence[Array]:
+        """Return the results with chunks added up: (B · chunks, S, features) → (B, S, features)."""
+        done = []
+        for number, x in enumerate(found):
+            target = None if out is None else out[number]
+            if x.shape[0] != self.batch:
+                shape = self.batch, self.chunks, *x.shape[1:]
+                x = np.sum(x.reshape(shape), 1, out=target)
+            done.append(x)
+        return done
 
 
 def _read_only(x: Array) -> Array:

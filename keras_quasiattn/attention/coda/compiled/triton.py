@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch.nn.functional import pad
 
-from keras_quasiattn.attention.coda.compiled.passes import Settings
+from keras_quasiattn.attention.coda.compiled.call import Settings
 from keras_quasiattn.attention.coda.compiled.triton_kernels import gradients_kernel, sums_kernel
 
 Tensor = torch.Tensor
@@ -133,7 +133,7 @@ class Problem:
             value_width=padded.shape[2],
             tile_size=SUMS_TILE,
         )
-        return output[:, : self.lengths[own], : values.shape[2]]
+        return output[:, : self.lengths[own], : values.shape[2]].contiguous()
 
     def gradients(
         self, own: str, own_slopes: Tensor, other_slopes: Tensor, pooled_slopes: Tensor | None
@@ -223,4 +223,8 @@ def backward(
             width = tensors[name].shape[2]
             found[name] = found[name][..., :width] + found[f"distance_{name}"]
     # Without the features that fill up a power of two.
-    return {name: found[name][..., : x.shape[2]] for name, x in tensors.items() if name in found}
+    return {
+        name: found[name][..., : x.shape[2]].contiguous()
+        for name, x in tensors.items()
+        if name in found
+    }

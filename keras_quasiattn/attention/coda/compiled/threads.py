@@ -1,0 +1,30 @@
+"""Runs compiled loops on all cores; they release the GIL."""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+# Takes a function (number, count) → None and the most shares that it can be cut into. Calls it once
+# for each of `count` shares, and returns when all are done.
+Share = Callable[[int, int], None]
+Spread = Callable[[Share, int], None]
+
+
+def over_cores(share: Share, most: int) -> None:
+    """Call `share` on this thread and on those of a pool, at most one for each core."""
+    count = max(1, min(_cores(), most))
+    others = [_workers().submit(share, number, count) for number in range(1, count)]
+    share(0, count)
+    for other in others:
+        other.result()
+
+
+@cache
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=_cores(), thread_name_prefix="quasiattn")

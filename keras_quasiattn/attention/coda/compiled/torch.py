@@ -1,0 +1,150 @@
+"""Compiled code as operators of PyTorch, which `torch.compile` leaves as they are.
+
+On CPUs it is the loops of Numba, on NVIDIA GPUs the kernels of Triton.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from keras_quasiattn.attention.coda.compiled.call import Call, Settings
+from keras_quasiattn.attention.coda.compiled.threads import Share, over_cores
+
+Tensor = torch.Tensor
+
+_OPTIONS = (
+    "str names, str masks, str? similarity, str? gate, int scale, bool is_causal, "
+    "float dropout, bool compares_same"
+)
+
+
+def sums(call: Call, tensors: list[Tensor], masks: list[Tensor]) -> Sequence[Tensor]:
+    """Return the outputs of `call`."""
+    options = (" ".join(call.names), " ".join(call.masks), *call.settings)
+    found: tuple[Tensor, ...] = _Sums.apply(options, *tensors, *masks)
+    return found
+
+
+class _Sums(torch.autograd.Function):
+    """The operators as one with a gradient: of `torch.func` too, and an error in forward mode."""
+
+    @staticmethod
+    def forward(options: tuple[Any, ...], *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(_forward(tensors, *options))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.options, *tensors = inputs
+        ctx.save_for_backward(*tensors)
+
+    @staticmethod
+    def backward(ctx: Any, *upstreams: Tensor) -> tuple[Any, ...]:
+        tensors = ctx.saved_tensors
+        found = _backward(upstreams, tensors, *ctx.options)
+        return None, *found, *[None] * (len(tensors) - len(found))
+
+
+def _call(names: str, masks: str, *settings: Any) -> Call:
+    return Call(Settings(*settings), tuple(names.split()), tuple(masks.split()))
+
+
+@torch.library.custom_op(
+    "keras_quasiattn::coda_sums",
+    mutates_args=(),
+    schema=f"(Tensor[] tensors, {_OPTIONS}) -> Tensor[]",
+    device_types="cpu",
+)
+def _forward(tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
+    outputs = _call(*options).forward(_arrays(tensors), spread=_over_team)
+    return [torch.from_numpy(x) for x in outputs]
+
+
+@torch.library.custom_op(
+    "keras_quasiattn::coda_sums_backward",
+    mutates_args=(),
+    schema=f"(Tensor[] upstreams, Tensor[] tensors, {_OPTIONS}) -> Tensor[]",
+    device_types="cpu",
+)
+def _backward(upstreams: list[Tensor], tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
+    found = _call(*options).backward(_arrays(upstreams), _arrays(tensors), spread=_over_team)
+    return [torch.from_numpy(x) for x in found]
+
+
+@_forward.register_kernel("cuda")
+def _forward_on_gpu(tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
+    from keras_quasiattn.attention.coda.compiled import triton
+
+    call = _call(*options)
+    return triton.forward(call.settings, call.named(tensors))
+
+
+@_backward.register_kernel("cuda")
+def _backward_on_gpu(
+    upstreams: list[Tensor], tensors: Sequence[Tensor], *options: Any
+) -> list[Tensor]:
+    from keras_quasiattn.attention.coda.compiled import triton
+
+    call = _call(*options)
+    found = triton.backward(call.settings, upstreams, call.named(tensors))
+    return [found[name] for name in call.names]
+
+
+@_forward.register_fake
+def _forward_shapes(tensors: Sequence[Tensor], *options: Any) -> list[Tensor]:
+    shapes = _call(*options).output_shapes([x.shape for x in tensors])
+    return [tensors[0].new_empty(shape) for shape in shapes]
+
+
+@_backward.register_fake
+def _backward_shapes(
+    upstreams: Sequence[Tensor], tensors: Sequence[Tensor], names: str, *options: Any
+) -> list[Tensor]:
+    return [x.new_empty(x.shape) for x in tensors[: len(names.split())]]
+
+
+def _arrays(tensors: Sequence[Tensor]) -> list[Any]:
+    return [x.numpy(force=True) for x in tensors]
+
+
+def _over_team(share: Share, most: int) -> None:
+    """Call `share` on the threads of PyTorch's own operations.
+
+    After an operation, these wait for the next by asking again and again, and would take the cores
+    from the threads of any other pool.
+    """
+    count = max(1, min(torch.get_num_threads(), most))
+    parallel, number = _openmp()
+    if count == 1 or parallel is None:
+        return over_cores(share, count)
+    errors: list[BaseException] = []
+
+    def run(_: Any) -> None:
+        try:
+            share(number(), count)
+        except BaseException as error:  # C code would only print it
+            errors.append(error)
+
+    parallel(_BODY(run), None, count, 0)
+    if errors:
+        raise errors[0]
+
+
+_BODY = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+@cache
+def _openmp() -> tuple[Any, Any]:
+    """Return the OpenMP functions that run a team, and number a thread in it, of PyTorch's copy."""
+    library = Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"
+    try:
+        loaded = ctypes.CDLL(str(library))
+        parallel, number = loaded.GOMP_parallel, loaded.omp_get_thread_num
+    except (OSError, AttributeError):
+        return None, None
+    parallel.argtypes = [_BODY, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint]
+    parallel.restype = None
+    return parallel, number
