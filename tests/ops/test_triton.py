@@ -160,6 +160,25 @@ def test_what_is_hidden_has_no_effect(device):
         np.testing.assert_array_equal(left, right)
 
 
+def test_operators_have_the_same_results_on_both_devices(device):
+    import torch
+
+    from keras_quasiattn.attention.coda.compiled import torch as operators
+
+    given, hidden = arrays(2, 5, 7, others=3), masks("padding", 2, 5, 7)
+    options = (" ".join(given), " ".join(hidden), *PLAIN, False, 0.0, False)
+    low = [torch.from_numpy(x.astype("float32")) for x in given.values()]
+    low += [torch.from_numpy(np.broadcast_to(x, x.shape).copy()) for x in hidden.values()]
+    there = [x.to(device) for x in low]
+    outputs = operators._forward(low, *options)
+    results = [*outputs, *operators._backward(outputs, low, *options)]
+    found = operators._forward_on_gpu(there, *options)
+    found += operators._backward_on_gpu([x.to(device) for x in outputs], there, *options)
+    for x, y in zip(found, results, strict=True):
+        assert x.is_contiguous()
+        np.testing.assert_allclose(x.cpu().numpy(), y.numpy(), rtol=2e-5, atol=2e-5)
+
+
 COMPILE = """
 import triton
 from triton.backends.compiler import GPUTarget
