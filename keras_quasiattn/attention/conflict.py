@@ -234,8 +234,6 @@ class Conflict(Attention):
     """
 
     needs_one_projection: ClassVar[bool] = True
-    # On JAX, the gradient of its distances captures tensors, which a tile must not.
-    rows_are_independent: ClassVar[bool] = False
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {"difference": DIFFERENCES}
 
     conflict_heads: int = 1

@@ -113,10 +113,11 @@ def _blockwise(x: Tensor, y: Tensor, weights: Tensor | None) -> Tensor:
     target, source, features = ops.shape(x)[-2], ops.shape(y)[-2], x.shape[-1]
     size = keys_per_tile(target, source)
     count = tile_count(source, size)
-    # (1, count · size, 1), 0 for keys that only fill the last tile.
-    real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
 
     def tiles(x: Tensor, y: Tensor, *scales: Tensor) -> DistanceTiles:
+        # (1, count · size, 1), 0 for keys that only fill the last tile. Made here, because on JAX
+        # a function with a gradient of its own must not capture a tensor of a loop around it.
+        real = pad_axis(ops.ones((1, source, 1), dtype=x.dtype), 1, count * size)
         return DistanceTiles(x, pad_axis(y, 1, count * size), real, size, *scales)
 
     @ops.custom_gradient

@@ -8,7 +8,7 @@ from tools import run_with_gradients, to_numpy
 from keras_quasiattn.attention import ATTENTIONS, by_rows
 from keras_quasiattn.attention.base import for_any_length
 
-NAMES = sorted(ATTENTIONS.keys() - {"coda", "conflict"})  # CoDA has its own tiles
+NAMES = sorted(ATTENTIONS.keys() - {"coda"})  # CoDA has its own tiles
 RANDOM = np.random.default_rng(0)
 QUERY, VALUE = (RANDOM.normal(size=(2, n, 6)).astype("float32") for n in (13, 9))
 MASK = RANDOM.random((2, 13, 9)) > 0.3
