@@ -1,0 +1,55 @@
+"""`benchmarks/table_6_on_jax.py`: prepare with TensorFlow, train in parts and measure without it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from test_accelerator import WITHOUT_TENSORFLOW
+
+ROOT = Path(__file__).resolve().parents[1]
+# The command with periods of two updates.
+SMALL = """
+import sys
+from benchmarks import table_6_on_jax as example
+example.PERIOD, example.EVERY, example.STEPS = 2, 2, int(sys.argv.pop(1))
+example.main(sys.argv[1:])
+assert "tensorflow" not in sys.modules
+"""
+
+
+def run(tmp_path, steps, *words):
+    ended = subprocess.run(
+        [sys.executable, "-c", SMALL, str(steps), *map(str, words)],
+        env={**os.environ, "KERAS_BACKEND": "jax", "PYTHONPATH": f"{tmp_path}:{ROOT}"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert ended.returncode == 0, (ended.stdout + ended.stderr)[-3000:]
+    return ended.stdout
+
+
+@pytest.mark.long
+@pytest.mark.skipif(keras.backend.backend() != "tensorflow", reason="prepares with TensorFlow")
+def test_a_run_goes_on_where_it_stopped_without_tensorflow(tmp_path):
+    from benchmarks import table_6_on_jax as example
+
+    data, folder = tmp_path / "mlu.npz", tmp_path / "run"
+    example.main(["prepare", str(data), "--questions", "16", "--test", "8"])
+    with np.load(data) as arrays:
+        assert arrays["train_source"].shape == (16, 20) and arrays["test_target"].shape == (8, 8)
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_TENSORFLOW)
+    words = ("train", data, folder, "--model", "coda_learned", "--batch", "4", "--minutes", "30")
+    run(tmp_path, 4, *words)
+    assert [example.updates_of(path) for path in example.kept_weights(folder)] == [2, 4]
+    run(tmp_path, 6, *words)  # only two updates more
+    assert (folder / "history.csv").read_text().count("\n") == 1 + 3
+    run(tmp_path, 6, "measure", data, folder)
+    found = json.loads((folder / "result.json").read_text())
+    assert found["updates"] == 6 and found["weights averaged"] == 3 and found["questions"] == 8
