@@ -70,7 +70,8 @@ def test_candidates_to_a_served_ranker(run_cli: Any, tmp_path: Path) -> None:
     _, out, _ = run_cli("predict", run, "the cat\ta dog\tthe old cat\t")
     expected = json.loads(out)
     code, _, err = run_cli("export", run, "--to", str(tmp_path))
-    assert (code, err) == (0, "")
+    # What the loops of this process save, the exported model does not.
+    assert code == 0 and err.startswith("note: CoDA's compiled loops") and "--compile" in err
     served = ask(tmp_path / "run" / "1", "the cat", "a dog", "the old cat", "")
     assert [line.split(" ", 1)[1] for line in served] == expected["ranked"]
     scores = [float(line.split()[0]) for line in served]

@@ -1,4 +1,4 @@
-"""`benchmarks/table_6_on_jax.py`: prepare with TensorFlow, train in parts and measure without it."""
+"""`benchmarks/table_6_on_jax.py`: prepare with TensorFlow, train in parts and measure without."""
 
 import json
 import os

@@ -77,6 +77,7 @@ class Attention:
         cross_attention_options: options for queries that arrive one after another while all keys
             are known; they stop queries from affecting each other.
         search_space: the values of each option that a search of hyperparameters tries.
+        export_note: what an export costs where the attention is slower there than in this process.
     """
 
     counts_pairs: ClassVar[bool] = False
@@ -86,6 +87,7 @@ class Attention:
     score_parts: ClassVar[int] = 1
     cross_attention_options: ClassVar[Mapping[str, Any]] = {}
     search_space: ClassVar[Mapping[str, tuple[Any, ...]]] = {}
+    export_note: ClassVar[str] = ""
 
     @property
     def sees_all_pairs(self) -> bool:

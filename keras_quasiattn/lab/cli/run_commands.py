@@ -77,16 +77,21 @@ def export(
     """
     folder, made = finished_run(run, data_dir)
     from keras_quasiattn import serving
+    from keras_quasiattn.serving.server_files import ABOUT
 
     if target != "savedmodel":
         if compiled:
             raise UserError(f"--compile is for --target savedmodel: got --target {target}")
         serving.need_runtime(target)
     with waiting("exporting"):
+        notes: list[str] = []
         quantized = serving.quantize(folder, made, mode, limit=limit) if mode else None
         options: dict[str, Any] = {"name": name, "version": version, "quantized": quantized}
         if target == "savedmodel":
-            told = [str(serving.export(folder, made, place, compiled=compiled, **options))]
+            version_folder = serving.export(folder, made, place, compiled=compiled, **options)
+            told = [str(version_folder)]
+            about = json.loads((version_folder / ABOUT).read_text(encoding="utf-8"))
+            notes = about.get("notes", [])
         else:
             conversion = serving.convert(folder, made, place, target, **options)
             told = [str(conversion.path), conversion.line()]
@@ -94,6 +99,8 @@ def export(
         click.echo(line)
     for line in quantized.lines() if quantized else ():
         click.echo(line)
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
 
 
 @cli.command(

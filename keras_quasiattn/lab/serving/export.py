@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from keras_quasiattn.attention.base import Attention
 from keras_quasiattn.errors import UserError
 from keras_quasiattn.files import atomic_folder
 from keras_quasiattn.lab.serving.description import write_description
@@ -84,7 +85,9 @@ def export(
     read_models(Path(target))
     model = quantized.model if quantized else folder.load_model(task)
     signature = written = task.serving_signature(model)
-    about = {}
+    about: dict[str, Any] = {}
+    if not compiled and (notes := _notes(model)):
+        about["notes"] = notes
     if compiled:
         if signature.longest is None:
             raise UserError(
@@ -113,6 +116,17 @@ def _tensorflow_errors_as_user_error(final: Path) -> Iterator[None]:
         yield
     except tf.errors.OpError as error:
         raise UserError(f"cannot write {final}: {str(error).splitlines()[0]}") from error
+
+
+def _notes(model: keras.Model) -> list[str]:
+    """Return what the attentions of a model say of an export that XLA does not compile."""
+    attentions = (
+        one
+        for layer in model._flatten_layers()  # Keras has no public way to list layers in layers
+        for one in vars(layer).values()
+        if isinstance(one, Attention)
+    )
+    return sorted({one.export_note for one in attentions if one.export_note})
 
 
 def _write(signature: ServingSignature, model: keras.Model, path: Path) -> Any:
