@@ -11,7 +11,7 @@ from keras import ops
 
 from keras_quasiattn.attention.coda.choice import CODA_IMPLEMENTATIONS as ALL_IMPLEMENTATIONS
 
-_COMPILED = keras.backend.backend() != "jax" and importlib.util.find_spec("numba")
+_COMPILED = importlib.util.find_spec("numba")
 CODA_IMPLEMENTATIONS = tuple(
     name for name in ALL_IMPLEMENTATIONS if name != "compiled" or _COMPILED
 )

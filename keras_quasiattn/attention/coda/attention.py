@@ -142,17 +142,20 @@ def coda_attention(
         implementation: "reference" computes M at once and makes a (..., T, S, D) tensor.
             "blockwise" computes M tile by tile, forward and backward, in memory linear in T and S;
             it compiles under XLA and can be saved in a SavedModel. "compiled" does the same in
-            compiled CPU loops (TensorFlow on CPUs, with the `compiled` extra); compiling it with
-            XLA or exporting it is an error. "auto" chooses "compiled" where it can: the extra is
-            installed, there is no GPU or TPU, no factor varies along S, no bias is given, and the
-            call is eager, a training step or a step of `fit`, `evaluate` or `predict`, on this
-            machine and not compiled by XLA. Otherwise it chooses "blockwise". For few pairs it
-            chooses "reference": if T or S is 1; instead of "compiled", if all batches and heads
-            together have at most 8192 pairs; instead of "blockwise", if T·S is at most 1024. A
-            TensorFlow graph with unknown sizes that XLA does not compile chooses when it runs. If
-            scores are returned, "auto" and "blockwise" compute M whole, from blockwise distances
-            ("auto" may still choose "reference"), and "compiled" is an error. All give the same
-            output up to rounding.
+            compiled CPU loops, with the `compiled` extra, or on PyTorch with an NVIDIA GPU in
+            Triton kernels, in float32. `jax.jit` and `torch.compile` keep both; compiling them with
+            XLA on TensorFlow or exporting them is an error. "auto" chooses "compiled" where it can:
+            what compiles is installed, no factor varies along S, no bias is given, and the call
+            computes in this process: on TensorFlow, on CPUs without XLA, eagerly, in a training
+            step or in a step of `fit`, `evaluate` or `predict`; on JAX, on one CPU; on PyTorch, on
+            tensors of the CPU or of an NVIDIA GPU. Otherwise, and in whatever is exported, it
+            chooses "blockwise". For few pairs it chooses "reference": if T or S is 1; instead of
+            "compiled", if all batches and heads together have at most 8192 pairs; instead of
+            "blockwise", if T·S is at most 1024, or where XLA compiles for a GPU or TPU, if all
+            batches and heads together have at most 2²⁸ pairs. A TensorFlow graph with unknown sizes
+            that XLA does not compile chooses when it runs. If scores are returned, "auto" and
+            "blockwise" compute M whole, from blockwise distances ("auto" may still choose
+            "reference"), and "compiled" is an error. All give the same output up to rounding.
         training: whether this is a training step; only "auto" uses it. Defaults to what the layer
             that calls this function says, and to False outside of layers.
 
@@ -309,11 +312,17 @@ def _sums(
             "'blockwise' or 'reference' with `return_scores=True`."
         )
 
-    def compute(implementation: str) -> tuple[Tensor, ...]:
-        if implementation != "reference" and not return_scores and recording.active.get() is None:
-            return blockwise_sums(pairs, value, other_value, compiled=implementation == "compiled")
+    def compute(chosen: str) -> tuple[Tensor, ...]:
+        if chosen != "reference" and not return_scores and recording.active.get() is None:
+            return blockwise_sums(
+                pairs,
+                value,
+                other_value,
+                compiled=chosen == "compiled",
+                may_be_tensors=implementation == "auto",
+            )
         # The whole matrix (..., T, S), also for a recording.
-        weights = pairs.weights("reference" if implementation == "reference" else "blockwise")
+        weights = pairs.weights("reference" if chosen == "reference" else "blockwise")
         kept = weights
         if pairs.dropout:
             kept = drop_weights(weights, pairs.dropout, pairs.dropout_seed)

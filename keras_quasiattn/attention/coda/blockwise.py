@@ -1,6 +1,7 @@
 """CoDA without a (T, S) matrix: the "blockwise" and "compiled" implementations."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +25,12 @@ Tensor = Any
 
 
 def blockwise_sums(
-    pairs: Pairs, value: Tensor, other_value: Tensor | None = None, *, compiled: bool = False
+    pairs: Pairs,
+    value: Tensor,
+    other_value: Tensor | None = None,
+    *,
+    compiled: bool = False,
+    may_be_tensors: bool = False,
 ) -> tuple[Tensor, ...]:
     """Return M · value, and Mᵀ · other_value if it is given, in memory linear in T and S.
 
@@ -35,6 +41,7 @@ def blockwise_sums(
         value: (..., S, V).
         other_value: (..., T, W).
         compiled: use compiled CPU loops instead of tiles of tensors.
+        may_be_tensors: whether a program that cannot hold compiled loops may have tiles instead.
 
     Returns:
         (..., T, V) in the dtype of `value` and, with `other_value`, (..., S, W) in its dtype.
@@ -81,9 +88,11 @@ def blockwise_sums(
     if pairs.bias is not None:
         tensors["bias"], bias_lead = _tiled_bias(ops.cast(pairs.bias, dtype), lead, target, source)
     masks = _masks(mask, row_mask, key_mask, lead, target, source, pairs.is_causal)
-    sums = tiled_sums
+    sums: Callable[..., tuple[Tensor, ...]] = tiled_sums
     if compiled:
-        from keras_quasiattn.attention.coda.compiled.sums import compiled_sums as sums
+        from keras_quasiattn.attention.coda.compiled.sums import compiled_sums
+
+        sums = functools.partial(compiled_sums, may_be_tensors=may_be_tensors)
     keys = dropout_keys(pairs.dropout_seed, leading_size(lead)) if pairs.dropout else None
     rule = WeightRule.of(pairs.composition)
     weights = TiledWeights(rule, masks, pairs.dropout, keys, bias_lead)

@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import default_backend
+from jax import default_backend, device_count
 from jax import numpy as jnp
 from jax.core import Tracer
 from jax.lax import stop_gradient
@@ -58,13 +58,18 @@ def runs_op_by_op() -> bool:
 
 
 def obstacle_to_loops(x: Tensor) -> str | None:
-    """Say what keeps loops from running."""
-    return "does not work with the JAX backend"
+    """Say what keeps loops from running: another platform than CPUs."""
+    if default_backend() != "cpu":
+        return f"runs only where JAX computes on CPUs. Received: backend {default_backend()!r}"
+    return None
 
 
 def keeps_loops(training: bool) -> bool:
-    """True: a program that is lowered for another platform or exported takes tensors instead."""
-    return True
+    """Return whether there is one device: XLA cannot divide loops among several.
+
+    A program that is exported, or lowered for another platform, has tiles of tensors instead.
+    """
+    return device_count() == 1
 
 
 def known_content(x: Tensor) -> np.ndarray | None:

@@ -46,11 +46,14 @@ class Call(NamedTuple):
         settings: the options.
         names: the arrays that have gradients, by their names in `Passes`.
         masks: the arrays that have none.
+        may_be_tensors: whether a program that leaves this process may compute the same with
+            tensors, as "auto" does; otherwise it is an error.
     """
 
     settings: Settings
     names: tuple[str, ...]
     masks: tuple[str, ...]
+    may_be_tensors: bool
 
     def output_shapes(self, shapes: Sequence[Shape]) -> list[tuple[Any, ...]]:
         """Return the shapes of the outputs, from those of the arrays with gradients."""

@@ -15,11 +15,13 @@ Tensor = Any
 _backend = import_module(f"{__package__}.{keras.backend.backend()}")
 
 
-def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Tensor, ...]:
+def compiled_sums(
+    weights: TiledWeights, tensors: dict[str, Tensor], *, may_be_tensors: bool
+) -> tuple[Tensor, ...]:
     """Like `coda.tiles.tiled_sums`, with "alpha" and "beta" (B, T, 1).
 
     If the distance compares the tensors "query" and "key" themselves, the loops read each once and
-    return one gradient of it.
+    return one gradient of it. `may_be_tensors` is as in `Call`.
     """
     same = "query" in tensors and all(
         tensors[name] is tensors.get(f"distance_{name}") for name in ("query", "key")
@@ -31,7 +33,7 @@ def compiled_sums(weights: TiledWeights, tensors: dict[str, Tensor]) -> tuple[Te
     settings = Settings(
         rule.similarity, rule.gate, rule.scale, weights.masks.is_causal, weights.dropout, same
     )
-    call = Call(settings, names, tuple(masks))
+    call = Call(settings, names, tuple(masks), may_be_tensors)
     return tuple(_backend.sums(call, [tensors[name] for name in names], list(masks.values())))
 
 

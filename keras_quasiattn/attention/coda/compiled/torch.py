@@ -49,7 +49,7 @@ class _Sums(torch.autograd.Function):
 
 
 def _call(names: str, masks: str, *settings: Any) -> Call:
-    return Call(Settings(*settings), tuple(names.split()), tuple(masks.split()))
+    return Call(Settings(*settings), tuple(names.split()), tuple(masks.split()), False)
 
 
 @torch.library.custom_op(

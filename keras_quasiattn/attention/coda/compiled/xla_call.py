@@ -1,0 +1,219 @@
+"""The foreign function of XLA that runs a call of the compiled loops.
+
+XLA calls it on a thread of its own with the C structures of `xla/ffi/api/c_api.h`, of which
+`ctypes` describes the fields up to the last one that is read here.
+"""
+
+import atexit
+import ctypes
+import functools
+import json
+import time
+from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, types
+from numba.extending import intrinsic
+
+from keras_quasiattn.attention.coda.compiled.call import Call, Settings
+
+_VERSION = (0, 3)  # of the interface
+_METADATA = 1  # the type of extension by which XLA asks for the version
+_EXECUTE = 3  # the stage in which there are arguments
+_INTERNAL = 13  # code of an error
+_DTYPES = {1: "bool", 4: "int32", 5: "int64", 11: "float32", 12: "float64"}
+
+
+def written(call: Call, backward: bool) -> str:
+    """Return a call as the text that `_call` reads."""
+    return json.dumps((*call, backward))
+
+
+@functools.cache
+def _call(text: bytes) -> tuple[Call, bool]:
+    settings, names, masks, may_be_tensors, backward = json.loads(text)
+    return Call(Settings(*settings), tuple(names), tuple(masks), may_be_tensors), backward
+
+
+class _Extension(Structure):
+    _fields_ = [("size", c_size_t), ("type", c_int), ("next", c_void_p)]
+
+
+class _Version(Structure):
+    _fields_ = [("size", c_size_t), ("extension", c_void_p), ("major", c_int), ("minor", c_int)]
+
+
+class _Metadata(Structure):
+    _fields_ = [("size", c_size_t), ("version", _Version), ("traits", c_uint32)]
+
+
+class _MetadataExtension(Structure):
+    _fields_ = [("base", _Extension), ("metadata", POINTER(_Metadata))]
+
+
+class _ErrorArguments(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("extension", c_void_p),
+        ("message", c_char_p),
+        ("code", c_int),
+    ]
+
+
+class _Api(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("extension", c_void_p),
+        ("version", _Version),
+        ("internal", c_void_p),
+        ("create_error", ctypes.CFUNCTYPE(c_void_p, POINTER(_ErrorArguments))),
+    ]
+
+
+class _Buffer(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("extension", c_void_p),
+        ("dtype", c_int),
+        ("data", c_void_p),
+        ("rank", c_int64),
+        ("shape", POINTER(c_int64)),
+    ]
+
+
+class _Buffers(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("extension", c_void_p),
+        ("count", c_int64),
+        ("types", c_void_p),
+        ("buffers", POINTER(POINTER(_Buffer))),
+    ]
+
+
+class _Text(Structure):
+    _fields_ = [("start", c_void_p), ("length", c_size_t)]
+
+
+class _Attributes(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("extension", c_void_p),
+        ("count", c_int64),
+        ("types", c_void_p),
+        ("names", c_void_p),
+        ("values", POINTER(POINTER(_Text))),
+    ]
+
+
+class _Frame(Structure):
+    _fields_ = [
+        ("size", c_size_t),
+        ("extension", POINTER(_MetadataExtension)),
+        ("api", POINTER(_Api)),
+        ("context", c_void_p),
+        ("stage", c_int),
+        ("arguments", _Buffers),
+        ("results", _Buffers),
+        ("attributes", _Attributes),
+    ]
+
+
+_view = ctypes.pythonapi.PyMemoryView_FromMemory
+_view.restype, _view.argtypes = ctypes.py_object, [c_void_p, ctypes.c_ssize_t, c_int]
+_WRITE = 0x200
+
+
+def _array(buffer: _Buffer) -> Any:
+    """Return the memory of a buffer as an array."""
+    shape, dtype = buffer.shape[: buffer.rank], np.dtype(_DTYPES[buffer.dtype])
+    size = dtype.itemsize * int(np.prod(shape, dtype=np.int64))
+    if not size:  # the address may be null
+        return np.empty(shape, dtype)
+    return np.frombuffer(_view(buffer.data, size, _WRITE), dtype).reshape(shape)
+
+
+def _arrays(buffers: _Buffers) -> list[Any]:
+    return [_array(buffers.buffers[number].contents) for number in range(buffers.count)]
+
+
+@ctypes.CFUNCTYPE(c_void_p, POINTER(_Frame))
+def _handler(pointer: Any) -> Any:
+    frame = pointer.contents
+    try:
+        if frame.extension and frame.extension.contents.base.type == _METADATA:
+            version = frame.extension.contents.metadata.contents.version
+            version.major, version.minor = _VERSION
+        elif frame.stage == _EXECUTE:
+            text = frame.attributes.values[0].contents
+            _run(ctypes.string_at(text.start, text.length), frame)
+    except BaseException as error:  # C code would only print it
+        arguments = _ErrorArguments(
+            ctypes.sizeof(_ErrorArguments), None, repr(error).encode(), _INTERNAL
+        )
+        return frame.api.contents.create_error(arguments)
+    return None
+
+
+def _run(text: bytes, frame: _Frame) -> None:
+    call, backward = _call(text)
+    arrays, out = _arrays(frame.arguments), _arrays(frame.results)
+    if backward:
+        upstreams = len(arrays) - len(call.names) - len(call.masks)
+        call.backward(arrays[:upstreams], arrays[upstreams:], out)
+    else:
+        call.forward(arrays, out)
+
+
+# While Python ends, JAX waits for its programs and holds the lock that Python code needs: then
+# nothing may enter Python any more. So XLA calls machine code, which counts the calls that are in
+# Python and asks whether it may.
+_calls, _ended = np.zeros(1, np.int64), np.zeros(1, np.int64)
+
+
+def _added(typing_context: Any, address: Any, number: Any) -> Any:
+    """Add to the integer at an address in one step; return what it was."""
+
+    def add(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.atomic_rmw("add", place, arguments[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), add
+
+
+def _invoked(typing_context: Any, address: Any, argument: Any) -> Any:
+    """Call the C function at an address."""
+
+    def invoke(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.IntType(64), [ir.IntType(64)])
+        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
+
+    return types.int64(types.int64, types.int64), invoke
+
+
+_add: Any = intrinsic(_added)
+_invoke: Any = intrinsic(_invoked)
+_CALLS, _ENDED = int(_calls.ctypes.data), int(_ended.ctypes.data)
+_HANDLER = ctypes.cast(_handler, c_void_p).value
+
+
+@cfunc("int64(int64)")
+def _enter(frame: Any) -> Any:
+    error = 0
+    _add(_CALLS, 1)
+    if _add(_ENDED, 0) == 0:
+        error = _invoke(_HANDLER, frame)
+    _add(_CALLS, -1)
+    return error
+
+
+@atexit.register
+def _end() -> None:
+    _ended[0] = 1
+    while _calls[0]:
+        time.sleep(1e-3)
+
+
+FUNCTION = _enter.ctypes  # what XLA calls
