@@ -62,7 +62,7 @@ def check(device, options, given, hidden):
     from keras_quasiattn.attention.coda.compiled.call import Call, Settings
 
     settings, names = Settings(*options), tuple(given)
-    exact, every = Call(settings, names, tuple(hidden)), [*given.values(), *hidden.values()]
+    exact, every = Call(settings, names, tuple(hidden), False), [*given.values(), *hidden.values()]
     outputs = exact.forward(every)
     random = np.random.default_rng(2)
     upstreams = [random.normal(size=output.shape) for output in outputs]
