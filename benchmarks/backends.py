@@ -1,4 +1,4 @@
-"""CoDA on PyTorch and JAX beside the attention of each: training and predicting, as JSON lines.
+"""CoDA on PyTorch and JAX beside the attention of each, and Keras': training and predicting.
 
 `benchmarks.layers` runs this in a process for each backend and size; the backend is that of Keras:
 
@@ -6,7 +6,8 @@
 
 The numbers are batch, length, width, heads, repeats and seconds. "own" is `torch.nn.
 MultiheadAttention`, or `jax.nn.dot_product_attention` between projections, compiled; it trains in
-a plain step of its framework, and CoDA in `train_on_batch`, which has more to do for each batch.
+a plain step of its framework, and CoDA and "keras", which is `keras.layers.MultiHeadAttention`, in
+`train_on_batch`, which has more to do for each batch. A ratio is over "own".
 """
 
 import importlib.util
@@ -129,13 +130,19 @@ def main() -> None:
     x = np.random.default_rng(0).normal(size=shape).astype("float32")
     own = {"torch": _own_torch, "jax": _own_jax}[keras.backend.backend()](x, heads)
     width = shape[2]
-    coda = ways_of(self_attention(MultiHeadCoDA(heads, width // heads), width), x)
+    of_keras, coda = (
+        ways_of(self_attention(layer(heads, width // heads), width), x)
+        for layer in (keras.layers.MultiHeadAttention, MultiHeadCoDA)
+    )
     clock = getattr(time, sys.argv[7])
     print(
         json.dumps(
             {
                 way: interleaved_medians(
-                    {"own": own[way], "coda": coda[way]}, repeats, float(sys.argv[6]), clock
+                    {"own": own[way], "keras": of_keras[way], "coda": coda[way]},
+                    repeats,
+                    float(sys.argv[6]),
+                    clock,
                 )
                 for way in own
             }

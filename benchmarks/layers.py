@@ -6,8 +6,9 @@
 
 In each size, the layers take turns in one process; their exported SavedModels do so in another
 process, without this package. A ratio is a layer's median over that of Keras, which is exported as
-it is and not compiled. Where PyTorch and JAX are installed, CoDA on each is also measured beside
-the attention of that framework (`benchmarks.backends`).
+it is and not compiled. Where PyTorch and JAX are installed, CoDA and Keras' layer on each are also
+measured beside the attention of that framework, and these ratios are over its time
+(`benchmarks.backends`).
 """
 
 import argparse
@@ -124,8 +125,9 @@ def main() -> None:
             beside = backends.rows(size, given.repeats, given.seconds, clock)
             result["backends"] += beside
             for row in beside:
-                if row["layer"] == "coda":
-                    print(*map(str, size), "|", row["backend"], row["way"], f"{row['ratio']:.2f}")
+                if row["layer"] != "own":
+                    about = (row["backend"], row["layer"], row["way"])
+                    print(*map(str, size), "|", *about, f"{row['ratio']:.2f}")
     if given.output:
         write_json(result, given.output)
 

@@ -105,6 +105,18 @@ def test_checkpoint_computes_the_loops_again():
     close(*both_ways(run))
 
 
+def test_shards_of_a_mesh():
+    kinds = (jax.sharding.AxisType.Auto,)
+    mesh = jax.make_mesh((jax.device_count(),), ("batch",), axis_types=kinds)
+    spec = jax.sharding.PartitionSpec("batch")
+
+    def run(attend):
+        slope = jax.grad(lambda query: (attend(query, query, query) ** 2).sum())
+        return jax.jit(jax.shard_map(slope, mesh=mesh, in_specs=spec, out_specs=spec))(QUERY)
+
+    close(*both_ways(run))
+
+
 @pytest.mark.parametrize("platforms", [("cpu",), ("cuda",), ("cpu", "cuda")])
 @pytest.mark.parametrize("masked", [False, True])
 def test_what_is_exported_holds_no_compiled_loops(platforms, masked):

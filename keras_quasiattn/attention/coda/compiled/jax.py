@@ -63,9 +63,11 @@ def _split(operands: Sequence[Any], call: Call) -> tuple[Sequence[Any], ...]:
 @_passes.def_abstract_eval
 def _shapes(*operands: Any, call: Call, backward: bool) -> list[Any]:
     tensors = _split(operands, call)[1]
-    shapes = [x.shape for x in tensors]
-    found = shapes if backward else call.output_shapes(shapes)
-    return [jax.core.ShapedArray(shape, tensors[0].dtype) for shape in found]
+    if backward:
+        return [x.update(weak_type=False) for x in tensors]
+    # Updated, an array varies over the same axes of a mesh as before.
+    shapes = call.output_shapes([x.shape for x in tensors])
+    return [tensors[0].update(shape=shape, weak_type=False) for shape in shapes]
 
 
 @functools.cache
@@ -98,7 +100,7 @@ mlir.register_lowering(_passes, _lower)
 
 
 def _as_foreign_function(call: Call, backward: bool, *operands: Tensor) -> list[Tensor]:
-    results = _shapes(*operands, call=call, backward=backward)
+    results = _shapes(*map(jax.typeof, operands), call=call, backward=backward)
     run = jax.ffi.ffi_call(_TARGET, [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in results])
     return list(run(*operands, call=xla_call.written(call, backward)))
 
