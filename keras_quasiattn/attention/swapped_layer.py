@@ -16,6 +16,8 @@ _INIT = inspect.signature(MultiHeadQuasiAttention.__init__)
 _SHARED = {*_INIT.parameters, "name", "trainable", "dtype"}
 # The arguments of `keras.layers.GroupQueryAttention` that have another name in multi-head layers.
 _NAMES_HERE = {"num_query_heads": "num_heads", "head_dim": "key_dim"}
+# The forms of `multi_head.Start` by the names under which `models.swap_attention` offers them.
+STARTS = {"projections": None, "unchanged": "added", "blend": "blended"}
 # By these, in its configuration, a block or model of this package chooses its attention.
 _CHOICE = {"attention", "attention_options", "num_heads"}
 
@@ -28,11 +30,13 @@ class Swap:
         attention: a name in `ATTENTIONS`.
         options: further constructor arguments of that layer.
         holders: the `holder_name` of each layer that holds attention to swap.
+        start: what the new layers compute at first, a key of `STARTS`.
     """
 
     attention: str
     options: dict[str, Any]
     holders: tuple[str, ...] = ()
+    start: str = "projections"
 
     def applies_to(self, layer: keras.layers.Layer) -> bool:
         """Return whether this is Keras' multi-head attention, or another one of this package."""
@@ -91,12 +95,29 @@ class Swap:
         return self.copy(value) if holder_name(value) in self.holders else value
 
     def _attention_layer(self, layer: keras.layers.Layer) -> keras.layers.Layer:
-        config = layer.get_config()
+        given = layer.get_config()
+        name, options = "softmax", {}
+        config = {_NAMES_HERE.get(name, name): value for name, value in given.items()}
         if isinstance(layer, MultiHeadQuasiAttention):
-            config = {name: value for name, value in config.items() if name in _SHARED}
-        elif isinstance(layer, keras.layers.GroupQueryAttention):
-            config = {_NAMES_HERE.get(name, name): value for name, value in config.items()}
-        return ATTENTIONS[self.attention](**{**config, **self.options})
+            config = {name: value for name, value in given.items() if name in _SHARED}
+            options = {name: value for name, value in given.items() if name not in _SHARED}
+            (name,) = (name for name, kind in ATTENTIONS.items() if kind is type(layer))
+        return ATTENTIONS[self.attention](**{**config, **self._arguments(config, name, options)})
+
+    def _arguments(
+        self, kept: dict[str, Any], attention: str, options: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return the arguments that change in a layer of another attention with such options."""
+        form = STARTS[self.start]
+        if form is None or attention == self.attention:
+            return {**self.options, "start": None} if kept.get("start") else self.options
+        if kept.get("start"):
+            raise ValueError(
+                f"`model` must not have been swapped with `start={form}` before. Swap the original "
+                f"model. Received: a layer of {attention!r} with start={kept['start']}"
+            )
+        start = {"attention": attention, "options": options or None, "form": form}
+        return {**self.options, "start": start}
 
     def _choice(self, config: dict[str, Any]) -> dict[str, Any]:
         """Return the constructor arguments of a block that choose this attention."""
@@ -108,7 +129,9 @@ class Swap:
             return {}
         given = config["attention_options"] or {}
         kept = {name: value for name, value in given.items() if name in _SHARED}
-        return {"attention": self.attention, "attention_options": {**kept, **self.options}}
+        options = {name: value for name, value in given.items() if name not in _SHARED}
+        changed = self._arguments(kept, attention, options)
+        return {"attention": self.attention, "attention_options": {**kept, **changed}}
 
 
 @keras.saving.register_keras_serializable("keras_quasiattn")
@@ -151,7 +174,8 @@ class SwappedLayer(QuantizedParts):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         """Make the layer again, with the attention that it was given."""
-        swap = Swap(config["attention"], config["options"], tuple(config["holders"]))
+        made_by = {name: config[name] for name in config if name != "layer"}
+        swap = Swap(**{**made_by, "holders": tuple(config["holders"])})
         original = keras.saving.deserialize_keras_object(config["layer"])  # for its class
         return swap.make_block(type(original), config["layer"])
 

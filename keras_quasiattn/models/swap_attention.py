@@ -1,6 +1,7 @@
 """A copy of any model in which the attention layers are replaced by another attention."""
 
 import contextlib
+import dataclasses
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -9,7 +10,8 @@ import keras
 
 from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
-from keras_quasiattn.attention.swapped_layer import Swap, holder_name, original_class
+from keras_quasiattn.attention.start import Start
+from keras_quasiattn.attention.swapped_layer import STARTS, Swap, holder_name, original_class
 from keras_quasiattn.core.tensors import check_choice
 
 # Sublayers that both layers have; the last one only where `use_gate` is set.
@@ -21,6 +23,7 @@ def swap_attention(
     model: keras.Model,
     attention: str = "coda",
     attention_options: dict[str, Any] | None = None,
+    start: str = "projections",
     **options: Any,
 ) -> keras.Model:
     """Copy a model with its attention replaced by `MultiHeadCoDA` or another multi-head layer.
@@ -75,6 +78,7 @@ def swap_attention(
             f"`model` must be a functional or sequential model. Received: {type(model).__name__}"
         )
     check_choice(attention, sorted(ATTENTIONS), "attention")
+    check_choice(start, STARTS, "start")
     twice = sorted(options.keys() & (attention_options or {}).keys())
     if twice:
         raise ValueError(
@@ -83,8 +87,8 @@ def swap_attention(
         )
     options |= attention_options or {}
     found = list(_layers(model))
-    swap = Swap(attention, options)
-    swap = Swap(attention, options, tuple(sorted(_holders(found, swap))))
+    swap = Swap(attention, options, start=start)
+    swap = dataclasses.replace(swap, holders=tuple(sorted(_holders(found, swap))))
     if swap.chooses(model):
         copy = swap.copy(model)
     else:
@@ -158,18 +162,21 @@ def _inside(layer: keras.Layer) -> list[keras.Layer]:
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
     """Return whether this is attention and the layer that replaces it."""
     one, other = map(original_class, pair)
-    return issubclass(one, _WITH_HEADS) and one is not other
+    return all(issubclass(kind, _WITH_HEADS) for kind in (one, other)) and one is not other
 
 
 def _pairs(source: keras.Layer, target: keras.Layer) -> Iterator[tuple[keras.Layer, keras.Layer]]:
     """Yield a layer and its copy, then the layers in it, each with its copy."""
     yield source, target
     if _differ((source, target)):
-        inside = [
-            (getattr(source, name), getattr(target, name))
-            for name in _PROJECTIONS
-            if hasattr(source, name)
-        ]
+        names = [name for name in _PROJECTIONS if hasattr(source, name)]
+        inside = [(getattr(source, name), getattr(target, name)) for name in names]
+        for start in (one for one in _inside(target) if isinstance(one, Start)):
+            yield source, start.heads
+            known = [id(one) for one, _ in inside]
+            own = [one for one in _inside(source) if id(one) not in known]
+            # Keras' own layer has layers without weights there
+            inside += zip(own, _inside(start.heads), strict=False)
     else:
         inside = list(zip(_inside(source), _inside(target), strict=True))
     for pair in inside:
