@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.attention.hooked_layer import HookedLayer, can_be_hooked, hook
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.core.quantized_parts import QuantizedParts
 
@@ -39,6 +40,10 @@ class Swap:
     start: str = "projections"
 
     def applies_to(self, layer: keras.layers.Layer) -> bool:
+        """Return whether this is an attention layer that the swap changes."""
+        return self.replaces(layer) or can_be_hooked(layer)
+
+    def replaces(self, layer: keras.layers.Layer) -> bool:
         """Return whether this is Keras' multi-head attention, or another one of this package."""
         known = (
             keras.layers.MultiHeadAttention,
@@ -58,7 +63,7 @@ class Swap:
         dictionary that is one, is swapped as soon as that layer assigns it.
         """
         config = layer.get_config()
-        if self.applies_to(layer):
+        if self.replaces(layer):
             return self._attention_layer(layer)
         if self.chooses(layer):
             return type(layer).from_config({**config, **self._choice(config)})
@@ -77,17 +82,25 @@ class Swap:
             for value, made in vars(layer).pop("_swapped", {}).values():
                 if value.built and not made.built:  # `kind.build` has kept and built the original
                     made.build_from_config(value.get_build_config())
+            for one in filter(can_be_hooked, layer._flatten_layers()):
+                self.hook(one)
 
         members = {"_swap": self, "_serialized": serialized, "build": build}
         made: Any = type(kind.__name__, (SwappedLayer, kind), members)
         made.__module__ = kind.__module__
-        # All such classes share a name: what they have in common, `from_config`, is in the base.
-        keras.saving.register_keras_serializable("keras_quasiattn", "SwappedLayer")(made)
+        _register(made)
         return super(SwappedLayer, made).from_config(serialized["config"])  # type: ignore[misc]
+
+    def hook(self, layer: keras.layers.Layer) -> None:
+        """Let the heads of a layer that `can_be_hooked` attend as this swap says."""
+        made: Any = ATTENTIONS[self.attention]
+        hook(layer, functools.partial(made, **self._arguments({}, "softmax", {})))
+        if isinstance(layer, SwappedLayer):
+            _register(type(layer))
 
     def assigned(self, value: Any) -> Any:
         """Return what a block holds instead of a layer that it assigns."""
-        if self.applies_to(value):
+        if self.replaces(value):
             made = self._attention_layer(value)
             if value.built:
                 made.build_from_config(value.get_build_config())
@@ -124,7 +137,7 @@ class Swap:
         attention = config["attention"]
         if isinstance(attention, dict):
             layer = keras.saving.deserialize_keras_object(attention)
-            return {"attention": self._attention_layer(layer)} if self.applies_to(layer) else {}
+            return {"attention": self._attention_layer(layer)} if self.replaces(layer) else {}
         if attention == self.attention:
             return {}
         given = config["attention_options"] or {}
@@ -180,9 +193,17 @@ class SwappedLayer(QuantizedParts):
         return swap.make_block(type(original), config["layer"])
 
 
+def _register(kind: type[Any]) -> None:
+    # All such classes share a name: what they have in common, `from_config`, is in the base.
+    keras.saving.register_keras_serializable("keras_quasiattn", "SwappedLayer")(kind)
+
+
 def original_class(layer: keras.layers.Layer) -> type[Any]:
     """Return the class of a layer, without the swap of its copy."""
-    return type(layer).__bases__[1] if isinstance(layer, SwappedLayer) else type(layer)
+    kind = type(layer)
+    while issubclass(kind, (SwappedLayer, HookedLayer)):
+        kind = kind.__bases__[1]
+    return kind
 
 
 def holder_name(layer: keras.layers.Layer) -> str:

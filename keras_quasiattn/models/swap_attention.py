@@ -3,15 +3,17 @@
 import contextlib
 import dataclasses
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import keras
 
 from keras_quasiattn.attention.base import ATTENTIONS
+from keras_quasiattn.attention.hooked_layer import HOOK, HookedLayer
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Start
 from keras_quasiattn.attention.swapped_layer import STARTS, Swap, holder_name, original_class
+from keras_quasiattn.attention.swapped_model import made_anew, makes_its_layers
 from keras_quasiattn.core.tensors import check_choice
 
 # Sublayers that both layers have; the last one only where `use_gate` is set.
@@ -89,27 +91,53 @@ def swap_attention(
     found = list(_layers(model))
     swap = Swap(attention, options, start=start)
     swap = dataclasses.replace(swap, holders=tuple(sorted(_holders(found, swap))))
-    if swap.chooses(model):
-        copy = swap.copy(model)
-    else:
-        with _as_not_compiled(model):  # Keras would compile the copy, with metrics of before
-            copy = keras.models.clone_model(model, clone_function=swap.copy, recursive=True)
+    with _as_not_compiled(model):  # Keras would compile the copy, with metrics of before
+        copy = _copy(model, swap, {})
     _build_alike(model, copy)
     pairs = list(_pairs(model, copy))
-    reasons = (reason for layer in _layers(copy) for reason in _kept(layer, swap))
-    kept = "; ".join(dict.fromkeys(reasons))
-    if not any(map(_differ, pairs)):
+    kept = [one for layer in _layers(copy) for one in _kept(layer, swap)]
+    if not any(map(_is_new, pairs)):
+        first = {(type(one), reason): (one, name, reason) for one, name, reason in reversed(kept)}
         raise ValueError(
             f"`model` {model.name!r} contains no layer such as keras.layers.MultiHeadAttention to "
-            f"swap for {attention!r}. Its layers: {', '.join(layer.name for layer in found)}"
-            + (f". Unchanged: {kept}" if kept else "")
+            f"swap for {attention!r}. "
+            + (
+                f"Unchanged: {_listed(reversed(first.values()))}"
+                if kept
+                else f"Its layers: {', '.join(layer.name for layer in found)}"
+            )
         )
     for pair in pairs:
         pair[1].trainable = pair[0].trainable  # and what is inside, which comes later
     for pair in pairs:
         _transfer(*pair)
     if kept:
-        warnings.warn(f"swap_attention leaves these layers unchanged: {kept}", stacklevel=2)
+        warnings.warn(
+            f"swap_attention leaves these layers unchanged: {_listed(kept)}", stacklevel=2
+        )
+    return copy
+
+
+def _copy(layer: keras.Layer, swap: Swap, made: dict[int, keras.Layer]) -> keras.Layer:
+    """Make a layer or model anew, with its attention swapped.
+
+    Args:
+        layer: the layer.
+        swap: the swap.
+        made: the copies by the identity of their originals, where nested models may share layers.
+    """
+    if id(layer) in made:
+        return made[id(layer)]
+    if not _is_graph(layer) or swap.chooses(layer):
+        copy = swap.copy(layer)
+    elif makes_its_layers(layer):
+        copy = made_anew(layer, swap)
+        made |= {id(one): other for one, other in _pairs(layer, copy)}
+    else:
+        copy = keras.models.clone_model(
+            layer, clone_function=lambda inside: _copy(inside, swap, made)
+        )
+    made[id(layer)] = copy
     return copy
 
 
@@ -141,22 +169,29 @@ def _layers(model: keras.Model) -> Iterator[keras.Layer]:
 
 
 def _holders(layers: list[keras.Layer], swap: Swap) -> set[str]:
-    """Return the names of all layers, including nested ones, that contain an attention to swap."""
+    """Return the names of all layers, including nested ones, that have attention to swap."""
     return {
         holder_name(one)
         for layer in layers
         for one in layer._flatten_layers()  # Keras has no public way to list the layers in a layer
         if not isinstance(one, keras.Model)
-        and not swap.applies_to(one)
+        and not swap.replaces(one)
         and any(map(swap.applies_to, one._flatten_layers()))
     }
 
 
 def _inside(layer: keras.Layer) -> list[keras.Layer]:
-    """Return the layers directly in a layer or model."""
+    """Return the layers directly in a layer or model, but for what replaces a method of it."""
     if _is_graph(layer):
         return layer.layers
-    return layer._flatten_layers(include_self=False, recursive=False)
+    inside = layer._flatten_layers(include_self=False, recursive=False)
+    heads = layer.heads if isinstance(layer, HookedLayer) else None
+    return [one for one in inside if one is not heads]
+
+
+def _is_new(pair: tuple[keras.Layer, keras.Layer]) -> bool:
+    """Return whether this is attention and a layer that attends in another way."""
+    return _differ(pair) or isinstance(pair[1], HookedLayer)
 
 
 def _differ(pair: tuple[keras.Layer, keras.Layer]) -> bool:
@@ -229,17 +264,33 @@ def _adaptation(layer: keras.Layer) -> str | None:
     return None
 
 
-def _kept(layer: keras.Layer, swap: Swap) -> Iterator[str]:
-    """Yield the name of each attention that a copied layer still has, and the reason."""
+def _listed(kept: Iterable[tuple[keras.Layer, str, str]]) -> str:
+    return "; ".join(dict.fromkeys(f"{name}: {reason}" for _, name, reason in kept))
+
+
+def _kept(layer: keras.Layer, swap: Swap) -> Iterator[tuple[keras.Layer, str, str]]:
+    """Yield each attention that a copied layer still has, its name, and the reason."""
     for one in layer._flatten_layers():
+        if isinstance(one, (MultiHeadQuasiAttention, HookedLayer)) and not swap.replaces(one):
+            continue
         if swap.applies_to(one):
             reason = "its layer holds it neither as an attribute nor in a list or the like of one"
         elif isinstance(one, keras.layers.Attention):
             reason = "it has neither heads nor projections, whose weights could be kept"
-        elif isinstance(one, _WITH_HEADS) and not isinstance(one, MultiHeadQuasiAttention):
+        elif isinstance(one, _WITH_HEADS):
             base = next(base for base in _WITH_HEADS if isinstance(one, base))
             reason = f"a subclass of {base.__name__} may compute something else"
+        elif hasattr(one, HOOK):
+            reason = f"its `{HOOK}` is more than a softmax of q·kᵀ/√H over the keys of a mask"
+        elif _is_named_attention(one) and not any(map(_is_named_attention, _inside(one))):
+            reason = f"it attends in `call`, not in a method `{HOOK}` that could be exchanged"
         else:
             continue
         within = "" if one is layer else f" in {layer.name} ({type(layer).__name__})"
-        yield f"{one.name} ({type(one).__name__}){within}: {reason}"
+        yield one, f"{one.name} ({type(one).__name__}){within}", reason
+
+
+def _is_named_attention(layer: keras.Layer) -> bool:
+    """Return whether somebody else calls this attention."""
+    ours = type(layer).__module__.startswith("keras_quasiattn.")
+    return "Attention" in type(layer).__name__ and not ours
