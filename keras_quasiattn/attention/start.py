@@ -36,7 +36,7 @@ class Start(QuantizedParts, keras.layers.Layer):
 
     "added":    start(q, k, v) + f · own(q, k, v), where f is learned for each head, from 0
     "blended":  (1 − s) · start(q, k, v) + s · own(q, k, v), where something else moves s from 0 to
-    1; `finish` then leaves own(q, k, v)
+    1, at which only own(q, k, v) is computed
 
     At first f or s is 0, so that the layer computes what `start` does, and f has a gradient, but
     nothing that only `own` learns has one. f, s and the sum are float32 in 16-bit layers, and so
@@ -48,10 +48,13 @@ class Start(QuantizedParts, keras.layers.Layer):
         attention: name of the other attention.
         options: its options, or None.
         form: how the attention of the layer comes in, "added" or "blended".
-        finished: whether it has replaced the other one.
 
     Raises:
-        ValueError: an unknown attention or form, or `finished` for another form than "blended".
+        ValueError: an unknown attention or form.
+
+    Attributes:
+        amount: f, of shape (N, 1, 1), or s.
+        is_finished: whether the layer's own attention has replaced the other one.
     """
 
     def __init__(
@@ -60,12 +63,10 @@ class Start(QuantizedParts, keras.layers.Layer):
         attention: str,
         options: dict[str, Any] | None = None,
         form: str = "added",
-        finished: bool = False,
     ) -> None:
         super().__init__(name="start", dtype=own.dtype_policy, autocast=False)
         check_choice(attention, sorted(ATTENTIONS), "attention")
         check_choice(form, FORMS, "form")
-        check_choice(finished, (False, True) if form == "blended" else (False,), "finished")
         config = keras.layers.MultiHeadAttention.get_config(own)
         shared = {name: config[name] for name in _SHARED}
         layer = ATTENTIONS[attention](
@@ -74,7 +75,7 @@ class Start(QuantizedParts, keras.layers.Layer):
         self.heads = Heads(layer, name=attention)
         self.num_heads = own.num_heads
         self._attention, self._given_options, self.form = attention, options, form
-        self.is_finished = finished
+        self.is_finished = False
 
     @property
     def arguments(self) -> dict[str, Any]:
@@ -83,7 +84,6 @@ class Start(QuantizedParts, keras.layers.Layer):
             "attention": self._attention,
             "options": None if self._given_options is None else dict(self._given_options),
             "form": self.form,
-            "finished": self.is_finished,
         }
 
     @property
@@ -103,9 +103,15 @@ class Start(QuantizedParts, keras.layers.Layer):
         """Whether something must move the share of the layer's own attention."""
         return self.form == "blended"
 
-    def finish(self) -> None:
-        """Leave the layer's own attention; functions that were traced before must be again."""
-        self.is_finished = True
+    def move(self, share: float) -> None:
+        """Set s; at 1 the other attention is not computed any more, once functions are traced."""
+        self.amount.assign(share)
+        self.is_finished = share == 1
+
+    def load_own_variables(self, store: Any) -> None:
+        """Load the factors or the share; at 1 the other attention is not computed any more."""
+        super().load_own_variables(store)
+        self.is_finished = self.is_blend and float(ops.convert_to_numpy(self.amount)) == 1
 
     def build_for(self, rank: int) -> None:
         """Create the factors or the share, and the weights of the other attention.

@@ -306,8 +306,8 @@ CASES += [
 ]
 
 # What starts as another attention; here with factors and shares that are any numbers.
-ADDED = {"start": {"attention": "softmax", "options": None, "form": "added", "finished": False}}
-BLENDED = {"attention": "coda", "options": CENTERED, "form": "blended", "finished": False}
+ADDED = {"start": {"attention": "softmax", "options": None, "form": "added"}}
+BLENDED = {"attention": "coda", "options": CENTERED, "form": "blended"}
 FROM_CODA = {"attention": "softmax", "attention_options": {"start": BLENDED}}
 CASES += [
     LayerCase("coda_added", layers.MultiHeadCoDA, CROSS, {**HEADS, **ADDED, "use_gate": True}),

@@ -39,7 +39,6 @@ _MULTI_HEAD = {
         "attention": "coda",
         "options": {"alpha": "learned"},
         "form": "blended",
-        "finished": True,
     },
 }
 _CODA = {

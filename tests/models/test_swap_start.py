@@ -13,8 +13,14 @@ from keras_quasiattn.attention.base import ATTENTIONS
 from keras_quasiattn.attention.heads import Heads
 from keras_quasiattn.attention.multi_head import MultiHeadQuasiAttention
 from keras_quasiattn.attention.start import Start
+from keras_quasiattn.core.recording import recording
 from keras_quasiattn.layers import MultiHeadSoftmax, TransformerDecoder, TransformerEncoder
-from keras_quasiattn.models import CausalTransformer, TransformerClassifier, swap_attention
+from keras_quasiattn.models import (
+    BlendAttention,
+    CausalTransformer,
+    TransformerClassifier,
+    swap_attention,
+)
 
 FORMS = {"unchanged": "added", "blend": "blended"}
 # The cost of open gates is part of the loss from the first update on.
@@ -222,3 +228,80 @@ def test_a_swap_of_a_swap_is_refused() -> None:
     assert not starts(plain)
     with pytest.raises(ValueError, match="`start` must be one of 'projections', 'unchanged', 'bl"):
         swap_attention(copy, "relu", start="softly")
+
+
+class Shares(keras.callbacks.Callback):
+    """Notes the share and what is computed after each batch."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.seen: list[tuple[float, bool]] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        (start,) = starts(self.model)
+        self.seen.append((float(ops.convert_to_numpy(start.amount)), start.is_finished))
+
+
+def blended() -> keras.Model:
+    x = keras.Input((None, 8))
+    model = keras.Model(x, keras.layers.MultiHeadAttention(2, 4, name="attention")(x, x))
+    copy = swap_attention(randomized(model), "sigmoid", start="blend")
+    copy.compile("sgd", "mse")
+    return copy
+
+
+def test_the_blend_moves_over_its_share_of_the_batches_and_ends_with_the_new_one(
+    tmp_path: Any,
+) -> None:
+    copy, shares, data = blended(), Shares(), np.tile(X, (4, 1, 1))  # 4 batches an epoch
+    before = copy.get_layer("attention").get_weights()
+    fit = {"batch_size": 2, "epochs": 2, "verbose": 0, "callbacks": [BlendAttention(), shares]}
+    copy.fit(data, data, validation_data=(X, X), **fit)
+    assert shares.seen == [(0.25, False), (0.5, False), (0.75, False), *[(1.0, True)] * 5]
+    layer = copy.get_layer("attention")
+    assert any(
+        np.abs(one - two).max() > 0 for one, two in zip(before, layer.get_weights(), strict=True)
+    )
+    config = {**layer.get_config(), "start": None}
+    plain = type(layer).from_config(config)
+    plain.build(X.shape, X.shape)
+    for name in ("query_dense", "key_dense", "value_dense", "output_dense"):
+        getattr(plain, name).set_weights(getattr(layer, name).get_weights())
+    np.testing.assert_allclose(values(copy, X), ops.convert_to_numpy(plain(X, X)), atol=1e-6)
+    # A file keeps that the other attention is gone.
+    copy.save(tmp_path / "copy.keras")
+    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    assert starts(loaded)[0].is_finished
+    np.testing.assert_allclose(values(loaded, X), values(copy, X), atol=1e-6)
+    with recording() as found:
+        copy(X)
+    assert list(found) == ["weights"]
+
+
+def test_a_blend_goes_on_where_it_was_and_stays_in_a_file(tmp_path: Any) -> None:
+    copy, shares, data = blended(), Shares(), np.tile(X, (4, 1, 1))
+    fit = {"batch_size": 2, "verbose": 0}
+    copy.fit(data, data, callbacks=[BlendAttention(updates=8), shares], **fit)
+    assert shares.seen[-1] == (0.5, False)
+    copy.save(tmp_path / "copy.keras")
+    loaded = keras.saving.load_model(tmp_path / "copy.keras")
+    assert float(starts(loaded)[0].amount) == 0.5 and not starts(loaded)[0].is_finished
+    again = [BlendAttention(updates=8), shares]
+    loaded.fit(data, data, epochs=2, initial_epoch=1, callbacks=again, **fit)
+    assert shares.seen[0] == (0.625, False) and shares.seen[-1] == (1.0, True)
+
+
+def test_what_a_blend_needs_is_named() -> None:
+    x = keras.Input((None, 8))
+    model = keras.Model(x, keras.layers.Dense(8)(x))
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match='must be a copy of `swap_attention` with `start="blend"`'):
+        model.fit(X, X, verbose=0, callbacks=[BlendAttention()])
+    copy = blended()
+    with pytest.raises(ValueError, match="`updates` must be given where the number of batches"):
+        copy.fit(((X, X) for _ in range(2)), verbose=0, callbacks=[BlendAttention()])
+    with pytest.raises(
+        ValueError, match="`share` must be above 0 and at most 1. Rec.*=0"
+    ):
+        BlendAttention(0)
+    with pytest.raises(ValueError, match="`updates` must be None or at least 1. Received: upd.*=0"):
+        BlendAttention(updates=0)
